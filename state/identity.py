@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotsieve.state.format.meta import STATE_FORMAT, Identity, Part
+from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, Part
 from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
 from spotsieve.stream.settings.verdicts import describe_difference, settings_digest
 
+_BRING_BACK = (
+    "bring back the file log of this state from a copy, or take the state back from a snapshot (spotsieve state "
+    "restore). Keep the index: without that file nothing rebuilds it"
+)
 _ONE_CONFIGURATION = (
     "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), or begin a new log "
     "(topics.log) and a new state directory"
@@ -28,7 +32,8 @@ def check_identity(
             f"was written with other settings that change verdicts: "
             f"{describe_difference(stored.settings, settings_text, 'state')}",
             None,
-            "restore these settings, or begin anew: another index.directory (--state) and another log (topics.log)",
+            "restore these settings; carry the memory over to the new ones (spotsieve migrate); or begin anew with "
+            "another index.directory (--state) and another log (topics.log)",
         )
     if stored.part != part:
         raise StateError(
@@ -196,8 +201,10 @@ def check_last_record(log_name: str, position: int, applied: int, found: int | N
             f"must be the record that the state applied there (checksum {applied:016x}), but is another one "
             f"({found:016x}): the log was made anew, or lost its end, and was filled again",
             None,
-            "bring back the log that this state was built from; or delete the state directory to rebuild it from what "
-            "this log holds, which forgets the pages of the former one",
+            _BRING_BACK
+            if log_name == LOCAL
+            else "bring back the log that this state was built from; or delete the state directory to rebuild it from "
+            "what this log holds, which forgets the pages of the former one",
         )
 
 
@@ -213,8 +220,10 @@ def check_log_range(log_name: str, position: int, first: int, end: int, pages_ap
             f"log {log_name}",
             f"must reach the state's position {applied_end}, but ends at {end}",
             None,
-            "the log is not the one this state was built from, or lost its end: delete the state directory to rebuild "
-            "it from what the log holds",
+            _BRING_BACK
+            if log_name == LOCAL
+            else "the log is not the one this state was built from, or lost its end: delete the state directory to "
+            "rebuild it from what the log holds",
         )
     if position < first:
         raise StateError(

@@ -17,6 +17,8 @@ from spotsieve.stream.errors import CorruptRecord
 
 IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
+LOCAL = "local"
+"""The name of a log that is a file in the directory of its state."""
 STATE_FORMAT = 3
 """Raised whenever this release can no longer read states of the format before."""
 PROGRESS_VERSION = 3

@@ -20,6 +20,7 @@ from typing import BinaryIO, Self
 
 import xxhash
 
+from spotsieve.state.format.meta import LOCAL
 from spotsieve.state.private import make_directory, open_file
 from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
@@ -39,7 +40,7 @@ class TornTail(UserWarning):
 class LocalLog:
     """An append-only log in a directory, owned by one process. Offsets are record numbers."""
 
-    name = "local"
+    name = LOCAL
 
     def __init__(self, directory: Path) -> None:
         """Open or begin the log. A torn tail is cut off, with a TornTail warning.

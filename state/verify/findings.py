@@ -19,12 +19,14 @@ class Findings:
     """What a walk found. shown: how many damages are kept in words; all are counted
 
     notices: what is no damage, but a person should know  checked: how much was looked at, by kind
+    log_damaged: how many of the damages are of the local log
     part: which shard the state is of, "" where it is of one process
     """
 
     shown: int
     damages: list[Damage] = field(default_factory=list)
     damaged: int = 0
+    log_damaged: int = 0
     notices: list[str] = field(default_factory=list)
     log: str = ""
     part: str = ""

@@ -22,6 +22,7 @@ from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
     HEARD,
     IDENTITY,
+    LOCAL,
     MARKS,
     PROGRESS,
     STATE_FORMAT,
@@ -291,13 +292,13 @@ def _bucket_of(buckets: Buckets, posting: int) -> int:
 
 def _verify_log(directory: Path, found: Findings, meta: _Meta | None, on_progress: OnProgress) -> None:
     """Check the local log, if there is one: every record, and that it reaches the position of the state."""
-    digest = settings_digest(meta.settings) if meta else None
+    digest, before = settings_digest(meta.settings) if meta else None, found.damaged
     end = examine_log(directory, digest, found, on_progress)
-    if end is None:
-        return
-    found.checked["log records"] = end
-    if meta is not None:
+    if end is not None:
+        found.checked["log records"] = end
+    if meta is not None and (end is not None or (meta.log == LOCAL and meta.part is None)):
         try:
-            check_log_range(meta.log, meta.progress.position, 0, end, meta.progress.pages_applied)
+            check_log_range(meta.log, meta.progress.position, 0, end or 0, meta.progress.pages_applied)
         except SpotsieveError as error:
             found.add_error(error)
+    found.log_damaged = found.damaged - before

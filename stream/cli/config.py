@@ -45,14 +45,22 @@ def _errors(options: argparse.Namespace) -> list[SettingError]:
     except SettingError as error:
         return [error, *error.others]
     from spotsieve.stream.intake import Decoder
+    from spotsieve.stream.kafka.client.clients import check_client
     from spotsieve.stream.kafka.topic.topics import check_topic_names
     from spotsieve.stream.schemes.registry import scheme_in_scope
+    from spotsieve.stream.sharding.limits import limits_in_shards
 
-    # Some settings are right alone and wrong together: those of a scheme, of the input, and of the topics.
+    def check_judging() -> None:
+        scheme = scheme_in_scope(settings)
+        if settings.cluster.shards:
+            limits_in_shards(settings, scheme)
+
+    # Some settings are right alone and wrong together: those of a scheme, of the input, of the topics and of clients.
     checks: tuple[Callable[[], object], ...] = (
-        lambda: scheme_in_scope(settings),
+        check_judging,
         lambda: Decoder(settings.input),
         lambda: check_topic_names(settings),
+        lambda: check_client(settings.kafka),
     )
     found = []
     for check in checks:

@@ -12,7 +12,7 @@ from spotsieve.stream.schemes.by_address.rules import rule_name
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import OnebitSettings, SpotsigsSettings
 
-_ONE_PROCESS = "or judge in one process, which has no such limit"
+_ONE_PROCESS = "or judge in one process (cluster.shards = 0; spotsieve filter), which has no such limit"
 
 
 def limits_in_shards(settings: Settings, scheme: Scheme) -> Limits:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
+from spotsieve.state.log.record import decode, encode
 from spotsieve.stream.errors import EXIT_STATE
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.service.pages.broken_pages import FOLDER
@@ -214,6 +215,28 @@ def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Ser
         process.start()
     service.send(50)
     service.check()
+
+
+@pytest.mark.promise("a log that was made anew is refused, never judged by", fault="log of shards made anew and filled")
+def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, tmp_path: Path) -> None:
+    with TopicSet(kafka.bootstrap_servers, partitions=1, shards=1) as topics:
+        toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
+        with Roles(tmp_path, topics, workers=1, shards=1, resolvers=1, toml=toml) as roles:
+            roles.start()
+            topics.send(crawl(60).messages)
+            topics.until_all_committed()
+            for name in ("worker-0", "shard-0", "resolver-0"):
+                assert roles[name].terminate() == 0
+            records = [decode(record.value) for record in topics.read("log")] * 2
+            topics.make_anew("log")
+            values = [
+                encode(one.signatures, bytes(15) + b"w", at, one.settings_digest) for at, one in enumerate(records)
+            ]
+            topics.send([PageMessage(None, value, (), None) for value in values], role="log")
+            for name in ("shard-0", "resolver-0"):
+                assert roles[name].run_to_end() == EXIT_STATE, roles[name].text()
+                assert "must be the record that the state applied there" in roles[name].error()
+                assert "bring that log back" in roles[name].error()
 
 
 @pytest.mark.promise("a page that breaks the code stops no worker", fault="a shard, then the resolver, breaks on it")

@@ -63,7 +63,16 @@ def _show(found: "Findings", directory: Path) -> None:
         held = f", the part of {found.part}" if found.part else ""
         show(f"whole    up to record {found.log_position} of the log {found.log!r}{held}")
         return
-    show(
-        f"{found.damaged:,} damaged places. Take the state back from a snapshot (spotsieve state restore), or delete "
-        f"{directory / 'index'}: the next start rebuilds it from the log."
-    )
+    from spotsieve.state.log.local import LOG_FILE
+
+    then = "Take the state back from a snapshot (spotsieve state restore)"
+    if not found.log_damaged:
+        then += f", or delete {directory / 'index'}: the next start rebuilds it from the log."
+    elif found.log_damaged == found.damaged:
+        then += (
+            f", or its file {directory / LOG_FILE} from a copy. Keep {directory / 'index'}: it is whole, and that log "
+            "cannot rebuild it. `spotsieve state export` saves what it holds."
+        )
+    else:
+        then += ": index and log are damaged, and neither rebuilds the other."
+    show(f"{found.damaged:,} damaged places. {then}")

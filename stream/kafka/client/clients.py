@@ -41,7 +41,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     Raises SettingError for an address without host and port, a login without name or password, and certificates that
     cannot be read.
     """
-    _check_addresses(kafka.bootstrap_servers)
+    check_client(kafka)
     read_any_header_names()
     retry_without_brokers()
     fail_closed_connections()
@@ -55,11 +55,19 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     if "SSL" in kafka.security_protocol:
         options["ssl_context"] = ssl_context(kafka)
     if kafka.security_protocol.startswith("SASL"):
-        _check_login(kafka)
         options["sasl_mechanism"] = kafka.sasl_mechanism
         options["sasl_plain_username"] = kafka.sasl_username
         options["sasl_plain_password"] = kafka.sasl_password.get_secret_value()
     return options
+
+
+def check_client(kafka: KafkaSettings) -> None:
+    """Check what can be checked without a broker. Raises SettingError, as client_options."""
+    _check_addresses(kafka.bootstrap_servers)
+    if "SSL" in kafka.security_protocol:
+        ssl_context(kafka)
+    if kafka.security_protocol.startswith("SASL"):
+        _check_login(kafka)
 
 
 def _check_addresses(servers: str) -> None:

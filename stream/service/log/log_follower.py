@@ -6,9 +6,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.identity import check_first_record
+from spotsieve.state.identity import check_first_record, check_last_record
 from spotsieve.state.log.handover import is_migrating
-from spotsieve.state.log.record import decode, encode_configuration, first_of_ours, tells_open
+from spotsieve.state.log.record import checksum_of, decode, encode_configuration, first_of_ours, tells_open
 from spotsieve.stream.errors import DamagedRecord, StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import log_consumer, stop_client
@@ -57,6 +57,23 @@ class LogFollower:
     def seek(self, offset: int) -> None:
         """Go on with the record at this offset."""
         self._consumer.seek(self._partition, offset)
+
+    async def go_on(self, position: int, pages_applied: int, last_record: int, begin: int) -> None:
+        """Seek to a position, and check on the way that the log has the record there that was applied last.
+
+        This finds a log that was made anew, or lost its end, and was then filled again beyond the position.
+        last_record: its checksum  pages_applied: of the record at the position  begin: of the log
+        Raises StateError for another record.
+        """
+        last, records = position - (not pages_applied), list[ConsumerRecord]()
+        if last >= begin:
+            self.seek(last)
+            while not records and await self.position() <= last:
+                records += await self.fetch(1)
+        if records and records[0].offset == last:
+            checksum = checksum_of(records[0].value or b"")
+            check_last_record(self._partition.topic, last + 1, last_record, checksum)
+        self.seek(position)
 
     async def position(self) -> int:
         """The next offset to read. It passes the markers of strangers' transactions."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import Committed
-from spotsieve.state.log.record import checksum_of, encode_and_keep, split
+from spotsieve.state.log.record import encode_and_keep, split
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
@@ -94,7 +94,7 @@ class SignatureLog:
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         self._filling = await self._reading.check_settings(begin, end, self._writing.write, self._writer)
         end = await self._reading.end()
-        await self._begin(begin)
+        await self._reading.go_on(state.position, state.pages_applied, state.last_record, begin)
         catching_up = CatchUp(self._engine.state.position, end)
         while self._filling or await self._reached() < end:
             records, pages = await self._follow_once()
@@ -113,22 +113,6 @@ class SignatureLog:
     async def _reached(self) -> int:
         """The next offset to read. It passes the markers of strangers' transactions, which the state's does not."""
         return max(self._engine.state.position, await self._reading.position())
-
-    async def _begin(self, first: int) -> None:
-        """Seek to the state's position, and check on the way that the record before it is the one that was applied.
-
-        This finds a log that was made anew, or lost its end, and was then filled again beyond the position. The engine
-        checks a record that is applied in part when it goes on with it.
-        """
-        state = self._engine.state
-        known = 0 < state.position > first and not state.pages_applied
-        self._reading.seek(state.position - known)
-        while known:
-            for record in await self._reading.fetch(1):
-                check_last_record(
-                    self._partition.topic, state.position, state.last_record, checksum_of(record.value or b"")
-                )
-                known = False
 
     async def append(
         self, signatures: Signatures, committed: Sequence[Committed] = ()

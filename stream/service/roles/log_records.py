@@ -38,10 +38,11 @@ class LogRecords:
         self.held: deque[tuple[int, LogRecord]] = deque()
         """(offset, record), ascending"""
 
-    async def start(self, position: int, pages_applied: int = 0) -> None:
+    async def start(self, position: int, pages_applied: int = 0, last_record: int | None = None) -> None:
         """Connect, check that the log is of these settings and goes on here, and begin at this offset.
 
-        pages_applied: of the record at the position. Raises KafkaError, StateError, SettingsMismatch.
+        pages_applied: of the record at the position  last_record: checksum of the record applied last, if known
+        Raises KafkaError, StateError, SettingsMismatch.
         """
         begin = await self._follower.start()
         end = await self._follower.end()
@@ -49,7 +50,14 @@ class LogRecords:
         check_log_range(self._settings.topics.log, position, begin, end, pages_applied)
         await self._check_settings(begin, end)
         self._next = position
-        self._follower.seek(position)
+        if last_record is None:
+            self._follower.seek(position)
+        else:
+            try:
+                await self._follower.go_on(position, pages_applied, last_record, begin)
+            except StateError as error:
+                # A state of one process is built anew from its log alone; those of shards need the rounds, too.
+                raise StateError(error.name, error.rule, None, f"bring that log back; or {MAKE_ANEW}") from None
 
     async def check_settings(self) -> None:
         """Connect, and check that the log is of these settings. Raises as start()."""

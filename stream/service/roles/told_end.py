@@ -33,6 +33,8 @@ class ToldEnd(NamedTuple):
     place, next_number: behind the last round that is over  clock: of that round, or of the open one
     sizing: the shards now
     answers: by shard, up to where `matches` was read when the last round was named
+    last_record: checksum of the last record that ended rounds have pages of; None where a round is open, since the
+    records of that one are compared
     """
 
     place: Place
@@ -43,6 +45,7 @@ class ToldEnd(NamedTuple):
     sizing: Sizing = Sizing()
     answers: tuple[int, ...] = ()
     broken: Mapping[int, str] = MappingProxyType({})
+    last_record: int | None = None
 
 
 async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
@@ -76,7 +79,16 @@ def _end_of(told: list[Heard]) -> ToldEnd:
             guess = one.guess()
         elif one.told.kind == KIND_OUTCOME:
             resolved = one.outcome()
-            return ToldEnd(range_.end, clock, resolved.next_number, None, None, sizing, named.answers)
+            return ToldEnd(
+                range_.end,
+                clock,
+                resolved.next_number,
+                None,
+                None,
+                sizing,
+                named.answers,
+                last_record=named.last_record,
+            )
     return ToldEnd(range_.start, clock, range_.first_number, (range_, named), guess, sizing, named.answers, broken)
 
 

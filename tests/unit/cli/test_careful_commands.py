@@ -141,6 +141,23 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
     assert ["tables" in told[0], "input.preset" in told[1], "topics" in told[2]] == [True] * 3
 
 
+@pytest.mark.parametrize(
+    ("together", "told"),
+    [
+        (["cluster.shards=2", "policy.keep=newest"], "policy.keep must be first or longest in shards"),
+        (["cluster.shards=2", "policy.recrawl=pass"], "policy.recrawl must be drop in shards"),
+        (["kafka.security_protocol=SASL_PLAINTEXT"], "kafka.sasl_username must be set"),
+        (["kafka.bootstrap_servers=localhost:99999"], "kafka.bootstrap_servers must be host:port"),
+        (["kafka.security_protocol=SSL", "kafka.ssl_cafile=/none.pem"], "must be readable PEM files"),
+    ],
+)
+def test_config_check_tells_what_a_service_would_refuse(
+    together: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "check", *(text for one in together for text in ("--set", one))]) == EXIT_SETTING
+    assert told in capsys.readouterr().err
+
+
 def test_a_broker_that_is_not_there_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,7 +190,33 @@ def test_another_log_of_the_same_length_is_not_gone_on_with(
     assert main(["filter", str(crawl), "--state", str(tmp_path / "one")]) == 4
     told = capsys.readouterr().err
     assert "must be the record that the state applied there" in told
-    assert "delete the state directory to rebuild it" in told
+    assert "bring back the file log of this state from a copy" in told
+    assert "delete" not in told, "the log lies in that directory"
+
+
+@pytest.mark.promise("nothing advises to delete a whole state", fault="a filter's log is damaged, cut or lost")
+@pytest.mark.parametrize("fault", ["flipped", "cut", "lost", "index too"])
+def test_advice_for_a_damaged_log_keeps_the_index(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    state = tmp_path / "state"
+    assert main(["filter", str(crawl), "--state", str(state)]) == 0
+    log = state / "log"
+    held = bytearray(log.read_bytes())
+    held[-20] ^= 255
+    log.unlink() if fault == "lost" else log.write_bytes(held[:-200] if fault == "cut" else held)
+    if fault == "index too":
+        table = max((state / "index").glob("*.sst"), key=lambda path: path.stat().st_size)
+        table.write_bytes(table.read_bytes()[::-1])
+    capsys.readouterr()
+    assert main(["state", "verify", str(state)]) == 4
+    told = capsys.readouterr().out
+    assert "spotsieve state restore" in told
+    assert "delete" not in told
+    assert ("neither rebuilds the other" if fault == "index too" else f"Keep {state / 'index'}") in told
+    if fault != "index too":
+        assert main(["filter", str(crawl), "--state", str(state)]) == 4
+        assert "Keep the index" in capsys.readouterr().err
 
 
 def test_a_file_name_that_is_no_utf8_is_read_and_written_with_escapes(

@@ -85,8 +85,8 @@ def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp
     assert "scheme.minima is 8 in the state and 6 in the configuration" in message
     assert "scheme.sketch_bits is 256 in the state and 128 in the configuration" in message
     assert "index.bucket_cap is 256 in the state and 9 in the configuration" in message
-    assert "spots" not in message
-    assert "restore these settings, or begin anew" in message
+    assert "spotsigs" not in message
+    assert "restore these settings; carry the memory over" in message
     open_state(tmp_path, verdict_settings_text(ours)).close()
 
 

@@ -104,7 +104,7 @@ class Resolver(Role):
         # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
         answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
         self._naming.begin(end.place, end.clock, end.next_number)
-        await self._log.start(end.place.record, end.place.page)
+        await self._log.start(end.place.record, end.place.page, end.last_record)
         if end.open is not None:
             self._open = await open_of(end, *end.open, self._log, settings.topics.log)
         self._rounds.seek_matches(heard_from(answers, spans))

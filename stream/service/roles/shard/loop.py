@@ -131,7 +131,7 @@ class Shard(Role):
         try:
             await self._sending.start()
             await self._rounds.start()
-            await self._log.start(state.position, state.pages_applied)
+            await self._log.start(state.position, state.pages_applied, state.last_record)
             begin, end = await self._rounds.verdicts_span()
             now = (await find_end(self._rounds, self._settings.topics.verdicts)).sizing
         except KafkaError as error:
