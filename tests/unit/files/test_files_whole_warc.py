@@ -236,6 +236,12 @@ def test_records_that_name_nothing_go_with_the_page_beside_them() -> None:
     assert kept([(first, True), (beside[0], None)], files=2) == [], "another file"
 
 
+def test_a_request_in_another_file_does_not_go_with_a_page_of_the_file_before() -> None:
+    first = [(request(11, 10, WARC_Concurrent_To=name_of(10)), None), (response(10, 1), True)]
+    again = [(request(11, 10, WARC_Concurrent_To=name_of(10)), None), (response(10, 1), False)]
+    assert kept([*first, *again], files=2) == [0]
+
+
 def test_what_waits_for_its_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companions, "MOST_WAITING", 3)
     monkeypatch.setattr(companions, "MOST_REMEMBERED", 2)
