@@ -180,7 +180,7 @@ class OutputFile:
     def _close(self) -> None:
         if self._named == {Layout.PARQUET}:
             self._sink_of_rows()
-        elif self._sink is None and self._open_stream is not None and self._layout is not Layout.WARC:
+        elif self._is_empty and self._open_stream is not None:
             self._sink = self._open_stream(self._file)  # an empty output is a valid file of its kind
         try:
             for sink in (self._rows, self._sink):
