@@ -10,7 +10,7 @@ import zstandard
 
 from spotsieve.stream.errors import InputError, PageError, Reject
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.files.warc import Capture, capture_of, split_warc
+from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from tests.worlds.pages.warc_records import HTML, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
@@ -184,6 +184,14 @@ def test_the_damage_of_a_file_is_raised_after_its_last_record() -> None:
     assert cut.fault[0] is Reject.TRUNCATED
     with pytest.raises(InputError, match="whole gzip"):
         next(records)
+
+
+@pytest.mark.parametrize("block", [http(), b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_record_is_closed_with_the_line_ends_that_it_lacks(block: bytes) -> None:
+    whole = warc(block)
+    assert [closed(whole.removesuffix(b"\r\n\r\n"[kept:]) if kept < 4 else whole) for kept in range(5)] == [whole] * 5
+    for as_it_came in (whole[:-4] + b"\n\n", b"WARC/1.1", b"WARC/1.1\r\n\r\n"):
+        assert closed(as_it_came) == as_it_came
 
 
 def test_an_empty_file_has_no_records() -> None:

@@ -149,6 +149,17 @@ def test_records_that_are_no_members_are_compressed_one_by_one(
     assert out.read_bytes() == b"".join(gzip.compress(raw, 6, mtime=0) for raw in kept)
 
 
+def test_warcio_reads_every_record_where_a_file_ends_without_line_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "novel.warc"
+    for number in (1, 2):
+        (tmp_path / f"{number}.warc").write_bytes(response(number, number).removesuffix(b"\r\n\r\n"))
+    filter_json(capsys, tmp_path / "1.warc", tmp_path / "2.warc", "--out", out)
+    assert [number for _, number, _ in read(out)] == [1, 2]
+    assert out.read_bytes() == response(1, 1) + response(2, 2)
+
+
 def test_revisits_stand_for_dropped_pages_and_warcio_accepts_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
