@@ -75,13 +75,13 @@ def _status_of(head: bytes) -> int | None:
 def header_end(data: bytes | bytearray, most: int | None = None) -> int:
     """The place behind the empty line that ends a header, or -1 if the first `most` bytes have none.
 
-    Lines may also end with LF alone.
+    Lines may also end with LF alone, the empty one too.
     """
-    crlf = data.find(b"\r\n\r\n", 0, most)
+    crlf = data.find(b"\n\r\n", 0, most)
     lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else most)
     if lf >= 0:
         return lf + 2
-    return crlf + 4 if crlf >= 0 else -1
+    return crlf + 3 if crlf >= 0 else -1
 
 
 def _join_chunks(body: bytes) -> bytes:

@@ -58,6 +58,14 @@ def test_line_feeds_alone_and_angle_brackets_of_old_tools_are_read() -> None:
     assert HTML in found.body
 
 
+@pytest.mark.parametrize("ends", [(b"\n", b"\n"), (b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r\n", b"\r\n")])
+def test_a_header_ends_at_its_first_empty_line_whatever_its_line_ends(ends: tuple[bytes, bytes]) -> None:
+    line, empty = ends
+    block = b"HTTP/1.1 200 OK" + line + b"Content-Type: text/html" + line + empty + b"<p>\n\nA\r\n\r\nB"
+    found = capture(warc(block))
+    assert (found.content_type, found.body) == ("text/html", b"<p>\n\nA\r\n\r\nB")
+
+
 @pytest.mark.parametrize(
     ("kind", "content_type"),
     [
