@@ -112,6 +112,12 @@ def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
     found = capture(warc(http(gzip.compress(text, mtime=0)[:-200], "Content-Encoding: gzip")), 10**6)
     assert text.startswith(found.body)
     assert len(found.body) > 5000
+    for cut_off in (1, 200):
+        brotli = bytes(cramjam.brotli.compress(text))[:-cut_off]
+        found = capture(warc(http(brotli, "Content-Encoding: br")), 10**6)
+        assert text.startswith(found.body)
+        assert len(found.body) > 5000
+        assert capture(warc(http(brotli, "Content-Encoding: br")), 999).body == text[:1000]
     cut = chunked(HTML, 20)[:50]  # two chunk heads of 10 bytes, a line end of 2
     assert capture(warc(http(cut, "Transfer-Encoding: chunked"))).body == HTML[:28]
 
