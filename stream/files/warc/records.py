@@ -83,7 +83,7 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
             None,
             "look at the tool that wrote the file",
         )
-    time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date")
+    time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date", years=True)
     block = raw[end : end + int(fields["content-length"])]
     if not is_http:
         return Capture(url, content_type or None, block, time_ms, None, fields)

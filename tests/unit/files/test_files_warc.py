@@ -146,6 +146,14 @@ def test_a_response_without_what_a_page_needs_is_rejected(raw: bytes, reason: Re
     assert caught.value.next_step
 
 
+@pytest.mark.parametrize(
+    ("date", "time_ms"),
+    [("2016", 1_451_606_400_000), ("2016-02", 1_454_284_800_000), ("20160111232425", 1_452_554_665_000)],
+)
+def test_a_date_may_be_a_year_a_month_or_the_digits_of_cdx(date: str, time_ms: int) -> None:
+    assert capture(warc(http(), WARC_Date=date)).time_ms == time_ms
+
+
 def test_a_missing_date_is_replaced_by_the_files() -> None:
     assert capture(warc(http(), WARC_Date="")).time_ms == 5
 
