@@ -1,6 +1,7 @@
 """Reads a file as pages: it opens the file, finds out its compression and layout, and decodes its records."""
 
 import importlib.util
+import re
 import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from spotsieve.stream.settings.model import InputSettings
 _PARQUET = b"PAR1"
 _ARC = b"filedesc://"
 _MOST_BEFORE = 2**20
+_NAMED_WARC = re.compile(r"\.warc(\.(gz|xz|zst|bz2))?$")
 _Records = Iterator[tuple[Record, dict[str, Any] | None]]
 """Records, and of each row of Parquet what stands in its columns."""
 
@@ -120,7 +122,8 @@ class FileReader:
         if beginning.startswith(_ARC):
             return Layout.WARC, _plain(self._arc_records(chunks))
         head = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-        if head.startswith(b"WARC/") or ".warc" in Path(name).suffixes:
+        # The name is asked only where the bytes say nothing: of a WARC whose first record is damaged, or that is empty.
+        if head.startswith(b"WARC/") or (_NAMED_WARC.search(name) and not head.startswith(b"{")):
             return Layout.WARC, _plain(split_warc(chunks, most, members=members))
         foreign = foreign_format(beginning) or foreign_format(head)
         if foreign is not None:

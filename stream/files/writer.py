@@ -20,6 +20,7 @@ from spotsieve.stream.errors import InputError, SettingError
 from spotsieve.stream.files.records import Layout, Record
 from spotsieve.stream.files.remote import shown_url
 from spotsieve.stream.files.targets import STDOUT, cut_off, target_of
+from spotsieve.stream.files.warc import closed
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.parquet.sink import ParquetSink
@@ -95,7 +96,8 @@ class OutputFile:
 
     def write_record(self, record: Record, layout: Layout) -> None:
         """Write a record: the bytes of a JSONL line, of a WARC record, compressed by itself as WARC readers expect, or
-        a row of Parquet. A WARC record that came as a member of gzip by itself goes to a .gz as it came.
+        a row of Parquet. A WARC record that came as a member of gzip by itself goes to a .gz as it came; any other gets
+        the line ends that it lacks, as the last of a file may.
 
         Raises SettingError if records of several layouts, or rows of several schemas, would go into one file.
         """
@@ -108,9 +110,9 @@ class OutputFile:
         elif self._keeps_members and record.packed is not None:
             self._guard(self._file.write, record.packed)
         elif self._member is not None:
-            self._guard(self._file.write, self._member(record.raw))
+            self._guard(self._file.write, self._member(closed(record.raw)))
         else:
-            self._write(record.raw)
+            self._write(closed(record.raw))
 
     def know_record(self, record: Record, layout: Layout) -> None:
         """Take the form of a record that need not be written: an output without rows has the columns of its input.
@@ -180,7 +182,7 @@ class OutputFile:
     def _close(self) -> None:
         if self._named == {Layout.PARQUET}:
             self._sink_of_rows()
-        elif self._sink is None and self._open_stream is not None and self._layout is not Layout.WARC:
+        elif self._is_empty and self._open_stream is not None:
             self._sink = self._open_stream(self._file)  # an empty output is a valid file of its kind
         try:
             for sink in (self._rows, self._sink):

@@ -1,4 +1,4 @@
-"""Reads a fetch time: ISO 8601, or epoch seconds or milliseconds."""
+"""Reads a fetch time: ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,17 +10,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 _BASIC_DATE_DIGITS = 8
+_ISO_DATE_CHARACTERS = len("2024-03-01")
+_YEAR = re.compile(r"\d{4}", re.ASCII)
+_MONTH = re.compile(r"\d{4}-\d{2}", re.ASCII)
 
 # 1e11 is the year 5138 in seconds and 1973 in milliseconds, so no date of the web is misread.
 _FIRST_MILLISECONDS = 10**11
+_FIRST_CDX = 10**13  # 14 digits; as milliseconds the year 2286
 _END_MILLISECONDS = 10**14
 
 
-def read_time(value: object, missing_ms: int, name: str = "fetched_at") -> int:
+def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years: bool = False) -> int:
     """Read a time in milliseconds since the epoch. A time without zone is UTC; None and "" give `missing_ms`.
 
     Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also where they are text. Eight digits as
-    text are a date (20240301). Raises PageError: BAD_TIME, or FIELD_TYPE where the value is neither text nor number.
+    text are a date (20240301), and 2024-03 is its first day. 14 digits that are a date and a time of day are read as in
+    CDX (20240301000010), and as milliseconds only where they are none.
+
+    years: four digits as text are a year, as in WARC-Date; elsewhere they are seconds
+
+    Raises PageError: BAD_TIME, or FIELD_TYPE where the value is neither text nor number.
     """
     if value is None or value == "":
         return missing_ms
@@ -28,6 +37,8 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at") -> int:
         text = value.strip()
         if not text:
             return missing_ms
+        if _MONTH.fullmatch(text) or (years and _YEAR.fullmatch(text)):
+            return _from_iso(f"{text}-01-01"[:_ISO_DATE_CHARACTERS], name)
         if len(text) != _BASIC_DATE_DIGITS and len(text) <= 40 and _NUMBER.fullmatch(text):
             return _from_number(float(text), value, name)
         return _from_iso(text, name)
@@ -59,8 +70,16 @@ def _from_number(number: float, value: object, name: str) -> int:
     if 0 <= number < _FIRST_MILLISECONDS:
         return int(number * 1000)
     if _FIRST_MILLISECONDS <= number < _END_MILLISECONDS:
-        return int(number)
+        return int(number) if number < _FIRST_CDX else _from_cdx(int(number))
     raise _bad_time(value, name)
+
+
+def _from_cdx(number: int) -> int:
+    digits = str(number)
+    try:
+        return _from_iso(f"{digits[:_BASIC_DATE_DIGITS]}T{digits[_BASIC_DATE_DIGITS:]}", "")
+    except PageError:
+        return number
 
 
 def _bad_time(value: object, name: str) -> PageError:

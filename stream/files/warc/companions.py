@@ -77,12 +77,16 @@ class Companions:
             self._kept.popitem(last=False)
 
     def end(self) -> Iterator[Record]:
-        """A file has ended: the records without links that waited for a next page, and belong to the one before."""
+        """A file has ended: the records without links that waited for a next page, and belong to the one before.
+
+        No page of it is remembered: the next file may hold the same records again, and its pages are judged anew.
+        """
         for companion, its in self._waiting:
             if not its.links and self._last == (its.url, True):
                 yield companion
         self._info, self._last, self._waiting_bytes = None, ("", False), 0
         self._waiting.clear()
+        self._kept.clear()
 
     def _enter(self, source: str) -> Iterator[Record]:
         if source != self._source:

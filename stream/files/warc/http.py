@@ -1,5 +1,6 @@
 """Unfolds the payload of an HTTP response: header, chunks, Content-Encoding."""
 
+import contextlib
 import io
 import zlib
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ MAX_HEADER_BYTES = 256 * 2**10
 MAX_CODINGS = 5
 """A body may be encoded so many times over, as in curl. Each of thousands of codings that hardly shrink it would be
 unfolded to a whole page."""
+_BROTLI_STEP = 64
+"""A reader of Brotli that comes to the end of a cut body gives nothing of the bytes that it was asked for last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,13 @@ def _status_of(head: bytes) -> int | None:
 def header_end(data: bytes | bytearray, most: int | None = None) -> int:
     """The place behind the empty line that ends a header, or -1 if the first `most` bytes have none.
 
-    Lines may also end with LF alone.
+    Lines may also end with LF alone, the empty one too.
     """
-    crlf = data.find(b"\r\n\r\n", 0, most)
+    crlf = data.find(b"\n\r\n", 0, most)
     lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else most)
     if lf >= 0:
         return lf + 2
-    return crlf + 4 if crlf >= 0 else -1
+    return crlf + 3 if crlf >= 0 else -1
 
 
 def _join_chunks(body: bytes) -> bytes:
@@ -108,7 +111,7 @@ def _unfold(body: bytes, encoding: str, most: int) -> bytes:
         if encoding == "deflate":
             return _inflate(body, most)
         if encoding == "br":
-            return bytes(BrotliReader(io.BytesIO(body)).read(most)) if body else body
+            return _unbrotli(body, most)
         if encoding == "zstd":
             return zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(body).read(most)
     except (zlib.error, zstandard.ZstdError, OSError):
@@ -122,3 +125,28 @@ def _inflate(body: bytes, most: int) -> bytes:
         return zlib.decompressobj().decompress(body, most)
     except zlib.error:
         return zlib.decompressobj(wbits=-15).decompress(body, most)
+
+
+class _Watched(io.BytesIO):
+    """at_end: whether more was asked for than there is, as of a body that is cut, and not of one that is no Brotli"""
+
+    at_end = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.at_end |= not data
+        return data
+
+
+def _unbrotli(body: bytes, most: int) -> bytes:
+    watched = _Watched(body)
+    try:
+        return bytes(BrotliReader(watched).read(most)) if body else body
+    except OSError:
+        if not watched.at_end:
+            raise
+    reader, unfolded = BrotliReader(io.BytesIO(body)), bytearray()
+    with contextlib.suppress(OSError):
+        while len(unfolded) < most and (piece := reader.read(min(_BROTLI_STEP, most - len(unfolded)))):
+            unfolded += piece
+    return bytes(unfolded) or body

@@ -15,7 +15,7 @@ from spotsieve.stream.intake.times import read_time
 
 _VERSION = b"WARC/"
 _MAX_HEADER_BYTES = 64 * 2**10
-_CLOSING_BYTES = len(b"\r\n\r\n")
+_CLOSING = b"\r\n\r\n"
 _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
 
 
@@ -83,7 +83,7 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
             None,
             "look at the tool that wrote the file",
         )
-    time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date")
+    time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date", years=True)
     block = raw[end : end + int(fields["content-length"])]
     if not is_http:
         return Capture(url, content_type or None, block, time_ms, None, fields)
@@ -94,6 +94,14 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
 def is_revisit(raw: bytes) -> bool:
     """Whether a record says that a page was fetched again and had not changed; it has no body to judge."""
     return read_fields(raw[: header_end(raw)]).get("warc-type", "").lower() == "revisit"
+
+
+def closed(raw: bytes) -> bytes:
+    """A record with the line ends that close it: the last one of a file may lack them, and then no other may follow."""
+    end = header_end(raw)
+    length = read_fields(raw[:end]).get("content-length", "") if end >= 0 else ""
+    closing = raw[end + int(length) :] if length.isascii() and length.isdigit() else _CLOSING
+    return raw + _CLOSING[len(closing) :] if _CLOSING.startswith(closing) else raw
 
 
 def read_fields(head: bytes) -> dict[str, str]:
@@ -199,8 +207,8 @@ class _Window:
 
     def take_line_ends(self) -> bytes:
         """Remove and return the line ends that close a record, two at most."""
-        self._fill(_CLOSING_BYTES)
-        head = self.peek(_CLOSING_BYTES)
+        self._fill(len(_CLOSING))
+        head = self.peek(len(_CLOSING))
         raw = head[: len(head) - len(head.lstrip(b"\r\n"))]
         self._drop(len(raw))
         return raw

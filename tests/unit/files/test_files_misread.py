@@ -133,3 +133,20 @@ def test_commands_over_a_sample_name_the_field_of_a_misread_input_too(
     Path("pages.jsonl").write_bytes(renamed(body="html"))
     assert main([*command, "pages.jsonl"]) == 3
     assert "set input.fields.body, such as --set input.fields.body=html" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["crawl.warc.jsonl", "crawl.warc", "crawl.warc.gz"])
+def test_json_lines_are_read_as_such_under_the_name_of_a_warc(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(lines([page(1), page(2)]))
+    assert filter_json(capsys, path)["novel"] == 2
+
+
+def test_a_warc_whose_first_record_is_damaged_is_known_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "crawl.warc"
+    path.write_bytes(b"text of a page\n" + warc_record(1, "https://e.com/") + warc_record(2, "https://e.com/2"))
+    assert filter_json(capsys, path, code=3)["novel"] == 2, "one of three records is none"

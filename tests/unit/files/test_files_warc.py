@@ -10,7 +10,7 @@ import zstandard
 
 from spotsieve.stream.errors import InputError, PageError, Reject
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.files.warc import Capture, capture_of, split_warc
+from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from tests.worlds.pages.warc_records import HTML, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
@@ -56,6 +56,14 @@ def test_line_feeds_alone_and_angle_brackets_of_old_tools_are_read() -> None:
     found = capture(record.raw.replace(f"Content-Length: {len(http())}".encode(), b"Content-Length: 114"))
     assert found.url == "https://example.com/b"
     assert HTML in found.body
+
+
+@pytest.mark.parametrize("ends", [(b"\n", b"\n"), (b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r\n", b"\r\n")])
+def test_a_header_ends_at_its_first_empty_line_whatever_its_line_ends(ends: tuple[bytes, bytes]) -> None:
+    line, empty = ends
+    block = b"HTTP/1.1 200 OK" + line + b"Content-Type: text/html" + line + empty + b"<p>\n\nA\r\n\r\nB"
+    found = capture(warc(block))
+    assert (found.content_type, found.body) == ("text/html", b"<p>\n\nA\r\n\r\nB")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +112,12 @@ def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
     found = capture(warc(http(gzip.compress(text, mtime=0)[:-200], "Content-Encoding: gzip")), 10**6)
     assert text.startswith(found.body)
     assert len(found.body) > 5000
+    for cut_off in (1, 200):
+        brotli = bytes(cramjam.brotli.compress(text))[:-cut_off]
+        found = capture(warc(http(brotli, "Content-Encoding: br")), 10**6)
+        assert text.startswith(found.body)
+        assert len(found.body) > 5000
+        assert capture(warc(http(brotli, "Content-Encoding: br")), 999).body == text[:1000]
     cut = chunked(HTML, 20)[:50]  # two chunk heads of 10 bytes, a line end of 2
     assert capture(warc(http(cut, "Transfer-Encoding: chunked"))).body == HTML[:28]
 
@@ -130,6 +144,14 @@ def test_a_response_without_what_a_page_needs_is_rejected(raw: bytes, reason: Re
         capture_of(raw, 1000, 0)
     assert caught.value.reason is reason
     assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("date", "time_ms"),
+    [("2016", 1_451_606_400_000), ("2016-02", 1_454_284_800_000), ("20160111232425", 1_452_554_665_000)],
+)
+def test_a_date_may_be_a_year_a_month_or_the_digits_of_cdx(date: str, time_ms: int) -> None:
+    assert capture(warc(http(), WARC_Date=date)).time_ms == time_ms
 
 
 def test_a_missing_date_is_replaced_by_the_files() -> None:
@@ -184,6 +206,14 @@ def test_the_damage_of_a_file_is_raised_after_its_last_record() -> None:
     assert cut.fault[0] is Reject.TRUNCATED
     with pytest.raises(InputError, match="whole gzip"):
         next(records)
+
+
+@pytest.mark.parametrize("block", [http(), b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_record_is_closed_with_the_line_ends_that_it_lacks(block: bytes) -> None:
+    whole = warc(block)
+    assert [closed(whole.removesuffix(b"\r\n\r\n"[kept:]) if kept < 4 else whole) for kept in range(5)] == [whole] * 5
+    for as_it_came in (whole[:-4] + b"\n\n", b"WARC/1.1", b"WARC/1.1\r\n\r\n"):
+        assert closed(as_it_came) == as_it_came
 
 
 def test_an_empty_file_has_no_records() -> None:

@@ -149,6 +149,17 @@ def test_records_that_are_no_members_are_compressed_one_by_one(
     assert out.read_bytes() == b"".join(gzip.compress(raw, 6, mtime=0) for raw in kept)
 
 
+def test_warcio_reads_every_record_where_a_file_ends_without_line_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "novel.warc"
+    for number in (1, 2):
+        (tmp_path / f"{number}.warc").write_bytes(response(number, number).removesuffix(b"\r\n\r\n"))
+    filter_json(capsys, tmp_path / "1.warc", tmp_path / "2.warc", "--out", out)
+    assert [number for _, number, _ in read(out)] == [1, 2]
+    assert out.read_bytes() == response(1, 1) + response(2, 2)
+
+
 def test_revisits_stand_for_dropped_pages_and_warcio_accepts_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,6 +245,12 @@ def test_records_that_name_nothing_go_with_the_page_beside_them() -> None:
     assert kept([(first, True), (second, False), (beside[1], None), (beside[0], None)]) == []
     assert kept([(first, True), (beside[0], None)]) == [1], "the last of a file"
     assert kept([(first, True), (beside[0], None)], files=2) == [], "another file"
+
+
+def test_a_request_in_another_file_does_not_go_with_a_page_of_the_file_before() -> None:
+    first = [(request(11, 10, WARC_Concurrent_To=name_of(10)), None), (response(10, 1), True)]
+    again = [(request(11, 10, WARC_Concurrent_To=name_of(10)), None), (response(10, 1), False)]
+    assert kept([*first, *again], files=2) == [0]
 
 
 def test_what_waits_for_its_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

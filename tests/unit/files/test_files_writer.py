@@ -48,6 +48,16 @@ def test_an_empty_output_is_a_valid_file(tmp_path: Path, ending: str) -> None:
         assert lzma.decompress(path.read_bytes()) == b""
 
 
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst", ".bz2"])
+def test_a_warc_output_whose_pages_were_all_dropped_is_a_valid_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"novel.warc{ending}"
+    output = OutputFile(str(path))
+    output.know_record(Record(0, b"WARC/1.1\r\none\r\n\r\n"), Layout.WARC)
+    output.complete()
+    assert read(path) == b""
+    assert path.stat().st_size > 0, "a file of 0 bytes is damaged to gzip, xz, zstd and bzip2"
+
+
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_warc_records_are_compressed_one_by_one(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"novel.warc{ending}"

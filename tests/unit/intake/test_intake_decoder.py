@@ -69,6 +69,11 @@ def test_a_path_through_something_that_is_no_object_finds_nothing() -> None:
         ("2024-03-01T00:00:10", 1_709_251_210_000),
         ("2024-03-01T02:00:10.250+02:00", 1_709_251_210_250),
         ("20240301", 1_709_251_200_000),
+        ("2024-03", 1_709_251_200_000),
+        ("2024", 2_024_000),
+        ("20240301000010", 1_709_251_210_000),
+        (20240301000010, 1_709_251_210_000),
+        (20241301000010, 20241301000010),
         (1_709_251_210, 1_709_251_210_000),
         (1_709_251_210.5, 1_709_251_210_500),
         (1_709_251_210_123, 1_709_251_210_123),
@@ -87,7 +92,9 @@ def test_fetch_times_are_iso_8601_or_epoch_seconds_or_milliseconds(value: object
     assert decode({"url": "u", "body": "b", "fetched_at": value}).event_time_ms == expected_ms
 
 
-@pytest.mark.parametrize("value", ["yesterday", "2024-13-01", -5, 1e300, "1e999", "0001-01-01T00:00:00Z", "9" * 5000])
+@pytest.mark.parametrize(
+    "value", ["yesterday", "2024-13-01", "2024-13", -5, 1e300, "1e999", "0001-01-01T00:00:00Z", "9" * 5000]
+)
 def test_a_time_that_is_none_is_rejected(value: object) -> None:
     assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is Reject.BAD_TIME
 
