@@ -1,7 +1,7 @@
 """Remembers which run a state directory is in the middle of, and which of its inputs are done.
 
 DIR/backfill/run.json    {"version", "settings": digest, "shards", "inputs": [[source, size], ...], "outputs": {...},
-                         "id": what begins the writer of its records, "first_round", "complete"}
+                         "id": what begins the writer of its records, "first_round", "complete", "entries"}
 DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, a line for each that is done
 """
 
@@ -58,9 +58,9 @@ class RunFile:
             ) from None
         self.done[number] = summary
 
-    def complete(self) -> None:
-        """All inputs are done."""
-        self._run |= {"complete": True}
+    def complete(self, entries: int) -> None:
+        """All inputs are done. entries: of the state"""
+        self._run |= {"complete": True, "entries": entries}
         self._write()
 
     def _write(self) -> None:
@@ -94,6 +94,18 @@ def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]
     return run
 
 
+def complete_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The last run of a state directory, if it was this one and came to its end. wanted: as of described()"""
+    try:
+        run = json.loads((directory / DIRECTORY / _RUN).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(run, dict) or not run.get("complete"):
+        return None
+    same = ("version", "settings", "inputs", "outputs")
+    return run if all(run.get(name) == wanted[name] for name in same) else None
+
+
 _GIVE_UP = "or delete {} to give up the rest of it"
 
 
@@ -107,6 +119,7 @@ def described(settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[
         "id": uuid.uuid4().hex[:_ID_DIGITS],
         "first_round": 0,
         "complete": False,
+        "entries": 0,
     }
 
 

@@ -12,9 +12,10 @@ from spotsieve.stream.backfill.judging import RoundEngine, Shards
 from spotsieve.stream.backfill.known import JudgedPages
 from spotsieve.stream.backfill.outcomes import Outcomes, remove_outcomes
 from spotsieve.stream.backfill.parts import Parts, parts_of
-from spotsieve.stream.backfill.run_file import RunFile, described, unfinished_run
+from spotsieve.stream.backfill.run_file import RunFile, complete_run, described, unfinished_run
 from spotsieve.stream.backfill.schedule import Readers, Task
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.targets import output_exists
 from spotsieve.stream.local.local_engine import LocalEngine, OnCatchUp
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.schemes import Scheme
@@ -58,6 +59,20 @@ class Backfill:
     def parts(self) -> list[Parts]:
         """The parts of all inputs."""
         return [task.parts for task in self.tasks]
+
+    def completed(self) -> Summary | None:
+        """What this very run found, if it had come to its end before and all its parts are there; else None."""
+        names = [name for parts in self.parts for name in parts if name is not None]
+        run = None if self.resumed else complete_run(self._directory, self._run)
+        if run is None or not names or not all(map(output_exists, names)):
+            return None
+        return self._summary(RunFile(self._directory, run), int(run.get("entries", 0)))
+
+    def _summary(self, run_file: RunFile, entries: int) -> Summary:
+        summary = Summary(files=len(self.tasks), entries=entries)
+        for number in sorted(run_file.done):
+            summary.add(run_file.done[number])
+        return summary
 
     def open(self, on_catch_up: OnCatchUp, make_shards: MakeShards | None) -> None:
         """Open log, state and outcomes, and judge what is logged and was not judged.
@@ -109,11 +124,10 @@ class Backfill:
         """
         driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch, tell)
         whole = driver.run()
-        summary = Summary(files=len(self.tasks), interrupted=not whole, entries=self.local.entry_count)
-        for number in sorted(self.run_file.done):
-            summary.add(self.run_file.done[number])
+        summary = self._summary(self.run_file, self.local.entry_count)
+        summary.interrupted = not whole
         if whole:
-            self.run_file.complete()
+            self.run_file.complete(summary.entries)
         return summary
 
     def __enter__(self) -> Self:

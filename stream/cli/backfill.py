@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spotsieve.stream.backfill.outcomes import Outcomes
     from spotsieve.stream.backfill.running import Backfill
     from spotsieve.stream.backfill.schedule import Readers
+    from spotsieve.stream.local.summary import Summary
 
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
 as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
@@ -124,6 +125,10 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         backfill = stack.enter_context(Backfill(options.state, settings, scheme, inputs, outputs))
         _check_inputs_stay(backfill)
+        before = None if options.force else backfill.completed()
+        if before is not None:
+            show("spotsieve: this run was complete before: nothing is read again (--force does it anew)", to=sys.stderr)
+            return _told(before, options.json)
         _make_directories(outputs)
         if not backfill.resumed and not options.force:
             _check_parts(backfill)
@@ -157,7 +162,12 @@ def run(options: argparse.Namespace) -> int:
         with stop_on_signals(stopping), contextlib.closing(line):
             summary = backfill.run(readers, stopping.is_set, lambda so_far: line.update(*so_far), tell)
         summary.seconds = time.monotonic() - began
-    if options.json:
+    return _told(summary, options.json)
+
+
+def _told(summary: "Summary", as_json: bool) -> int:
+    """Print what was found; the exit code."""
+    if as_json:
         show(json.dumps(summary.as_json()))
     else:
         show(*summary.as_text().split("\n"), to=sys.stderr)

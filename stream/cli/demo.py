@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from spotsieve.stream.cli.outputs import add_force_argument, check_names
 from spotsieve.stream.errors import EXIT_OK
 
 REVIEWED_PAIRS = 50
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--crawl", metavar="FILE", help="only write the demo's made-up pages to this JSONL file, for filter and review"
     )
+    add_force_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; progress goes to standard error")
 
 
@@ -26,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the demo; the exit code is 0, or 1 if a page was lost or doubled."""
     # Not imported for --help: numba and aiokafka take a second.
     if options.crawl:
-        return _write_crawl(options.crawl)
+        return _write_crawl(options.crawl, options.force)
     from spotsieve.stream.demo.session import run_demo
 
     code = run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)
@@ -36,12 +38,11 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _write_crawl(name: str) -> int:
-    """Write the pages of the demo, without its odd messages. Raises SettingError if the file is there already."""
-    from spotsieve.stream.cli.outputs import check_new
+def _write_crawl(name: str, overwrite: bool) -> int:
+    """Write the pages of the demo, without its odd messages. Raises SettingError for a file that may not be written."""
     from spotsieve.stream.text_safety import show
 
-    check_new({"crawl": name})
+    check_names({"crawl": name}, [], False, overwrite)
     show(f"{_write_pages(name)} made-up pages in {name}")
     return EXIT_OK
 

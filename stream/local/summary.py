@@ -162,7 +162,8 @@ class Summary:
             lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from: last of all")
         lines.append(f"  the state knows {self.entries:,} pages")
         lines += [
-            f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that are new or changed"
+            f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that the state does not "
+            "know: new, changed or forgotten"
             for path, pages in self.changed.items()
         ]
         lines += [
