@@ -12,8 +12,8 @@ _BRING_BACK = (
     "restore). Keep the index: without that file nothing rebuilds it"
 )
 _ONE_CONFIGURATION = (
-    "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), or begin a new log "
-    "(topics.log) and a new state directory"
+    "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), carry the memory "
+    "over to others (spotsieve migrate), or begin a new log (topics.log) and a new state directory"
 )
 
 
@@ -203,8 +203,8 @@ def check_last_record(log_name: str, position: int, applied: int, found: int | N
             None,
             _BRING_BACK
             if log_name == LOCAL
-            else "bring back the log that this state was built from; or delete the state directory to rebuild it from "
-            "what this log holds, which forgets the pages of the former one",
+            else "bring back the log that this state was built from; or delete the index of the state (DIR/index) to "
+            "rebuild it from what this log holds, which forgets the pages of the former one",
         )
 
 
@@ -222,8 +222,8 @@ def check_log_range(log_name: str, position: int, first: int, end: int, pages_ap
             None,
             _BRING_BACK
             if log_name == LOCAL
-            else "the log is not the one this state was built from, or lost its end: delete the state directory to "
-            "rebuild it from what the log holds",
+            else "the log is not the one this state was built from, or lost its end: delete the index of the state "
+            "(DIR/index) to rebuild it from what the log holds",
         )
     if position < first:
         raise StateError(

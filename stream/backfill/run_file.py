@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from spotsieve.state.log.local import LOG_FILE
 from spotsieve.state.private import open_file
 from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.errors import InputError, SettingError, StateError
@@ -94,13 +95,20 @@ def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]
     return run
 
 
-def complete_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The last run of a state directory, if it was this one and came to its end. wanted: as of described()"""
+def complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any] | None:
+    """The last run of a state directory, if it was this one and came to its end, and nothing was written since.
+
+    wanted: as of described()  inputs: that one of a later time holds what the run has not read
+    """
+    path = directory / DIRECTORY / _RUN
     try:
-        run = json.loads((directory / DIRECTORY / _RUN).read_bytes())
+        run, ended = json.loads(path.read_bytes()), path.stat().st_mtime
+        changed = any(file.path is None or file.path.stat().st_mtime > ended for file in inputs)
     except (OSError, ValueError):
         return None
-    if not isinstance(run, dict) or not run.get("complete"):
+    if changed or not isinstance(run, dict) or not run.get("complete") or "entries" not in run:
+        return None
+    if not (directory / LOG_FILE).is_file() or not (directory / "index").is_dir():
         return None
     same = ("version", "settings", "inputs", "outputs")
     return run if all(run.get(name) == wanted[name] for name in same) else None

@@ -63,10 +63,10 @@ class Backfill:
     def completed(self) -> Summary | None:
         """What this very run found, if it had come to its end before and all its parts are there; else None."""
         names = [name for parts in self.parts for name in parts if name is not None]
-        run = None if self.resumed else complete_run(self._directory, self._run)
+        run = None if self.resumed else complete_run(self._directory, self._run, [task.file for task in self.tasks])
         if run is None or not names or not all(map(output_exists, names)):
             return None
-        return self._summary(RunFile(self._directory, run), int(run.get("entries", 0)))
+        return self._summary(RunFile(self._directory, run), int(run["entries"]))
 
     def _summary(self, run_file: RunFile, entries: int) -> Summary:
         summary = Summary(files=len(self.tasks), entries=entries)

@@ -39,9 +39,10 @@ COMMANDS = {
 """Each command is a module of this package with add_arguments(parser) and run(options) -> exit code. Naming a command
 imports its module."""
 
-EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable or misread input; 4 state cannot be used;
-5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 7 something named is not there
-(explain, state forget), or no worker answers (top); 130 interrupted"""
+EPILOG = """exit codes: 0 done; 1 a defect of this program; 2 wrong setting or usage; 3 unreadable or misread input;
+4 state cannot be used; 5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference);
+7 something named is not there (explain, state forget), or no worker answers (top); 130 interrupted;
+141 nobody reads standard output any longer"""
 
 EXIT_BROKEN_PIPE = 141
 """The exit code that a shell shows for a program that SIGPIPE ended."""

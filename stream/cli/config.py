@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_OK, EXIT_SETTING, SettingError
@@ -45,7 +46,7 @@ def _errors(options: argparse.Namespace) -> list[SettingError]:
     except SettingError as error:
         return [error, *error.others]
     from spotsieve.stream.intake import Decoder
-    from spotsieve.stream.kafka.client.clients import check_client
+    from spotsieve.stream.kafka.client.clients import CLIENT_CHECKS
     from spotsieve.stream.kafka.topic.topics import check_topic_names
     from spotsieve.stream.schemes.registry import scheme_in_scope
     from spotsieve.stream.sharding.limits import limits_in_shards
@@ -60,7 +61,7 @@ def _errors(options: argparse.Namespace) -> list[SettingError]:
         check_judging,
         lambda: Decoder(settings.input),
         lambda: check_topic_names(settings),
-        lambda: check_client(settings.kafka),
+        *(partial(check, settings.kafka) for check in CLIENT_CHECKS),
     )
     found = []
     for check in checks:

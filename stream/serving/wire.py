@@ -147,8 +147,8 @@ def _crawled(page: AskedPage, place: str) -> CrawledPage:
     """Check what the types leave open, so that no page fails among those of others. place: where it stands"""
     coded = page.get("body_base64")
     if ("body" in page) == (coded is not None):
-        rule = "must be there, in place of `body`" if coded is None else "must not be there beside `body`"
-        raise PageError(Reject.NO_BODY, f"{place}body_base64", rule, None, "send one of the two")
+        rule = "or body_base64 must be there" if coded is None else "must not be there beside body_base64"
+        raise PageError(Reject.NO_BODY, f"{place}body", rule, None, "send one of the two")
     try:
         body = page["body"] if coded is None else pybase64.b64decode(coded, validate=True)
     except ValueError:

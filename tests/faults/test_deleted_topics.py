@@ -32,7 +32,7 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
         assert service.run_to_end() == EXIT_STATE
         line = service.error()
         assert f"log {topics.names['log']}[{len(former) - 1}] must be the record that the state applied there" in line
-        assert "delete the state directory" in line
+        assert "delete the index of the state" in line
         assert verify(service.state).damaged == 0
 
 

@@ -267,7 +267,7 @@ def test_a_state_ahead_of_its_log_is_refused(kafka: Broker, tmp_path: Path) -> N
         assert service.run_to_end() == EXIT_STATE
         line = service.error()
         assert topics.names["log"] in line
-        assert "delete the state directory" in line
+        assert "delete the index of the state" in line
 
 
 def test_metrics_on_a_port_in_use_are_refused(kafka: Broker, tmp_path: Path) -> None:

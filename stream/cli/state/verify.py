@@ -66,7 +66,13 @@ def _show(found: "Findings", directory: Path) -> None:
     from spotsieve.state.log.local import LOG_FILE
 
     then = "Take the state back from a snapshot (spotsieve state restore)"
-    if not found.log_damaged:
+    if not found.log and not (directory / LOG_FILE).exists():
+        # The index does not tell which log it follows.
+        then += (
+            f". Delete {directory / 'index'} only if the log is a topic that still holds everything: no log is here to "
+            "rebuild it from."
+        )
+    elif not found.log_damaged:
         then += f", or delete {directory / 'index'}: the next start rebuilds it from the log."
     elif found.log_damaged == found.damaged:
         then += (

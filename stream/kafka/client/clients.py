@@ -2,6 +2,7 @@
 
 import asyncio
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     Raises SettingError for an address without host and port, a login without name or password, and certificates that
     cannot be read.
     """
-    check_client(kafka)
+    for check in CLIENT_CHECKS:
+        check(kafka)
     read_any_header_names()
     retry_without_brokers()
     fail_closed_connections()
@@ -61,19 +63,10 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def check_client(kafka: KafkaSettings) -> None:
-    """Check what can be checked without a broker. Raises SettingError, as client_options."""
-    _check_addresses(kafka.bootstrap_servers)
-    if "SSL" in kafka.security_protocol:
-        ssl_context(kafka)
-    if kafka.security_protocol.startswith("SASL"):
-        _check_login(kafka)
-
-
-def _check_addresses(servers: str) -> None:
+def _check_addresses(kafka: KafkaSettings) -> None:
     """Refuse a wrong address, for which aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError."""
     try:
-        hosts = collect_hosts(servers, randomize=False)
+        hosts = collect_hosts(kafka.bootstrap_servers, randomize=False)
         fit = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
     except ValueError:
         fit = False
@@ -81,13 +74,19 @@ def _check_addresses(servers: str) -> None:
         raise SettingError(
             "kafka.bootstrap_servers",
             "must be host:port joined by commas, ports 1 to 65535",
-            servers,
+            kafka.bootstrap_servers,
             "such as broker1:9092,broker2:9092",
         )
 
 
+def _check_certificates(kafka: KafkaSettings) -> None:
+    if "SSL" in kafka.security_protocol:
+        ssl_context(kafka)
+
+
 def _check_login(kafka: KafkaSettings) -> None:
-    if not kafka.sasl_username or not kafka.sasl_password.get_secret_value():
+    wanted = kafka.security_protocol.startswith("SASL")
+    if wanted and not (kafka.sasl_username and kafka.sasl_password.get_secret_value()):
         missing = "password" if kafka.sasl_username else "username"
         raise SettingError(
             f"kafka.sasl_{missing}",
@@ -96,6 +95,10 @@ def _check_login(kafka: KafkaSettings) -> None:
             "set it, the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD; or leave SASL out of "
             "security_protocol",
         )
+
+
+CLIENT_CHECKS: tuple[Callable[[KafkaSettings], None], ...] = (_check_addresses, _check_certificates, _check_login)
+"""What can be checked without a broker. Each raises SettingError."""
 
 
 def warn_of_open_files(kafka: KafkaSettings) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,7 @@ from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.backfill.parts import Parts, VerdictRows, parts_of
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_OK, InputError, StateError, StateLocked
+from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SETTING, InputError, StateError, StateLocked
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
@@ -107,6 +108,9 @@ def test_a_complete_run_says_so_and_reads_nothing_again(
     for name in ("pages", "novel", "duplicate", "reasons", "bytes_read", "state_entries"):
         assert again[name] == first[name]
     assert (part.read_bytes(), part.stat().st_mtime_ns) == before
+    pages.write_bytes(pages.read_bytes().replace(b"words", b"verse"))
+    os.utime(pages, (time.time() + 9, time.time() + 9))
+    assert main(given) == EXIT_SETTING, "the input was written since"
     assert main([*given, "--force"]) == EXIT_OK
     assert part.stat().st_mtime_ns > before[1]
 

@@ -158,6 +158,12 @@ def test_config_check_tells_what_a_service_would_refuse(
     assert told in capsys.readouterr().err
 
 
+def test_config_check_tells_each_fault_of_the_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    together = ["kafka.security_protocol=SASL_SSL", "kafka.ssl_cafile=/none.pem", "kafka.bootstrap_servers=a:99999"]
+    assert main(["config", "check", *(text for one in together for text in ("--set", one))]) == EXIT_SETTING
+    assert len(capsys.readouterr().err.splitlines()) == 3
+
+
 def test_a_broker_that_is_not_there_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

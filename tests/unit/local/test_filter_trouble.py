@@ -214,7 +214,11 @@ def test_advice_for_a_damaged_log_keeps_the_index(
     assert "spotsieve state restore" in told
     assert "delete" not in told
     assert ("neither rebuilds the other" if fault == "index too" else f"Keep {state / 'index'}") in told
-    if fault != "index too":
+    if fault == "lost":
+        (state / "index" / "CURRENT").unlink()
+        assert main(["state", "verify", str(state)]) == 4
+        assert "only if the log is a topic that still holds everything" in capsys.readouterr().out
+    elif fault != "index too":
         assert main(["filter", str(crawl), "--state", str(state)]) == 4
         assert "Keep the index" in capsys.readouterr().err
 
