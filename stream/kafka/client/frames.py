@@ -24,6 +24,8 @@ LANDING_BYTES = 2**16
 """Room for what comes before the length of the next answer is known. Most answers without messages fit into it."""
 
 _LENGTH = struct.Struct(">i")
+_FETCH = 1
+"""Kafka's key of the request whose answers bring messages."""
 
 
 def read_frames() -> None:
@@ -119,7 +121,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._wake()
 
     async def next_frame(self) -> bytes | memoryview:
-        """The next answer, without its length: bytes, if it fits into the landing, and a view of its memory if not.
+        """The next answer, without its length: bytes, if it came as a whole, and else a view of its memory.
 
         Raises IncompleteReadError, and what the connection has ended by.
         """
@@ -173,5 +175,11 @@ async def _read(connection: Any) -> None:
         self = connection()
         if self is None:
             return
-        self._handle_frame(frame)
+        self._handle_frame(frame if _answers_fetch(self) else bytes(frame))
         del self
+
+
+def _answers_fetch(connection: Any) -> bool:
+    """Whether the next answer brings messages. Of any other one aiokafka decodes parts that must be bytes."""
+    _, request, _ = connection._requests[0]
+    return request is not None and request.API_KEY == _FETCH

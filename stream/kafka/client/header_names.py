@@ -17,7 +17,10 @@ from crc32c import crc32c
 
 _ATTRIBUTES = 21
 """Where what the checksum of a batch covers begins (Kafka's record batch, version 2)."""
+_MAGIC = 16
+"""The place of the number of a batch's format, in all formats."""
 _FIRST_MAGIC_WITH_HEADERS = 2
+_NO_TIME = -1
 
 
 def read_any_header_names() -> None:
@@ -31,9 +34,35 @@ class _TolerantRecords(_MemoryRecordsPy):  # type: ignore[misc]
     def next_batch(self) -> Any:
         content = self._next_slice
         batch = super().next_batch()
-        if batch is None or batch.magic < _FIRST_MAGIC_WITH_HEADERS:
+        if batch is None:
             return batch
-        return _TolerantBatch(batch, content)
+        return _OldBatch(batch) if content[_MAGIC] < _FIRST_MAGIC_WITH_HEADERS else _TolerantBatch(batch, content)
+
+
+class _OldBatch:
+    """A batch of message format 0 or 1, as topics from before Kafka 0.11 hold. Where aiokafka has no time, it is -1."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        for record in self._batch:
+            yield record if record.timestamp is not None else _Timeless(record)
+
+
+class _Timeless:
+    """A record without a time."""
+
+    timestamp = _NO_TIME
+
+    def __init__(self, record: Any) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._record, name)
 
 
 class _TolerantBatch:

@@ -75,9 +75,8 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         # A record may have no time (-1) and be the first one all the same: the others count from it.
         first = self._first_time if number else timestamp
         before = b"".join((b"\0", _varint(timestamp - first), _varint(number), _sized(key), _length(value)))
-        after = _varint(len(headers))
-        for name, content in headers:
-            after += _name(name) + _sized(content)
+        named = [part for name, content in headers for part in (_name(name), _sized(content))]
+        after = b"".join((_varint(len(headers)), *named))
         body = value or b""
         length = len(before) + len(body) + len(after)
         prefix = _varint(length)
@@ -145,6 +144,8 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
+_MOST_KEPT = 64
+"""Characters of a header's name that is kept encoded."""
 _SMALL = tuple(map(_encode_varint, range(2**15)))
 """Lengths and offsets are mostly so small, and looking one up costs a tenth of encoding it."""
 
@@ -161,7 +162,12 @@ def _sized(content: bytes | None) -> bytes:
     return _NONE if content is None else _varint(len(content)) + content
 
 
-@lru_cache(maxsize=1024)
 def _name(name: str) -> bytes:
-    """A header's name. A crawler has a few of them, and so have we."""
+    """A header's name. Long ones are not kept: a stranger may send any number of them."""
+    return _short_name(name) if len(name) <= _MOST_KEPT else _sized(name.encode())
+
+
+@lru_cache(maxsize=1024)
+def _short_name(name: str) -> bytes:
+    """A crawler has a few of them, and so have we."""
     return _sized(name.encode())

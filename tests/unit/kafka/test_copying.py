@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import time
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from spotsieve.stream.kafka.client.copying import _SEND, _produce_parts, send
 from spotsieve.stream.kafka.client.header_names import _TolerantRecords
-from spotsieve.stream.kafka.client.prepared_batch import CODECS, PreparedBatch
+from spotsieve.stream.kafka.client.prepared_batch import CODECS, PreparedBatch, _short_name
 
 REQUESTS: tuple[tuple[object, ...], ...] = (
     (None, -1, 40_000, []),
@@ -144,3 +145,26 @@ def test_a_batch_with_one_changed_bit_fails_its_checksum() -> None:
     assert _TolerantRecords(bytes(content)).next_batch().validate_crc()
     content[-100] ^= 1
     assert not _TolerantRecords(bytes(content)).next_batch().validate_crc()
+
+
+def test_a_record_of_many_headers_takes_time_in_proportion_to_them() -> None:
+    def seconds(headers: int) -> float:
+        began = time.process_time()
+        PreparedBatch(10**7, "none", transactional=False).append(
+            timestamp=0, key=None, value=b"", headers=[("", b"")] * headers
+        )
+        return time.process_time() - began
+
+    few = min(seconds(20_000) for _ in range(3))
+    # Eight times as many took 60 times as long.
+    assert min(seconds(160_000) for _ in range(3)) < 25 * few
+
+
+def test_long_names_of_headers_are_not_kept() -> None:
+    before = _short_name.cache_info().currsize
+    for number in range(3):
+        name = f"{number}" * 10_000
+        PreparedBatch(10**6, "none", transactional=False).append(
+            timestamp=0, key=None, value=b"", headers=[(name, b"")]
+        )
+    assert _short_name.cache_info().currsize == before

@@ -2,15 +2,19 @@
 
 import asyncio
 import io
+import itertools
 import logging
 import struct
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import uvloop
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.fetch import FetchRequest_v11
+from aiokafka.protocol.group import SyncGroupRequest_v1, SyncGroupResponse_v1
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,4 +160,30 @@ def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.Ab
 
     read_frames()
     with asyncio.Runner(loop_factory=loop) as runner, pytest.MonkeyPatch.context() as monkey:
-        assert runner.run(ask(monkey)) == answer
+        answered = runner.run(ask(monkey))
+    assert answered == answer
+    assert isinstance(answered, bytes), "a login decodes it"
+
+
+def test_only_messages_are_views_however_an_answer_is_cut() -> None:
+    """TLS sends the length by itself. aiokafka decodes text and a member's partitions from bytes alone."""
+    assigned = bytes(range(200))
+    said = struct.pack(">i", 7) + SyncGroupResponse_v1(0, 0, assigned).encode()
+
+    async def read(request: Any) -> Any:
+        protocol, _ = await protocol_and_reader()
+        feed(protocol, framed([said]), itertools.chain([4], itertools.repeat(LANDING_BYTES)))
+        handled = asyncio.get_running_loop().create_future()
+        connection = SimpleNamespace(
+            _protocol=protocol, _requests=[(7, request, None)], _handle_frame=handled.set_result
+        )
+        reading = asyncio.ensure_future(AIOKafkaConnection._read(lambda: connection))
+        found = await handled
+        reading.cancel()
+        return found
+
+    read_frames()
+    found = asyncio.run(read(SimpleNamespace(API_KEY=SyncGroupRequest_v1.API_KEY)))
+    assert isinstance(found, bytes)
+    assert SyncGroupResponse_v1.decode(io.BytesIO(found[4:])).member_assignment == assigned
+    assert isinstance(asyncio.run(read(SimpleNamespace(API_KEY=FetchRequest_v11.API_KEY))), memoryview)

@@ -3,6 +3,7 @@
 import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from spotsieve.stream.kafka.client.header_names import _TolerantRecords, read_any_header_names
@@ -53,6 +54,19 @@ def test_batches_of_sound_names_are_read_as_aiokafka_reads_them() -> None:
     assert read(_TolerantRecords, data) == read(MemoryRecords, data)
     assert read(_TolerantRecords, data[:-5]) == read(MemoryRecords, data[:-5])
     assert _TolerantRecords(data).size_in_bytes() == len(data)
+
+
+@pytest.mark.parametrize("compression", [0, 1, 2])
+@pytest.mark.parametrize(("magic", "time"), [(0, None), (1, -1), (1, 1_700_000_000_000)])
+def test_batches_of_the_formats_before_headers_are_read(magic: int, time: int | None, compression: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic, compression, 10**6)
+    for number in range(3):
+        builder.append(number, timestamp=time, key=None, value=b"value%d" % number)
+    found = read(_TolerantRecords, bytes(builder.build()) + batch_of("next"))
+    assert [record[:4] for record in found[:3]] == [
+        (number, -1 if time is None else time, None, b"value%d" % number) for number in range(3)
+    ]
+    assert len(found) == 4
 
 
 def test_consumers_read_so_once_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
