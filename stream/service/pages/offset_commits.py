@@ -23,12 +23,20 @@ class OffsetCommits:
 
     async def commit(self, partition: TopicPartition, offset: int) -> None:
         """Return when the offset is committed. Raises KafkaError, also where the partition is another worker's now."""
-        self._waiting[partition] = offset
+        waiting = self._waiting
+        waiting[partition] = offset
         if self._next is None:
             self._next = asyncio.create_task(self._commit_next(self._last))
             self._next.add_done_callback(_take_error)
-        # Who gives up must not take the commits of others along.
-        if partition not in await asyncio.shield(self._next):
+        try:
+            # Who gives up must not take the commits of others along.
+            committed = await asyncio.shield(self._next)
+        except asyncio.CancelledError:
+            # Once the partition is this worker's again, the offset would set the group back.
+            if waiting.get(partition) == offset:
+                del waiting[partition]
+            raise
+        if partition not in committed:
             raise IllegalStateError(f"{partition} was handed over before its offset {offset} was committed")
 
     async def close(self) -> None:

@@ -113,3 +113,19 @@ async def test_an_unanswered_request_ends_with_the_worker(consumer: Consumer, co
     for task in (first, second):
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+@pytest.mark.asyncio
+async def test_an_offset_that_was_given_up_is_not_sent_when_the_partition_is_back(
+    consumer: Consumer, commits: OffsetCommits
+) -> None:
+    (slow,) = await asked(commits, {1: 5})
+    (given_up,) = await asked(commits, {0: 100})
+    given_up.cancel()
+    await settled()
+    (other,) = await asked(commits, {2: 9})
+    consumer.answers[0].set_result(None)
+    await settled()
+    assert consumer.requests == [{PARTITIONS[1]: 5}, {PARTITIONS[2]: 9}]
+    consumer.answers[1].set_result(None)
+    await asyncio.gather(slow, other)
