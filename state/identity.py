@@ -7,10 +7,6 @@ from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, Part
 from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
 from spotsieve.stream.settings.verdicts import describe_difference, settings_digest
 
-_BRING_BACK = (
-    "bring back the file log of this state from a copy, or take the state back from a snapshot (spotsieve state "
-    "restore). Keep the index: without that file nothing rebuilds it"
-)
 _ONE_CONFIGURATION = (
     "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), carry the memory "
     "over to others (spotsieve migrate), or begin a new log (topics.log) and a new state directory"
@@ -201,11 +197,22 @@ def check_last_record(log_name: str, position: int, applied: int, found: int | N
             f"must be the record that the state applied there (checksum {applied:016x}), but is another one "
             f"({found:016x}): the log was made anew, or lost its end, and was filled again",
             None,
-            _BRING_BACK
-            if log_name == LOCAL
-            else "bring back the log that this state was built from; or delete the index of the state (DIR/index) to "
-            "rebuild it from what this log holds, which forgets the pages of the former one",
+            _bring_back(
+                log_name,
+                "bring back the log that this state was built from; or delete the index of the state (DIR/index) to "
+                "rebuild it from what this log holds, which forgets the pages of the former one",
+            ),
         )
+
+
+def _bring_back(log_name: str, of_topic: str) -> str:
+    """What to do without the log that a state needs. of_topic: the same where the log is a topic"""
+    if log_name != LOCAL:
+        return of_topic
+    return (
+        "bring back the file log of this state from a copy, or take the state back from a snapshot (spotsieve state "
+        "restore). Keep the index: without that file nothing rebuilds it"
+    )
 
 
 def check_log_range(log_name: str, position: int, first: int, end: int, pages_applied: int = 0) -> None:
@@ -220,10 +227,11 @@ def check_log_range(log_name: str, position: int, first: int, end: int, pages_ap
             f"log {log_name}",
             f"must reach the state's position {applied_end}, but ends at {end}",
             None,
-            _BRING_BACK
-            if log_name == LOCAL
-            else "the log is not the one this state was built from, or lost its end: delete the index of the state "
-            "(DIR/index) to rebuild it from what the log holds",
+            _bring_back(
+                log_name,
+                "the log is not the one this state was built from, or lost its end: delete the index of the state "
+                "(DIR/index) to rebuild it from what the log holds",
+            ),
         )
     if position < first:
         raise StateError(

@@ -15,6 +15,7 @@ from typing import Any
 
 from spotsieve.state.log.local import LOG_FILE
 from spotsieve.state.private import open_file
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.inputs import Input
@@ -25,6 +26,8 @@ from spotsieve.stream.local.summary import Summary
 VERSION = 2
 _ID_DIGITS = 16
 _RUN, _DONE = "run.json", "done.jsonl"
+_SAME = ("settings", "inputs", "outputs")
+"""What makes a run the same one."""
 
 
 class RunFile:
@@ -84,11 +87,11 @@ def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]
         return None
     if not isinstance(run, dict) or run.get("version") != VERSION:
         raise StateError("--state", "has the run file of another release", str(path), _GIVE_UP.format(path))
-    for name, what in (("settings", "settings"), ("inputs", "inputs"), ("outputs", "outputs")):
+    for name in _SAME:
         if run.get(name) != wanted[name]:
             raise SettingError(
                 "--state",
-                f"has a backfill that was interrupted, with other {what}{_difference(run.get(name), wanted[name])}",
+                f"has a backfill that was interrupted, with other {name}{_difference(run.get(name), wanted[name])}",
                 str(directory),
                 f"run it again as it was; {_GIVE_UP.format(path)}",
             )
@@ -103,15 +106,12 @@ def complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[In
     path = directory / DIRECTORY / _RUN
     try:
         run, ended = json.loads(path.read_bytes()), path.stat().st_mtime
-        changed = any(file.path is None or file.path.stat().st_mtime > ended for file in inputs)
+        unchanged = all(file.path is not None and file.path.stat().st_mtime <= ended for file in inputs)
     except (OSError, ValueError):
         return None
-    if changed or not isinstance(run, dict) or not run.get("complete") or "entries" not in run:
-        return None
-    if not (directory / LOG_FILE).is_file() or not (directory / "index").is_dir():
-        return None
-    same = ("version", "settings", "inputs", "outputs")
-    return run if all(run.get(name) == wanted[name] for name in same) else None
+    has_state = (directory / LOG_FILE).is_file() and (directory / INDEX_FOLDER).is_dir()
+    is_this = isinstance(run, dict) and all(run.get(name) == wanted[name] for name in ("version", *_SAME))
+    return run if unchanged and has_state and is_this and run.get("complete") and "entries" in run else None
 
 
 _GIVE_UP = "or delete {} to give up the rest of it"

@@ -59,7 +59,9 @@ class RemoteFile:
         except ImportError:
             raise self._missing("fsspec reads and writes", "spotsieve[remote]") from None
         try:
-            self._fs, self._path = fsspec.core.url_to_fs(url)
+            # Some drivers connect here.
+            with self._telling("cannot be reached", ImportError, ValueError):
+                self._fs, self._path = fsspec.core.url_to_fs(url)
         except ImportError as error:
             protocol = url.partition("://")[0].lower()
             known = known_implementations.get(protocol, {"class": protocol})
@@ -68,9 +70,6 @@ class RemoteFile:
             raise self._missing(f"a driver of fsspec opens ({_told(error, url)})", named) from None
         except ValueError as error:
             raise kind(self.shown, f"cannot be opened: {_told(error, url)}", None, "correct the URL") from None
-        except Exception as error:
-            # Some drivers connect here.
-            raise kind(self.shown, f"cannot be reached: {_told(error, url)}", None, _THEN) from None
 
     def expand(self) -> list[str]:
         """The URLs that a pattern with * names, in the order of their names; the URL itself where it has none."""
@@ -132,9 +131,9 @@ class RemoteFile:
         return self._kind(self.shown, f"is a URL, which {what}", None, f"pip install '{package}'")
 
     @contextlib.contextmanager
-    def _telling(self, what: str) -> Iterator[None]:
+    def _telling(self, what: str, *passed: type[Exception]) -> Iterator[None]:
         try:
-            with _as_oserror(self.url):
+            with _as_oserror(self.url, *passed):
                 yield
         except OSError as error:
             raise self._kind(self.shown, f"{what}: {error.strerror}", None, _THEN) from None
@@ -167,10 +166,11 @@ class _Telling:
 
 
 @contextlib.contextmanager
-def _as_oserror(url: str) -> Iterator[None]:
+def _as_oserror(url: str, *passed: type[Exception]) -> Iterator[None]:
+    as_they_are: tuple[type[Exception], ...] = (BrokenPipeError, *passed)
     try:
         yield
-    except BrokenPipeError:
+    except as_they_are:
         raise
     except Exception as error:
         raise OSError(errno.EIO, _told(error, url)) from None

@@ -52,7 +52,7 @@ def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Targ
         return _Remote(name)
     path = Path(local_name(name))
     try:
-        if path.exists() and not path.is_file():
+        if _is_written_directly(path):
             return _Direct(path.open("wb"), owned=True)
         return _Local(path, private)
     except OSError as error:
@@ -82,9 +82,14 @@ def places_of(name: str) -> tuple[str, ...]:
     """
     if name == STDOUT:
         return (STDOUT,)
-    if not is_url(name) and Path(local_name(name)).exists() and not Path(local_name(name)).is_file():
+    if not is_url(name) and _is_written_directly(Path(local_name(name))):
         return ()
     return place_of(name), place_of(name + PARTIAL)
+
+
+def _is_written_directly(path: Path) -> bool:
+    """Whether a path is a pipe or a device."""
+    return path.exists() and not path.is_file()
 
 
 def output_exists(name: str) -> bool:

@@ -64,20 +64,22 @@ def _show(found: "Findings", directory: Path) -> None:
         show(f"whole    up to record {found.log_position} of the log {found.log!r}{held}")
         return
     from spotsieve.state.log.local import LOG_FILE
+    from spotsieve.state.store.directory import INDEX_FOLDER
 
+    index, log = directory / INDEX_FOLDER, directory / LOG_FILE
     then = "Take the state back from a snapshot (spotsieve state restore)"
-    if not found.log and not (directory / LOG_FILE).exists():
+    if not found.log and not log.exists():
         # The index does not tell which log it follows.
         then += (
-            f". Delete {directory / 'index'} only if the log is a topic that still holds everything: no log is here to "
-            "rebuild it from."
+            f". Delete {index} only if the log is a topic that still holds everything: no log is here to rebuild it "
+            "from."
         )
     elif not found.log_damaged:
-        then += f", or delete {directory / 'index'}: the next start rebuilds it from the log."
+        then += f", or delete {index}: the next start rebuilds it from the log."
     elif found.log_damaged == found.damaged:
         then += (
-            f", or its file {directory / LOG_FILE} from a copy. Keep {directory / 'index'}: it is whole, and that log "
-            "cannot rebuild it. `spotsieve state export` saves what it holds."
+            f", or its file {log} from a copy. Keep {index}: it is whole, and that log cannot rebuild it. "
+            "`spotsieve state export` saves what it holds."
         )
     else:
         then += ": index and log are damaged, and neither rebuilds the other."

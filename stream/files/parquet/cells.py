@@ -66,9 +66,10 @@ def _offsets(array: pa.Array) -> Any:
 
 def _below(name: str, body: str | None) -> str | None:
     """The rest of the path of the body below a column or a field of this name; "" is it itself, None another one."""
-    if body is None or body == name:
-        return None if body is None else ""
-    return body.removeprefix(f"{name}.") if body.startswith(f"{name}.") else None
+    if body == name:
+        return ""
+    within = f"{name}."
+    return body.removeprefix(within) if body is not None and body.startswith(within) else None
 
 
 def _values(column: pa.Array, body: str | None) -> list[Any]:

@@ -13,7 +13,7 @@ from spotsieve.stream.files.inputs import Input, open_input_seeking
 from spotsieve.stream.files.parquet.cells import json_of, row_bytes, rows_of
 from spotsieve.stream.files.parquet.page_sizes import largest_of
 from spotsieve.stream.files.parquet.sink import other_columns
-from spotsieve.stream.files.parquet.types import plain_batch, plain_schema
+from spotsieve.stream.files.parquet.types import plain_schema
 from spotsieve.stream.files.records import Record, RowPlace, too_large
 
 MOST_FOOTER_BYTES = 64 * 2**20
@@ -35,12 +35,14 @@ def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> It
     """
     try:
         table, repeated = open_table(file, name)
-        number = 0
+        schema, number = table.schema_arrow, 0
+        has_views = plain_schema(schema) is not schema
         for group in range(table.metadata.num_row_groups):
             largest = largest_of(file, table.metadata.row_group(group), repeated, name)
             rows = max(1, min(MOST_ROWS, _BATCH_BYTES // max(largest.page, 1)))
             for batch in table.iter_batches(rows, row_groups=[group], use_threads=False):
-                yield from _records(plain_batch(batch), number, table.metadata, body, max_record_bytes)
+                plain = batch.cast(plain_schema(batch.schema)) if has_views else batch
+                yield from _records(plain, number, table.metadata, body, max_record_bytes)
                 number += len(batch)
     except _ARROW_ERRORS as error:
         raise damaged(name, error) from None

@@ -8,32 +8,26 @@ import pyarrow as pa
 _ARROW_SCHEMA = b"ARROW:schema"
 
 
-def without_views(kind: pa.DataType) -> pa.DataType:
+def _without_views(kind: pa.DataType) -> pa.DataType:
     """A type with text and bytes in place of views of them: rows of views cannot be taken."""
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
-    return _with_children(kind, without_views)
+    return _with_children(kind, _without_views)
 
 
-def with_wide_indices(kind: pa.DataType) -> pa.DataType:
+def _with_wide_indices(kind: pa.DataType) -> pa.DataType:
     """A type whose dictionaries have indices of 32 bits at least: one row group may need fewer than several do."""
     if pa.types.is_dictionary(kind):
         index = kind.index_type if kind.index_type.bit_width >= 32 else pa.int32()
-        return pa.dictionary(index, with_wide_indices(kind.value_type), kind.ordered)
-    return _with_children(kind, with_wide_indices)
-
-
-def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch without views."""
-    schema = plain_schema(batch.schema)
-    return batch if schema is batch.schema else batch.cast(schema)
+        return pa.dictionary(index, _with_wide_indices(kind.value_type), kind.ordered)
+    return _with_children(kind, _with_wide_indices)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """A schema without views; the same one where it has none."""
-    return _rewritten(schema, without_views)
+    return _rewritten(schema, _without_views)
 
 
 def wide_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
@@ -44,16 +38,15 @@ def wide_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
     found = dict(metadata or {})
     if _ARROW_SCHEMA in found:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found[_ARROW_SCHEMA])))
-        wide = _rewritten(schema, with_wide_indices)
+        wide = _rewritten(schema, _with_wide_indices)
         if wide is not schema:
             found[_ARROW_SCHEMA] = base64.b64encode(wide.serialize().to_pybytes())
     return found
 
 
 def _rewritten(schema: pa.Schema, rewrite: Callable[[pa.DataType], pa.DataType]) -> pa.Schema:
-    if all(rewrite(field.type).equals(field.type) for field in schema):
-        return schema
-    return pa.schema([field.with_type(rewrite(field.type)) for field in schema], schema.metadata)
+    rewritten = pa.schema([field.with_type(rewrite(field.type)) for field in schema], schema.metadata)
+    return schema if rewritten.equals(schema) else rewritten
 
 
 def _with_children(kind: pa.DataType, rewrite: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
