@@ -8,8 +8,8 @@ The folders stand in layers, and imports run downhill:
     store                      where a state lives: in RocksDB or in memory
     identity, log              which log and settings a state belongs to; records, and the log in a file
     format                     the bytes of every stored value
-    forgetting, sweep          what is taken out of a state
+    removal                    what is taken out of a state
     index                      what judging sees of a state, and what it hands back
-    private                    directories and files that only their owner can read
+    directory                  the files of a state directory, which only their owner can read
     horizon                    how far event time has come
 """

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import removal_of
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest, closed_log
 from spotsieve.state.index import Buckets, Filing, Living, State
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
+from spotsieve.state.removal import removal_of
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge import PLAIN, Judged, Policy, judge_record, policy_of

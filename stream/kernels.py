@@ -9,12 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.buckets import decode_buckets, encode_buckets
-from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
+from spotsieve.state.format.entries import ReadEntries, all_found
 from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.entry_cache import EntryCache
-from spotsieve.state.store.filed_pages import ReadEntries, all_found
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.engine import Engine

@@ -1,4 +1,4 @@
-"""Encodes and decodes buckets: the postings that are stored under one key. state/FORMATS.md has the grammar.
+"""Encodes and decodes keys and buckets: the postings that are stored under one key. state/FORMATS.md has the grammar.
 
 A bucket has no checksum of its own. RocksDB keeps one on every block of a table file and on every write-ahead record,
 and verifies it at each read. Decoding checks the version, the length and the order of entry numbers.
@@ -11,12 +11,38 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.format.little_endian import read_word, write_word
 from spotsieve.state.index import Buckets
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS
+
+
+def encode_keys(numbers: NDArray[np.uint64]) -> list[bytes]:
+    """Write numbers: uint64[n] -> n keys of 8 bytes, big endian, so that RocksDB keeps them in numeric order."""
+    keys: list[bytes] = numbers.astype(">u8").view("V8").tolist()
+    return keys
+
+
+def decode_keys(keys: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Read n keys of 8 bytes -> their numbers: uint64[n]."""
+    return np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
+
+
+@numba.njit(nogil=True, cache=True)
+def write_word(buffer, at, size, word):  # type: ignore[no-untyped-def]
+    """Write the low `size` bytes of word: uint64 -> buffer: uint8[at:at + size]."""
+    for byte in range(size):
+        buffer[at + byte] = np.uint8(word >> np.uint64(8 * byte) & np.uint64(255))
+
+
+@numba.njit(nogil=True, cache=True)
+def read_word(buffer, at, size):  # type: ignore[no-untyped-def]
+    """Read buffer: uint8[at:at + size] -> uint64."""
+    word = np.uint64(0)
+    for byte in range(size):
+        word |= np.uint64(buffer[at + byte]) << np.uint64(8 * byte)
+    return word
+
 
 BUCKET_VERSION = 2
 NUMBER_BYTES = 5

@@ -16,9 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.buckets import NUMBER_BYTES
-from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.format.little_endian import read_word, write_word
+from spotsieve.state.format.buckets import NUMBER_BYTES, encode_keys, read_word, write_word
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import CorruptRecord

@@ -1,19 +1,42 @@
-"""Encodes and decodes the meta values of a state: its identity, its progress, and the marks of its horizon.
+"""Encodes and decodes the small stored values: identity, progress, marks of the horizon, sources and attempts.
 
-Each is sealed with a checksum. state/FORMATS.md has the grammar.
+state/FORMATS.md has the grammar. Each meta value is sealed with its xxh3-64 checksum, since everything depends on them.
+A source is a topic or path that pages come from; each is stored once. An attempt is the verdict of a page that is not
+filed; it is kept until the page is committed.
+
+    attempt key   = source number u32, partition u32 (plus 2**31), offset u64, all big endian: in the order of page ids
+    attempt value = version u8 (1), original i64, score f64, reason u8, found_by u8
 """
 
 import json
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
+from math import nan
 from typing import NamedTuple
 
-from spotsieve.state.format.sealing import seal, unseal
+import xxhash
+
 from spotsieve.state.horizon import NO_TIME, Clock, Mark
-from spotsieve.state.index import Heard
-from spotsieve.state.sweep import Sweep
+from spotsieve.state.index import NOBODY, Attempt, Heard
+from spotsieve.state.removal import Sweep
 from spotsieve.stream.errors import CorruptRecord
+
+_CHECKSUM = struct.Struct("<Q")
+
+
+def seal(body: bytes) -> bytes:
+    """Append to the body its xxh3-64, little endian."""
+    return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
+
+
+def unseal(store: str, key: bytes, value: bytes) -> bytes:
+    """Return the body of a sealed value. Raises CorruptRecord where the checksum differs."""
+    body = value[: -_CHECKSUM.size]
+    if len(value) <= _CHECKSUM.size or _CHECKSUM.unpack(value[-_CHECKSUM.size :])[0] != xxhash.xxh3_64_intdigest(body):
+        raise CorruptRecord(store, key, "must end in its xxh3-64 checksum")
+    return body
+
 
 IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
@@ -156,3 +179,58 @@ def decode_identity(value: bytes) -> Identity:
     if version != PART_VERSION:
         raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _FILL_ANEW)
     return Identity(state_format, settings, log, part)
+
+
+SOURCE_VERSION = 1
+
+
+def encode_source(text: str) -> bytes:
+    """Write the name of a topic or path."""
+    return bytes([SOURCE_VERSION]) + text.encode()
+
+
+def decode_source(key: bytes, value: bytes) -> str:
+    """Read the name of a topic or path. Raises CorruptRecord."""
+    if not value or value[0] != SOURCE_VERSION:
+        raise CorruptRecord("sources", key, f"must be version {SOURCE_VERSION}")
+    try:
+        return value[1:].decode()
+    except UnicodeDecodeError:
+        raise CorruptRecord("sources", key, "must be UTF-8") from None
+
+
+ATTEMPT_VERSION = 1
+KEY_BYTES = 16
+_KEY = struct.Struct(">IIQ")
+_VALUE = struct.Struct("<BqdBB")
+_SHIFT = 2**31
+"""Added to partitions, so that keys of negative ones come first."""
+
+
+def attempt_key(source: int, partition: int, offset: int) -> bytes:
+    """Write the key of a page. source: its number"""
+    return _KEY.pack(source, partition + _SHIFT, offset)
+
+
+def page_of_key(key: bytes) -> tuple[int, int, int]:
+    """Read a key of KEY_BYTES -> source number, partition, offset."""
+    source, partition, offset = _KEY.unpack(key)
+    return source, partition - _SHIFT, offset
+
+
+def encode_attempt(attempt: Attempt) -> bytes:
+    """Write a verdict."""
+    original, score, reason, found_by = attempt
+    # Of the many numbers that are none only one is stored, so that equal attempts have equal bytes.
+    return _VALUE.pack(ATTEMPT_VERSION, original, score if score == score else nan, reason, found_by)
+
+
+def decode_attempt(key: bytes, value: bytes) -> Attempt:
+    """Read a verdict. Raises CorruptRecord."""
+    if len(value) != _VALUE.size or value[0] != ATTEMPT_VERSION:
+        raise CorruptRecord("attempts", key, f"must be version {ATTEMPT_VERSION} and {_VALUE.size} bytes")
+    _, original, score, reason, found_by = _VALUE.unpack(value)
+    # A score goes with an original; not a number stands for none. An original without a score is the page replaced.
+    if original < NOBODY or (original == NOBODY and score == score):
+        raise CorruptRecord("attempts", key, "must have an entry number, with or without a score, or neither")
+    return Attempt(original, score, reason, found_by)

@@ -3,7 +3,7 @@
     record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
     body      = pages u32 (n), sources u16, sketch words u8 (w), source*, column*, features, sketch, addresses
                                                                                   (kind 1, signatures)
-              | as today (state/log/forget_body.py)                               (kind 2, forget)
+              | as today (state/log/bodies.py)                               (kind 2, forget)
     source    = length u16, UTF-8
     column*   = source u16[n], partition i32[n], offset i64[n], event_time_ms i64[n], digest u64[n][2],
                 text_digest u64[n][2], host u64[n], fingerprint u64[n], status u8[n], language u8[n],
@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spotsieve.state.log.forget_body import decode_body
+from spotsieve.state.log.bodies import decode_body
 from spotsieve.state.log.record import KIND_FORGET, KIND_SIGNATURES, NO_PAGES, LogRecord, checksum_of, decode, is_older
 from spotsieve.stream.errors import DamagedRecord
 from spotsieve.stream.signature import Signatures, unused_columns

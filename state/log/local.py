@@ -20,12 +20,10 @@ from typing import BinaryIO, Self
 
 import xxhash
 
+from spotsieve.state.directory import LOG_FILE, make_directory, open_file
 from spotsieve.state.format.meta import LOCAL
-from spotsieve.state.private import make_directory, open_file
 from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
-LOG_FILE = "log"
-"""Name of the file in the state directory."""
 RECORD_BYTES = 8 * 2**20
 """The greatest size of a record of signatures in a local log."""
 MAGIC = b"SPSVLOG\x01"

@@ -12,8 +12,8 @@ another one. Whatever does not begin with the magic is none of these, and every 
     body     = settings text, UTF-8                            (kind 3, configuration)
              | offset u64                                      (kind 4, skip)
 
-state/log/pages_body.py has the body of kind 1, signatures, state/log/forget_body.py that of kind 2, forget, and
-state/log/handover.py that of kind 5. All integers are little endian.
+state/log/pages_body.py has the body of kind 1, signatures, state/log/bodies.py that of kind 2, forget, and
+state/log/bodies.py that of kind 5. All integers are little endian.
 """
 
 import json
@@ -25,13 +25,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xxhash
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
-from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
-from spotsieve.state.log.handover import Handover, decode_handover_body, encode_handover_body, is_migrating
+from spotsieve.state.log.bodies import (
+    Handover,
+    decode_body,
+    decode_handover_body,
+    encode_body,
+    encode_handover_body,
+    is_migrating,
+    split_pages,
+)
 from spotsieve.state.log.pages_body import decode_pages, encode_pages
 from spotsieve.state.log.pages_body import may_name as pages_may_name
 from spotsieve.state.log.pages_body import split as split_signatures
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.errors import DamagedRecord, StateError
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.verdicts import settings_digest

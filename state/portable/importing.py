@@ -1,23 +1,40 @@
-"""Makes a state from an export. It is written beside its place, and put there when all of it is whole."""
+"""Makes a state from an export.
+
+The state is written into a new folder, family by family. The meta values follow when all the rest is whole, and then
+the folder is put in place.
+"""
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xxhash
+from rocksdict import Rdict, WriteBatch, WriteOptions
 
-from spotsieve.state.format.attempts import decode_attempt
-from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.directory import made_beside, put_in_place, sync_directory
+from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.host_memory import decode_memories
-from spotsieve.state.format.keys import decode_keys
-from spotsieve.state.format.meta import STATE_FORMAT, Identity, decode_clock, encode_marks, encode_progress
-from spotsieve.state.format.sources import encode_source
-from spotsieve.state.portable.lines import (
+from spotsieve.state.format.meta import (
+    IDENTITY,
+    MARKS,
+    PROGRESS,
+    STATE_FORMAT,
+    Identity,
+    Progress,
+    decode_attempt,
+    decode_clock,
+    encode_identity,
+    encode_marks,
+    encode_progress,
+    encode_source,
+)
+from spotsieve.state.horizon import Clock
+from spotsieve.state.portable.export import (
     COUNTED,
     VERSION,
     Fields,
@@ -28,11 +45,57 @@ from spotsieve.state.portable.lines import (
     memory_values,
     progress_of,
 )
-from spotsieve.state.portable.new_state import NewState
-from spotsieve.state.store.directory import made_beside, put_in_place, sync_directory
+from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.errors import CorruptRecord, InputError
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
+
+
+class NewState:
+    """A new database in a folder. Use it as a context, which raises StateError where the disk does not take it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._closing = ExitStack()
+        # No write-ahead log: who is cut short begins again from what it reads. The end flushes everything.
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever the stub says
+
+    def __enter__(self) -> Self:
+        with ExitStack() as closing:
+            closing.enter_context(rocks_errors(self._path, "write"))
+            self._database = Rdict(str(self._path), database_options(), column_families(None))
+            closing.callback(self._database.close)
+            self._families = {name: self._database.get_column_family(name) for name in column_families(None)}
+            for family in self._families.values():
+                closing.callback(family.close)
+            self._handles = {name: self._database.get_column_family_handle(name) for name in self._families}
+            self._closing = closing.pop_all()
+        return self
+
+    def __exit__(self, *raised: object) -> bool | None:
+        return self._closing.__exit__(*raised)  # type: ignore[arg-type]  # the three that a context is left with
+
+    def put(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write keys and values of a family, in any order."""
+        batch = WriteBatch(raw_mode=True)
+        batch.set_default_column_family(self._handles[family])
+        for key, value in items:
+            batch[key] = value
+        self._database.write(batch, self._unlogged)
+
+    def complete(self, identity: Identity, progress: Progress, clock: Clock) -> None:
+        """Write the meta values, and all that is buffered."""
+        batch = WriteBatch(raw_mode=True)
+        batch[IDENTITY] = encode_identity(identity)
+        if clock.marks:
+            batch[MARKS] = encode_marks(clock.marks)
+        batch[PROGRESS] = encode_progress(progress)
+        self._database.write(batch, self._unlogged)
+        for family in (self._database, *self._families.values()):
+            family.flush()
+
 
 BATCH = 4096
 PARTIAL = ".import-partial"

@@ -14,19 +14,16 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from spotsieve.state.format.attempts import attempt_key, page_of_key
-from spotsieve.state.format.buckets import decode_buckets, encode_buckets
+from spotsieve.state.directory import check_free, made_beside, put_in_place, sync_directory
+from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_buckets
 from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
 from spotsieve.state.format.host_memory import last_learned
-from spotsieve.state.format.keys import decode_keys
-from spotsieve.state.format.meta import Identity, Progress
-from spotsieve.state.format.sources import encode_source
+from spotsieve.state.format.meta import Identity, Progress, attempt_key, encode_source, page_of_key
 from spotsieve.state.identity import check_parts
-from spotsieve.state.portable.new_state import NewState
+from spotsieve.state.portable.importing import NewState
+from spotsieve.state.removal import Sweep
 from spotsieve.state.still.reading import StillState, still_state
-from spotsieve.state.store.directory import check_free, made_beside, put_in_place, sync_directory
-from spotsieve.state.store.source_numbers import SourceNumbers
-from spotsieve.state.sweep import Sweep
+from spotsieve.state.store.loaded import SourceNumbers
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.progress import OnProgress, ignore_progress

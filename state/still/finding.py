@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.entries import FORGOTTEN, decode_entry
-from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.log.pages_body import cut_address
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.reading import StillState
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.hosts import host_of

@@ -1,24 +1,27 @@
-"""Reads a state that does not change meanwhile, a checkpoint or a snapshot, family by family and without owning it."""
+"""Reads a checkpoint or a snapshot without owning it, and describes a state directory for `spotsieve state info`."""
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 from rocksdict import Rdict, ReadOptions
 
-from spotsieve.state.format.meta import Identity, Progress
-from spotsieve.state.format.sources import decode_source
+from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.format.meta import Identity, Progress, decode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_whole
 from spotsieve.state.index import Heard, State
-from spotsieve.state.snapshot.asking import checkpoint_of
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.snapshot.checkpoints import checkpoint_of
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.state.store.rocks_opening import keys_and_values, opened_secondary, read_meta
 from spotsieve.state.store.rocks_options import column_families
-from spotsieve.state.store.rocks_reading import keys_and_values, opened_secondary, read_meta
+from spotsieve.stream.errors import StateError
 from spotsieve.stream.progress import OnProgress, ignore_progress
 
 _READAHEAD_BYTES = 2**21
@@ -121,3 +124,48 @@ def _read(directory: Path, path: Path, *, part: bool = False) -> Iterator[StillS
         if not part:
             check_whole(str(directory), meta.identity)
         yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock, meta.heard)
+
+
+def describe(directory: Path) -> dict[str, Any]:
+    """Return entries, log position, log name, size and settings of a state, which a service may be working on.
+
+    With a horizon it counts the entries within it, and says how far event time has come. What that service filed just
+    now may be missing. Raises StateError if there is no state, CorruptRecord.
+    """
+    path = directory / INDEX_FOLDER
+    if not (path / "CURRENT").exists():
+        raise StateError(
+            "directory", "must hold a state", str(directory), "name the directory given as index.directory"
+        )
+    with opened_secondary(directory, path) as database:
+        meta = read_meta(directory, database)
+    return {
+        "format": meta.identity.state_format,
+        "log": meta.identity.log,
+        **({"part": str(meta.identity.part)} if meta.identity.part is not None else {}),
+        "log_position": meta.progress.position,
+        "entries": meta.living_entries,
+        **_horizon(meta.identity.settings, meta.clock),
+        "bytes_on_disk": sum(map(_size_of, path.iterdir())),
+        "verdict_settings": meta.identity.settings,
+    }
+
+
+def _horizon(settings: str, clock: Clock) -> dict[str, Any]:
+    """Return the length of the horizon, how far event time has come, and the first entry within; {} without one."""
+    hours = json.loads(settings).get("index.horizon_hours", 0)
+    if not hours:
+        return {}
+    watermark = None
+    if clock.marks:
+        # Not fromtimestamp: the log may hold times beyond its range.
+        watermark = str(np.datetime64(clock.watermark_ms, "ms")) + "Z"
+    return {"horizon_hours": hours, "watermark": watermark, "first_entry": clock.floor}
+
+
+def _size_of(file: Path) -> int:
+    """Return the size of a file; 0 if a running service has just removed it."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0

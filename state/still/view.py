@@ -10,15 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.attempts import attempt_key, decode_attempt
-from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.buckets import decode_buckets, encode_keys
+from spotsieve.state.format.entries import ReadEntries, all_found, page_ids
 from spotsieve.state.format.host_memory import decode_memories
-from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.meta import attempt_key, decode_attempt
 from spotsieve.state.index import Attempt, Buckets, HostMemories
 from spotsieve.state.still.reading import StillState
-from spotsieve.state.store.filed_pages import ReadEntries, all_found, page_ids
+from spotsieve.state.store.loaded import SourceNumbers
 from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.stream.page import PageId
 
 PASSED_TO_ASKED = 0.4

@@ -7,20 +7,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
-from spotsieve.state.format.buckets import encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, encode_entries
+from spotsieve.state.format.buckets import encode_buckets, encode_keys
+from spotsieve.state.format.entries import FORGOTTEN, ReadEntries, all_found, encode_entries, page_ids
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
-from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
-from spotsieve.state.format.sources import encode_source
+from spotsieve.state.format.meta import (
+    Progress,
+    attempt_key,
+    decode_attempt,
+    encode_attempt,
+    encode_marks,
+    encode_progress,
+    encode_source,
+)
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import Attempt, Buckets, Committed, Filing, HostMemories, Learned, Removal
-from spotsieve.state.store.filed_pages import ReadEntries, all_found, page_ids
+from spotsieve.state.removal import Sweep, walk_on, walk_on_hosts
+from spotsieve.state.store.loaded import RememberedAttempts, SourceNumbers
 from spotsieve.state.store.memory_buckets import MemoryBuckets
-from spotsieve.state.store.remembered import RememberedAttempts
-from spotsieve.state.store.source_numbers import SourceNumbers
-from spotsieve.state.sweep import Sweep, walk_on, walk_on_hosts
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.page import PageId
 

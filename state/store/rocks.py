@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import Checkpoint, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from spotsieve.state.format.attempts import decode_attempt, page_of_key
-from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import FORGOTTEN
+from spotsieve.state.directory import INDEX_FOLDER, NewFiles, close_files
+from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_keys
+from spotsieve.state.format.entries import FORGOTTEN, ReadEntries, all_found, page_ids
 from spotsieve.state.format.host_memory import decode_memories, last_learned
-from spotsieve.state.format.keys import decode_keys, encode_keys
 from spotsieve.state.format.meta import (
     HEARD,
     IDENTITY,
@@ -23,6 +22,7 @@ from spotsieve.state.format.meta import (
     Identity,
     Part,
     Progress,
+    decode_attempt,
     decode_clock,
     decode_heard,
     decode_identity,
@@ -30,28 +30,25 @@ from spotsieve.state.format.meta import (
     encode_heard,
     encode_marks,
     encode_progress,
+    page_of_key,
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
 from spotsieve.state.index import Attempt, Buckets, Filing, Heard, HostMemories, Learned, Removal
-from spotsieve.state.private import NewFiles, close_files
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.removal import Sweep, walk_on, walk_on_hosts
 from spotsieve.state.store.entry_cache import EntryCache
-from spotsieve.state.store.filed_pages import ReadEntries, all_found, page_ids
-from spotsieve.state.store.remembered import RememberedAttempts
+from spotsieve.state.store.loaded import RememberedAttempts, SourceNumbers
 from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_opening import (
     begin_state,
     check_last_entries,
+    keys_and_values,
     open_database,
     read_attempts,
     read_sources,
 )
 from spotsieve.state.store.rocks_options import FAMILIES, column_families
-from spotsieve.state.store.rocks_reading import keys_and_values
-from spotsieve.state.store.source_numbers import SourceNumbers
-from spotsieve.state.sweep import Sweep, walk_on, walk_on_hosts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings

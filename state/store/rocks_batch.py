@@ -6,14 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import ColumnFamily, WriteBatch
 
-from spotsieve.state.format.attempts import attempt_key, encode_attempt
-from spotsieve.state.format.buckets import encode_buckets
+from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import encode_memories
-from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.format.sources import encode_source
+from spotsieve.state.format.meta import attempt_key, encode_attempt, encode_source
 from spotsieve.state.index import Buckets, Filing, HostMemories, Learned
-from spotsieve.state.store.source_numbers import Numbered, SourceNumbers
+from spotsieve.state.store.loaded import Numbered, SourceNumbers
 from spotsieve.stream.bounds import sizes_of
 
 

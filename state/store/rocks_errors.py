@@ -1,8 +1,10 @@
-"""Turns RocksDB's messages into our errors, which say what happened and what to do.
+"""Turns RocksDB's messages into our errors, and takes RocksDB's lock of a database.
 
 rocksdict raises plain Exception and tells what happened only in its text. So this module alone decides by text.
 """
 
+import errno
+import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,3 +94,33 @@ def corrupt(text: str, directory: Path) -> CorruptRecord:
         return CorruptRecord("index", str(directory), f"must be whole, but RocksDB says: {text.strip()}", REBUILD)
     name, offset = place.groups()
     return CorruptRecord(f"index/{name}", int(offset), f"must match its checksum, but RocksDB says: {text}", REBUILD)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of the database at this path. Raises StateLocked if another process holds it.
+
+    The lock belongs to the process. A process that has the database open itself must not call this: it would lose its
+    lock.
+    """
+    try:
+        handle = (path / "LOCK").open("r+b")
+    except FileNotFoundError:
+        yield  # A snapshot: nobody works on it.
+        return
+    except OSError as error:
+        if error.errno not in {errno.EROFS, errno.EACCES}:
+            raise
+        yield  # We may not write it, so nobody with our rights works on it.
+        return
+    with handle:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateLocked(
+                "directory",
+                "must not be in use, and a running process holds its lock",
+                str(path.parent),
+                "stop that process, or take a snapshot of it (spotsieve state snapshot) and verify the snapshot",
+            ) from None
+        yield

@@ -1,20 +1,64 @@
-"""Reads the families of a state at rest, going on behind what is damaged, from a copy made of hard links."""
+"""Reads the families of a state at rest, continues behind damage, and collects the findings.
+
+It reads a copy made of hard links.
+"""
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from rocksdict import DBRecoveryMode, Rdict, RdictIter, ReadOptions
 
-from spotsieve.state.store.directory import INDEX_FOLDER
-from spotsieve.state.store.rocks_lock import locked
+from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.store.rocks_errors import locked
+from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.rocks_reading import refuse_other_format
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.errors import SpotsieveError, StateError
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One damaged place. place: store and key in hex, or file and offset  rule: what must hold there"""
+
+    place: str
+    rule: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a walk found. shown: how many damages are kept in words; all are counted
+
+    notices: what is no damage, but a person should know  checked: how much was looked at, by kind
+    log_damaged: how many of the damages are of the local log
+    part: which shard the state is of, "" where it is of one process
+    """
+
+    shown: int
+    damages: list[Damage] = field(default_factory=list)
+    damaged: int = 0
+    log_damaged: int = 0
+    notices: list[str] = field(default_factory=list)
+    log: str = ""
+    part: str = ""
+    log_position: int = 0
+    checked: Counter[str] = field(default_factory=Counter)
+
+    def add(self, place: str, rule: str) -> None:
+        """Count a damage, and keep it if it is one of the first."""
+        self.damaged += 1
+        if len(self.damages) < self.shown:
+            self.damages.append(Damage(place, rule))
+
+    def add_error(self, error: SpotsieveError) -> None:
+        """Count a damage that reading has found."""
+        self.add(error.name, error.rule)
+
 
 SCRATCH_PREFIX = ".verify-"
 _READAHEAD_BYTES = 2**21

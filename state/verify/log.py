@@ -7,9 +7,10 @@ from typing import BinaryIO
 
 import xxhash
 
-from spotsieve.state.log.local import LOG_FILE, MAGIC
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.log.local import MAGIC
 from spotsieve.state.log.record import decode, is_foreign
-from spotsieve.state.verify.findings import Findings
+from spotsieve.state.verify.families import Findings
 from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.progress import OnProgress
 

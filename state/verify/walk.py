@@ -16,37 +16,96 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault, head_of_entry
-from spotsieve.state.format.keys import decode_keys
+from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
     HEARD,
     IDENTITY,
+    KEY_BYTES,
     LOCAL,
     MARKS,
     PROGRESS,
     STATE_FORMAT,
     Part,
     Progress,
+    decode_attempt,
     decode_clock,
     decode_heard,
     decode_identity,
     decode_progress,
+    decode_source,
+    page_of_key,
 )
-from spotsieve.state.format.sources import decode_source
 from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import Buckets
-from spotsieve.state.sweep import Sweep
-from spotsieve.state.verify.families import Family, open_families
-from spotsieve.state.verify.findings import Findings
+from spotsieve.state.removal import Sweep
+from spotsieve.state.verify.families import Family, Findings, open_families
 from spotsieve.state.verify.log import examine_log
-from spotsieve.state.verify.remembered import Remembered
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.fingerprints.tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.sharding.shares import shards_of, shards_of_entries
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Checks memories and attempts. entries, sources: how many there are  sweep: how far that over memories has come
+
+    part: the shard that the state is of, None where it is of one process
+    """
+
+    found: Findings
+    entries: int
+    sources: int
+    sweep: Sweep
+    part: Part | None = None
+
+    def check_memories(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Check a batch of memories, whose keys have the right length."""
+        self.found.checked["hosts"] += len(keys)
+        try:
+            self._memories(keys, values)
+        except SpotsieveError:
+            for key, value in zip(keys, values, strict=True):
+                try:
+                    self._memories([key], [value])
+                except SpotsieveError as error:
+                    self.found.add_error(error)
+
+    def check_attempt(self, key: bytes, value: bytes) -> None:
+        """Check an attempt."""
+        self.found.checked["attempts"] += 1
+        if len(key) != KEY_BYTES:
+            self.found.add(f"attempts[{key.hex()}]", f"must have a key of {KEY_BYTES} bytes")
+            return
+        try:
+            attempt = decode_attempt(key, value)
+        except SpotsieveError as error:
+            self.found.add_error(error)
+            return
+        if page_of_key(key)[0] >= self.sources or attempt.original >= self.entries:
+            self.found.add(f"attempts[{key.hex()}]", "must name a source and an entry that existed")
+
+    def _memories(self, keys: list[bytes], values: list[bytes]) -> None:
+        hosts = decode_keys(keys)
+        memories = decode_memories(hosts, values)
+        beyond = (memories.last > self.entries) | (memories.first > memories.last.astype(np.int64))
+        for place in np.flatnonzero(beyond).tolist():
+            self.found.add(f"hosts[{keys[place].hex()}]", f"must have learned at one of {self.entries} entries")
+        if self.part is not None:
+            for place in np.flatnonzero(shards_of(hosts, self.part.shards) != self.part.number).tolist():
+                self.found.add(f"hosts[{keys[place].hex()}]", f"must belong to {self.part}, not to another")
+        swept = hosts < self.sweep.next_key if self.sweep.next_key else np.ones(len(hosts), np.bool_)
+        for place in np.flatnonzero(swept & (memories.last < self.sweep.floor)).tolist():
+            self.found.add(
+                f"hosts[{keys[place].hex()}]",
+                f"must have learned from entry {self.sweep.floor} on, as the sweep has passed, "
+                f"did so at {int(memories.last[place])}",
+            )
+
 
 BATCH = 4096
 _TAGS_OF_HOSTS = (PRINT_TAG, TITLE_TAG)

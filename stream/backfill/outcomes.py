@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spotsieve.state.log.local import LOG_FILE, LocalLog
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.log.local import LocalLog
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
     KIND_OUTCOME,

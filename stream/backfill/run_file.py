@@ -13,9 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.log.local import LOG_FILE
-from spotsieve.state.private import open_file
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, open_file
 from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.inputs import Input

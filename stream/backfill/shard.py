@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import removal_of
 from spotsieve.state.horizon import step_of
 from spotsieve.state.index import Filing, Living, State, StateView
 from spotsieve.state.log.record import decode
+from spotsieve.state.removal import removal_of
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope

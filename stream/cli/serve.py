@@ -82,6 +82,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_snapshot(state: Path) -> bool:
-    from spotsieve.state.snapshot.manifest import MANIFEST_FILE
+    from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 
     return (state / MANIFEST_FILE).exists()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.format.buckets import encode_keys
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, decode_entry, unpack_entry
-from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.log.local import LOG_FILE, LocalLog, record_places
+from spotsieve.state.log.local import LocalLog, record_places
 from spotsieve.state.log.record import KIND_FORGET, decode, kind_of, may_name
 from spotsieve.state.still.reading import StillState
 from spotsieve.state.store.rocks_errors import rocks_errors

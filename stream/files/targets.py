@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from spotsieve.state.private import open_file
+from spotsieve.state.directory import open_file
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
 

@@ -30,7 +30,7 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the pages that it met
   then, in the same order and within the same candidate limit, and after them itself: through its decisive key, should
   there be more candidates by now than the limit. So it finds the original it had, or itself. Pages that were forgotten
-  on demand (state/forgetting.py) are the exception: they are met no more.
+  on demand (state/removal.py) are the exception: they are met no more.
 """
 
 # mypy: disable-error-code="no-untyped-def"

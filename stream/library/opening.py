@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE
-from spotsieve.state.still.inspect import describe
-from spotsieve.state.still.reading import StillState, still_state
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.still.reading import StillState, describe, still_state
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.local.local_engine import LocalEngine
@@ -36,7 +35,7 @@ Engines = LocalEngine | MemoryEngine
 _owned = weakref.WeakValueDictionary[Path, LocalEngine]()
 _owned_lock = threading.Lock()
 """The directories that this process adds to. It must not ask these for a checkpoint: locks of RocksDB belong to a
-process, and it would take its own away (state/store/rocks_lock.py)."""
+process, and it would take its own away (state/store/rocks_errors.py)."""
 
 
 class EngineView:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.portable.export import export_lines
+from spotsieve.state.portable.export import Fields, export_lines, header_of, loaded
 from spotsieve.state.portable.importing import import_state
-from spotsieve.state.portable.lines import Fields, header_of, loaded
 from spotsieve.state.still.reading import still_state
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import read_chunks

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotsieve.state.log.local import LOG_FILE, LocalLog
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import StateError, StateLocked

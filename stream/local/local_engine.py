@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+from spotsieve.state.directory import readable_by_others
 from spotsieve.state.identity import check_first_record, check_last_record, check_log_range, unopened_log
-from spotsieve.state.log.handover import is_migrating
+from spotsieve.state.log.bodies import is_migrating
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
 from spotsieve.state.log.record import (
     checksum_of,
@@ -21,8 +22,7 @@ from spotsieve.state.log.record import (
     split,
     tells_open,
 )
-from spotsieve.state.snapshot.requests import Requests
-from spotsieve.state.store.directory import readable_by_others
+from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of

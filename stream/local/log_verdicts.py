@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from spotsieve.state.log.local import LOG_FILE, LocalLog, read_records
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.log.local import LocalLog, read_records
 from spotsieve.stream.clusters.statements import Statement, state_verdicts
 from spotsieve.stream.engine import open_engine
 from spotsieve.stream.errors import StateError

@@ -7,8 +7,9 @@ from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 
+from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.log.former import is_former
-from spotsieve.state.log.local import LOG_FILE, RECORD_BYTES, LocalLog
+from spotsieve.state.log.local import RECORD_BYTES, LocalLog
 from spotsieve.state.log.record import NO_PAGES, LogRecord, first_of_ours
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError, StateError

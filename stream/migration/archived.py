@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from spotsieve.state.directory import open_file
 from spotsieve.state.log.pages_body import cut_address, decode_pages, encode_pages
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.state.private import open_file
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import pages_of

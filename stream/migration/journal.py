@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 import orjson
 
-from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.private import make_directory, open_file
+from spotsieve.state.directory import make_directory, open_file
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.errors import StateError
 
 FOLDER = "migration"

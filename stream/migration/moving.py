@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.identity import check_last_record
+from spotsieve.state.log.bodies import Handover, is_migrating, migration_writer, origin_of
 from spotsieve.state.log.former import decode_moved
-from spotsieve.state.log.handover import Handover, is_migrating, migration_writer, origin_of
 from spotsieve.state.log.record import LogRecord, checksum_of, decode, encode_configuration, encode_handover
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.migration.archived import ArchivedPages, Filled

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import State
-from spotsieve.state.log.forget_body import split_pages
-from spotsieve.state.log.handover import Origin
+from spotsieve.state.log.bodies import Origin, split_pages
 from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, LogRecord, encode, encode_forget, split
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.finding import Wanted, file_places, find_entries
 from spotsieve.state.still.reading import own_still_state
 from spotsieve.stream.engine import Engine

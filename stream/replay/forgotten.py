@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import State
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.replay.order import Forget, LogOrder
 from spotsieve.stream.replay.places import Places
 from spotsieve.stream.schemes import Scheme

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.replay.places import OUTSIDE, Places
 from spotsieve.stream.signature import Signatures
 

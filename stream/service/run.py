@@ -14,8 +14,8 @@ import prometheus_client
 from structlog.stdlib import BoundLogger
 
 import spotsieve
+from spotsieve.state.directory import readable_by_others
 from spotsieve.state.index import State
-from spotsieve.state.store.directory import readable_by_others
 from spotsieve.stream.engine import open_engine
 from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, Reject, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff

@@ -85,7 +85,7 @@ def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
 
 
 def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...]:
-    """Their verdicts, as state/format/attempts.py keeps them."""
+    """Their verdicts, as state/format/meta.py keeps them."""
     verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
     itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
     copy, longer = (original != NOBODY) & ~itself, (original == NOBODY) & (replaced != NOBODY)

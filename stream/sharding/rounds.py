@@ -13,7 +13,7 @@ from typing import NamedTuple
 from spotsieve.state.horizon import Clock, runs_of
 from spotsieve.state.index import Committed
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store.remembered import EVERY_PARTITION
+from spotsieve.state.store.loaded import EVERY_PARTITION
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Signatures, joined, page_ids_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.index import first_difference
-from spotsieve.state.snapshot.take import take_snapshot
+from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main

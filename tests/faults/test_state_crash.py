@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.entries import FORGOTTEN
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine

@@ -3,9 +3,9 @@
 import pytest
 import xxhash
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.log.former import decode_moved, is_former
 from spotsieve.state.log.record import decode, encode_skip
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.errors import DamagedRecord, StateError
 from spotsieve.stream.signature import page_ids_of
 

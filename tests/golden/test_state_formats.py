@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
-from spotsieve.state.format.buckets import decode_buckets, encode_buckets
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
 from spotsieve.state.format.entries import (
+    ReadEntries,
+    all_found,
     decode_compared,
     decode_entry,
     decode_own_texts,
@@ -20,30 +21,33 @@ from spotsieve.state.format.entries import (
     pack_entry,
     unpack_entry,
 )
+from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
-from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
     Part,
     Progress,
+    attempt_key,
+    decode_attempt,
     decode_clock,
     decode_heard,
     decode_identity,
     decode_marks,
     decode_progress,
+    decode_source,
+    encode_attempt,
     encode_heard,
     encode_identity,
     encode_marks,
     encode_progress,
+    encode_source,
+    seal,
 )
-from spotsieve.state.format.own_texts import OwnParts
-from spotsieve.state.format.sealing import seal
-from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
 from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Heard, Learned
-from spotsieve.state.log.handover import Handover
-from spotsieve.state.log.local import LOG_FILE, LocalLog
+from spotsieve.state.log.bodies import Handover
+from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import (
     checksum_of,
     decode,
@@ -53,22 +57,21 @@ from spotsieve.state.log.record import (
     encode_handover,
     encode_skip,
 )
-from spotsieve.state.portable.export import export_lines
-from spotsieve.state.portable.lines import (
+from spotsieve.state.portable.export import (
     attempt_line,
     attempt_value,
     dumped,
     entry_fields,
     entry_value,
+    export_lines,
     loaded,
     memory_lines,
     memory_values,
 )
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
+from spotsieve.state.removal import ForgottenPage, Sweep
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import still_state
-from spotsieve.state.store.filed_pages import ReadEntries, all_found
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.state.sweep import Sweep
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.fingerprints.tables import (

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import IngestExternalFileOptions, SstFileWriter, WriteBatch
 
-from spotsieve.state.format.buckets import encode_buckets
-from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.index import Buckets
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families

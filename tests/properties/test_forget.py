@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.entries import FORGOTTEN
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.portable.importing import import_state
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.horizon import step_of
 from spotsieve.state.index import Committed, State, first_difference
 from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine

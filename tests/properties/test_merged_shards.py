@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.format.attempts import page_of_key
 from spotsieve.state.format.entries import FORGOTTEN, head_of_entry, with_source
-from spotsieve.state.format.meta import Part
-from spotsieve.state.format.sources import decode_source
+from spotsieve.state.format.meta import Part, decode_source, page_of_key
 from spotsieve.state.horizon import step_of
 from spotsieve.state.index import State
 from spotsieve.state.portable.merging import merge_states

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.engine import Engine

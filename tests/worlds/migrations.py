@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode, encode_forget
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main

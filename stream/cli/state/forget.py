@@ -13,7 +13,7 @@ from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.state.forgetting import ForgottenPage
+    from spotsieve.state.removal import ForgottenPage
     from spotsieve.state.still.finding import Found, Wanted
     from spotsieve.state.still.reading import StillState
     from spotsieve.stream.settings.model import Settings

@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Import, print how much it was, and return the exit code."""
-    from spotsieve.state.log.local import LOG_FILE, LocalLog
+    from spotsieve.state.directory import LOG_FILE
+    from spotsieve.state.log.local import LocalLog
     from spotsieve.stream.local.export_files import import_from_file
 
     with progress_line() as on_progress:

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the directory says of itself, and return the exit code."""
-    from spotsieve.state.still.inspect import describe
+    from spotsieve.state.still.reading import describe
 
     facts = describe(options.directory)
     settings = json.loads(facts.pop("verdict_settings"))

@@ -11,7 +11,7 @@ from spotsieve.stream.progress import OnProgress, ProgressLine
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.state.snapshot.manifest import Manifest
+    from spotsieve.state.snapshot.snapshots import Manifest
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Restore the snapshot, print what it holds, and return the exit code."""
-    from spotsieve.state.snapshot.restore import restore_snapshot
+    from spotsieve.state.snapshot.snapshots import restore_snapshot
 
     with progress_line() as on_progress:
         manifest = restore_snapshot(options.snapshot, options.state, on_progress)

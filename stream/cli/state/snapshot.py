@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take the snapshot, print what it holds, and return the exit code."""
-    from spotsieve.state.snapshot.take import take_snapshot
+    from spotsieve.state.snapshot.snapshots import take_snapshot
 
     with progress_line() as on_progress:
         manifest = take_snapshot(options.state, options.target, options.timeout, on_progress)

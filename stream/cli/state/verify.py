@@ -9,7 +9,7 @@ from spotsieve.stream.errors import EXIT_OK, EXIT_STATE
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.state.verify.findings import Findings
+    from spotsieve.state.verify.families import Findings
 
 HELP = "look at everything a state holds, and name what is damaged"
 ABOUT = """Every bucket, entry, source, the meta values and the records of a local log: block checksums, version,
@@ -63,8 +63,7 @@ def _show(found: "Findings", directory: Path) -> None:
         held = f", the part of {found.part}" if found.part else ""
         show(f"whole    up to record {found.log_position} of the log {found.log!r}{held}")
         return
-    from spotsieve.state.log.local import LOG_FILE
-    from spotsieve.state.store.directory import INDEX_FOLDER
+    from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 
     index, log = directory / INDEX_FOLDER, directory / LOG_FILE
     then = "Take the state back from a snapshot (spotsieve state restore)"

@@ -7,7 +7,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.identity import check_first_record, check_last_record
-from spotsieve.state.log.handover import is_migrating
+from spotsieve.state.log.bodies import is_migrating
 from spotsieve.state.log.record import checksum_of, decode, encode_configuration, first_of_ours, tells_open
 from spotsieve.stream.errors import DamagedRecord, StateError
 from spotsieve.stream.kafka.backoff import Backoff

@@ -10,7 +10,7 @@ from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import Committed
 from spotsieve.state.log.record import encode_and_keep, split
 from spotsieve.state.recent import RecentPartitions
-from spotsieve.state.snapshot.requests import Requests
+from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
 from spotsieve.stream.kafka.errors import ended

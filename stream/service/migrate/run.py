@@ -17,7 +17,7 @@ from typing import TypeVar
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.log.handover import Handover
+from spotsieve.state.log.bodies import Handover
 from spotsieve.state.log.record import decode, encode_handover
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spotsieve.state.index import Committed
-from spotsieve.state.log.forget_body import split_pages
+from spotsieve.state.log.bodies import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, encode, encode_forget, split
 from spotsieve.stream.engine import Engine

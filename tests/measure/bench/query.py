@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.keys import decode_keys
+from spotsieve.state.format.buckets import decode_keys
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.still.view import StillView
 from spotsieve.state.store.rocks import RocksState

@@ -13,7 +13,6 @@ import numpy as np
 import zstandard
 from webencodings.labels import LABELS
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.buckets import encode_buckets
 from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_entry
 from spotsieve.state.format.meta import (
@@ -23,13 +22,14 @@ from spotsieve.state.format.meta import (
     encode_identity,
     encode_marks,
     encode_progress,
+    encode_source,
 )
-from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import Buckets, Committed, Filing
 from spotsieve.state.log.record import encode, encode_configuration, encode_forget, encode_skip
 from spotsieve.state.portable.export import export_lines
-from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manifest
+from spotsieve.state.removal import ForgottenPage
+from spotsieve.state.snapshot.snapshots import FileFacts, Manifest, encode_manifest
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine

@@ -14,8 +14,9 @@ import numpy as np
 import xxhash
 from webencodings.labels import LABELS
 
+from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import entry_fault
+from spotsieve.state.format.entries import ReadEntries, entry_fault
 from spotsieve.state.format.meta import (
     Identity,
     Progress,
@@ -23,21 +24,19 @@ from spotsieve.state.format.meta import (
     decode_identity,
     decode_marks,
     decode_progress,
+    decode_source,
     encode_identity,
     encode_progress,
+    seal,
 )
-from spotsieve.state.format.sealing import seal
-from spotsieve.state.format.sources import decode_source
 from spotsieve.state.horizon import Clock
-from spotsieve.state.log.local import LOG_FILE, MAGIC, LocalLog, TornTail, whole_frames
+from spotsieve.state.log.local import MAGIC, LocalLog, TornTail, whole_frames
 from spotsieve.state.log.record import decode
-from spotsieve.state.portable.importing import Import
-from spotsieve.state.portable.lines import COUNTED
-from spotsieve.state.portable.new_state import NewState
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE, read_manifest
-from spotsieve.state.store.filed_pages import ReadEntries
+from spotsieve.state.portable.export import COUNTED
+from spotsieve.state.portable.importing import Import, NewState
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.rocks_options import FAMILIES
-from spotsieve.state.verify.findings import Findings
+from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.errors import InputError, PageError, StateError
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import IngestExternalFileOptions, SstFileWriter
 
-from spotsieve.state.format.buckets import encode_buckets
+from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import encode_memories
-from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.format.sources import encode_source
+from spotsieve.state.format.meta import encode_source
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Buckets, Filing, HostMemories, Learned
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import Tuning, column_families

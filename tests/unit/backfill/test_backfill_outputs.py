@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spotsieve.state.log.local import LOG_FILE
+from spotsieve.state.directory import LOG_FILE
 from spotsieve.stream.backfill.held import HeldBatches
 from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.backfill.parts import Parts, VerdictRows, parts_of

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spotsieve.state.forgetting import ForgottenPage, removal_of
 from spotsieve.state.log.record import encode
+from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.intake import Decoder, Message

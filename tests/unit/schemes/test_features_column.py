@@ -18,7 +18,7 @@ from spotsieve.state.format.entries import (
 )
 from spotsieve.state.index import Buckets, Filing
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.portable.lines import entry_fields, entry_value
+from spotsieve.state.portable.export import entry_fields, entry_value
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import CorruptRecord

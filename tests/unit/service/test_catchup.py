@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.progress import records_text
 from spotsieve.stream.schemes.registry import scheme_of

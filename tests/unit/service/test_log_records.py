@@ -9,8 +9,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics

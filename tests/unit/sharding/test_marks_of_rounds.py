@@ -10,7 +10,7 @@ import pytest
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import Committed
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.remembered import EVERY_PARTITION
+from spotsieve.state.store.loaded import EVERY_PARTITION
 from spotsieve.stream.page import PageId
 from spotsieve.stream.sharding.rounds import CommittedPages, next_round
 from tests.worlds.pages.hosts import signatures_of

@@ -10,8 +10,7 @@ import pytest
 from spotsieve.state.format.meta import Part
 from spotsieve.state.index import Heard, Places, first_difference
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.state.still.inspect import describe
-from spotsieve.state.still.reading import still_state
+from spotsieve.state.still.reading import describe, still_state
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import nothing_filed
 from spotsieve.stream.errors import StateError

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from rocksdict import Rdict
 
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.meta import HEARD, Part
 from spotsieve.state.index import first_difference
 from spotsieve.state.portable.merging import merge_states
-from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.rocks_opening import keys_and_values
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.rocks_reading import keys_and_values
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_OK, EXIT_STATE

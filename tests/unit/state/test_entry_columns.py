@@ -15,7 +15,7 @@ from spotsieve.state.format.entries import (
     pack_entry,
     unpack_entry,
 )
-from spotsieve.state.format.own_texts import OwnParts
+from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.stream.byte_texts import byte_texts
 from spotsieve.stream.errors import CorruptRecord
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spotsieve.state.format.sealing import seal
-from spotsieve.state.log.handover import Handover, Origin, migration_writer, origin_of
+from spotsieve.state.format.meta import seal
+from spotsieve.state.log.bodies import Handover, Origin, migration_writer, origin_of
 from spotsieve.state.log.record import (
     KIND_HANDOVER,
     decode,

@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 from rocksdict import Rdict
 
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import NUMBER_BYTES
 from spotsieve.state.format.meta import encode_marks
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
-from spotsieve.state.snapshot.restore import restore_snapshot
-from spotsieve.state.snapshot.take import take_snapshot
-from spotsieve.state.still.inspect import describe
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.snapshot.snapshots import restore_snapshot, take_snapshot
+from spotsieve.state.still.reading import describe
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families, database_options

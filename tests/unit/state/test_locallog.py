@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.log.local import LOG_FILE, MAGIC, LocalLog, TornTail
+from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.log.local import MAGIC, LocalLog, TornTail
 from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
 RECORDS = [bytes([number]) * (number * 37 + 1) for number in range(20)]

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import xxhash
 
-from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
-from spotsieve.state.log.forget_body import split_pages
+from spotsieve.state.log.bodies import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import (
     FRAME_BYTES,
@@ -25,6 +24,7 @@ from spotsieve.state.log.record import (
     may_name,
     split,
 )
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
 from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, Status
@@ -84,7 +84,7 @@ def test_a_record_that_forgets_gives_back_its_pages_and_has_no_signatures() -> N
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "none", "more", "not UTF-8"])
 def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt(damage: str) -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     body = encode_forget(FORGOTTEN[:1], WRITER, 1, DIGEST)[:-8]
     head, pages = body[:46], body[46:]
@@ -177,7 +177,7 @@ def test_a_skip_names_the_offset() -> None:
     ids=["no UTF-8", "no settings", "another digest", "nothing", "short", "long"],
 )
 def test_a_configuration_or_a_skip_of_another_body_is_damaged(kind: int, body: bytes) -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     head = encode(one_page(), WRITER, 1, DIGEST)[:46]
     with pytest.raises(DamagedRecord, match=r"must hold the (configuration|skip) that it declares"):
@@ -192,7 +192,7 @@ def test_the_first_record_of_ours_is_found_behind_foreign_and_damaged_ones() -> 
 
 
 def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
     kind = seal(record[:5] + b"\x07" + record[6:-8])
@@ -204,7 +204,7 @@ def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_record_of_an_earlier_version_says_to_begin_a_new_log(version: int) -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     record = seal(bytes([version, 1]) + bytes(47))
     advice = f"got {version}; an older release wrote it: go on with that one, or begin a new log"
@@ -223,7 +223,7 @@ def test_more_features_or_sketch_words_than_a_record_holds_are_a_programming_err
 
 
 def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksum() -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     record = bytearray(encode(make_signatures(2, seed=1), WRITER, 1, DIGEST)[:-8])
     record[46] = 200  # the number of pages
@@ -288,7 +288,7 @@ def test_prints_and_titles_ascend_within_each_page_alone() -> None:
     ids=["a byte too many", "another column", "an unknown column"],
 )
 def test_a_body_of_another_length_or_mask_is_corrupt_even_with_a_sound_checksum(place: int, byte: bytes) -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     body = encode(one_page(), WRITER, 1, DIGEST)[:-8]
     damaged = body + byte if place < 0 else body[:place] + byte + body[place + 1 :]
@@ -310,7 +310,7 @@ def test_a_page_may_have_the_most_of_a_column_and_not_one_more(name: str, dtype:
 
 
 def test_a_record_with_more_prints_in_a_page_than_fit_is_corrupt() -> None:
-    from spotsieve.state.format.sealing import seal
+    from spotsieve.state.format.meta import seal
 
     columns: dict[str, Any] = {"prints": np.arange(44, dtype=np.uint32) << 5, "prints_bounds": np.array([0, 44])}
     body = encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)[:-8]

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import xxhash
 
-from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.format.entries import pack_entry, unpack_entry
 from spotsieve.state.format.meta import IDENTITY
 from spotsieve.state.index import first_difference
-from spotsieve.state.log.local import LOG_FILE, LocalLog
+from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_forget
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.index import first_difference
-from spotsieve.state.log.local import LOG_FILE, LocalLog
-from spotsieve.state.snapshot import requests
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
@@ -140,7 +140,7 @@ def test_a_dry_run_writes_nothing_and_works_while_a_filter_runs(
     assert "https://example.com/1" in shown
     assert "1 page; nothing was written" in shown
     assert (state / LOG_FILE).read_bytes() == log
-    assert {path.name for path in (state / requests.FOLDER).iterdir()} == {requests.LOCK}
+    assert {path.name for path in (state / checkpoints.FOLDER).iterdir()} == {checkpoints.LOCK}
     with LocalLog(state):
         assert main(["state", "forget", "--state", str(state), "--id", "p1", "--dry-run"]) == 0
         assert main(["state", "forget", "--state", str(state), "--id", "p1"]) == EXIT_STATE

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from rocksdict import Options, Rdict
 
-from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt, page_of_key
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.entries import decode_own_texts, encode_entries, entry_fault, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
-from spotsieve.state.format.meta import IDENTITY
-from spotsieve.state.format.sealing import seal
+from spotsieve.state.format.meta import IDENTITY, attempt_key, decode_attempt, encode_attempt, page_of_key, seal
 from spotsieve.state.horizon import Clock, Mark
 from spotsieve.state.index import (
     NOBODY,
@@ -26,9 +25,8 @@ from spotsieve.state.index import (
     State,
     first_difference,
 )
-from spotsieve.state.snapshot.take import take_snapshot
-from spotsieve.state.still.inspect import describe
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.snapshot.snapshots import take_snapshot
+from spotsieve.state.still.reading import describe
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import database_options

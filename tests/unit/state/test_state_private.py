@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.stream.cli import main
 from tests.worlds.filter_crawl import write_crawl
 from tests.worlds.states.local_states import apply_log, open_state

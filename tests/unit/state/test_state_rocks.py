@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from rocksdict import Rdict
 
-from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.format.buckets import encode_keys
 from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.index import first_difference, states_equal
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
-from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_errors import explain

@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.index import first_difference
-from spotsieve.state.log.local import LOG_FILE
-from spotsieve.state.snapshot import requests
-from spotsieve.state.snapshot.manifest import MANIFEST_FILE, read_manifest
-from spotsieve.state.snapshot.take import take_snapshot
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.snapshot import checkpoints
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest, take_snapshot
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import CorruptRecord, StateError
@@ -61,7 +59,7 @@ def restored_equals(snapshot: Path, directory: Path, into: Path) -> None:
 
 
 def leftovers(directory: Path) -> set[str]:
-    return {path.name for path in (directory / requests.FOLDER).iterdir()} - {requests.LOCK}
+    return {path.name for path in (directory / checkpoints.FOLDER).iterdir()} - {checkpoints.LOCK}
 
 
 def test_a_state_at_rest_is_snapshot_verified_and_restored_equal(
@@ -129,9 +127,9 @@ def test_an_owner_that_is_killed_over_the_request_leaves_it_to_the_one_who_asks(
 
 def test_what_a_killed_owner_had_begun_is_made_again_by_the_next(directory: Path, tmp_path: Path) -> None:
     def kill_and_leave_a_part() -> None:
-        (name,) = [(directory / requests.FOLDER / requests.REQUEST).read_text()]
-        (directory / requests.FOLDER / name).mkdir()
-        (directory / requests.FOLDER / f"{name}.tmp").mkdir()
+        (name,) = [(directory / checkpoints.FOLDER / checkpoints.REQUEST).read_text()]
+        (directory / checkpoints.FOLDER / name).mkdir()
+        (directory / checkpoints.FOLDER / f"{name}.tmp").mkdir()
         process.kill()
 
     with owner(directory, answers=False) as process:
@@ -155,36 +153,38 @@ def test_an_owner_that_cannot_make_a_checkpoint_says_why_and_goes_on(directory: 
         def checkpoint(self, path: Path) -> None:
             raise StateError("index.directory", "must have room to grow", str(path))
 
-    folder = directory / requests.FOLDER
+    folder = directory / checkpoints.FOLDER
     folder.mkdir()
-    answering = requests.Requests(directory, Refusing())  # type: ignore[arg-type]
-    with (folder / requests.LOCK).open("w") as lock:
+    answering = checkpoints.Requests(directory, Refusing())  # type: ignore[arg-type]
+    with (folder / checkpoints.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        (folder / requests.REQUEST).write_text("ab" * 16)
+        (folder / checkpoints.REQUEST).write_text("ab" * 16)
         assert answering.waiting()
         assert answering.answer() == "ab" * 16
-        assert (folder / requests.ANSWER).read_text().startswith("ab" * 16 + " index.directory must have room to grow")
+        assert (
+            (folder / checkpoints.ANSWER).read_text().startswith("ab" * 16 + " index.directory must have room to grow")
+        )
         assert not answering.waiting()
     # Nobody holds the lock any more: the owner passes over a request that was left.
-    (folder / requests.REQUEST).write_text("cd" * 16)
+    (folder / checkpoints.REQUEST).write_text("cd" * 16)
     assert answering.answer() is None
     assert not answering.waiting()
 
 
 @pytest.mark.parametrize("text", ["../../../elsewhere" + "a" * 14, "", "AB" * 16, "\xff"])
 def test_a_request_that_is_no_name_is_removed(text: str, directory: Path) -> None:
-    folder = directory / requests.FOLDER
+    folder = directory / checkpoints.FOLDER
     folder.mkdir()
-    with (folder / requests.LOCK).open("w") as lock, open_state(directory) as state:
+    with (folder / checkpoints.LOCK).open("w") as lock, open_state(directory) as state:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        (folder / requests.REQUEST).write_text(text)
-        assert requests.Requests(directory, state).answer() is None
+        (folder / checkpoints.REQUEST).write_text(text)
+        assert checkpoints.Requests(directory, state).answer() is None
         assert leftovers(directory) == set()
 
 
 def test_two_snapshots_at_once_are_refused(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (directory / requests.FOLDER).mkdir()
-    with (directory / requests.FOLDER / requests.LOCK).open("w") as lock:
+    (directory / checkpoints.FOLDER).mkdir()
+    with (directory / checkpoints.FOLDER / checkpoints.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "snapshot")]) == 4
     assert "another one is under way" in capsys.readouterr().err
@@ -306,7 +306,7 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
         with contextlib.suppress(OSError):
             filtering.stdin.close()
     assert manifest.entries > 0
-    shutil.copytree(directory, into, ignore=shutil.ignore_patterns(INDEX_FOLDER, requests.FOLDER))
+    shutil.copytree(directory, into, ignore=shutil.ignore_patterns(INDEX_FOLDER, checkpoints.FOLDER))
     assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
     settings = Settings()
     scheme = scheme_of(settings.scheme)

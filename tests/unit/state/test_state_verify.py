@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from rocksdict import Rdict, WriteBatch
 
-from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.format.entries import FORGOTTEN, pack_entry, unpack_entry
-from spotsieve.state.format.own_texts import OwnParts
-from spotsieve.state.log.local import LOG_FILE, LocalLog
+from spotsieve.state.format.entry_bytes import OwnParts
+from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_forget
-from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.verify.findings import Findings
+from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget

@@ -8,10 +8,10 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import ForgottenPage, removal_of
 from spotsieve.state.horizon import step_of
 from spotsieve.state.index import Committed, Heard, Living, State, StateView
 from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
+from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import KEEP_FIRST, policy_of

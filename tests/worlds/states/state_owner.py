@@ -9,7 +9,7 @@ from tests.conftest import REPOSITORY
 OWNER = """
 import sys, time
 from pathlib import Path
-from spotsieve.state.snapshot.requests import Requests
+from spotsieve.state.snapshot.checkpoints import Requests
 from tests.worlds.states.local_states import open_state
 directory = Path(sys.argv[1])
 state = open_state(directory)

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import Part as PartOfState
-from spotsieve.state.snapshot.requests import Requests
+from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.kafka.errors import ended

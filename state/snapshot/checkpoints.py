@@ -1,6 +1,19 @@
-"""Gets a checkpoint of a state: from the process that owns the state, or without it if nobody does."""
+"""Requests a checkpoint from the process that owns a state, answers such requests, or makes one where nobody owns it.
+
+Requests are files. The owner looks for them between two records.
+
+    DIRECTORY/snapshot/lock        the requester holds this lock (flock) for as long as it waits
+    DIRECTORY/snapshot/request     the name of the wanted checkpoint: 32 hex digits
+    DIRECTORY/snapshot/NAME        the checkpoint: a RocksDB database, its table files hard links
+    DIRECTORY/snapshot/answer      the name again; after a failure also a space and the error
+
+Why files, and not a socket or a port: whoever may write to the state directory may request, over volumes and from other
+containers too. The owner needs no thread for it. If one side is killed, the other notices by a free lock: the
+requester's here, and the owner's in RocksDB.
+"""
 
 import fcntl
+import os
 import shutil
 import time
 import uuid
@@ -10,15 +23,73 @@ from pathlib import Path
 
 from rocksdict import Checkpoint, Rdict
 
-from spotsieve.state.private import close_files, make_directory, open_file
-from spotsieve.state.snapshot import requests
-from spotsieve.state.store.directory import INDEX_FOLDER
-from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.state.store.rocks_lock import locked
+from spotsieve.state.directory import INDEX_FOLDER, close_files, make_directory, open_file
+from spotsieve.state.index import State
+from spotsieve.state.store.rocks_errors import locked, rocks_errors
+from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.rocks_reading import refuse_other_format
 from spotsieve.stream.errors import StateError, StateLocked
 from spotsieve.stream.progress import OnProgress
+
+FOLDER, LOCK, REQUEST, ANSWER = "snapshot", "lock", "request", "answer"
+NAME_DIGITS = 32
+
+
+class Requests:
+    """The owner's side. Call it between two records, in the thread that files them."""
+
+    def __init__(self, directory: Path, state: State) -> None:
+        self._folder = directory / FOLDER
+        self._request = str(self._folder / REQUEST)
+        self._state = state
+
+    def waiting(self) -> bool:
+        """Tell whether somebody asks, by one look at the directory."""
+        return os.path.exists(self._request)  # noqa: PTH110 - between any two records: a third of what pathlib takes
+
+    def answer(self) -> str | None:
+        """Make the wanted checkpoint and return its name; None if nobody waits for it any more.
+
+        If something goes wrong, the one who asks is told, and the owner goes on.
+        """
+        try:
+            name = Path(self._request).read_text("ascii", "replace")
+            if not _has_asker(self._folder) or not _is_name(name):
+                Path(self._request).unlink()
+                return None
+            trouble = ""
+            shutil.rmtree(self._folder / name, ignore_errors=True)  # left by an owner that was killed over it
+            try:
+                self._state.checkpoint(self._folder / name)
+            except StateError as error:
+                trouble = " " + " ".join(str(error).split())
+            write_whole(self._folder / ANSWER, name + trouble)
+            Path(self._request).unlink(missing_ok=True)
+        except OSError:
+            return None  # The asker took the request back, or cannot be answered; it sees that no answer comes.
+        return name
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody sees it half written."""
+    partial = path.with_name(path.name + ".partial")
+    with open_file(partial, "wb") as file:
+        file.write(text.encode())
+    partial.replace(path)
+
+
+def _is_name(name: str) -> bool:
+    return len(name) == NAME_DIGITS and all(digit in "0123456789abcdef" for digit in name)
+
+
+def _has_asker(folder: Path) -> bool:
+    with (folder / LOCK).open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
 
 POLL_SECONDS = 0.05
 
@@ -45,9 +116,9 @@ def check_holds_state(directory: Path) -> None:
 @contextmanager
 def _asking(directory: Path) -> Iterator[Path]:
     """Hold the asker's lock, and clear away what killed askers left."""
-    folder = directory / requests.FOLDER
+    folder = directory / FOLDER
     make_directory(folder)
-    with open_file(folder / requests.LOCK, "a+b") as lock:
+    with open_file(folder / LOCK, "a+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -68,21 +139,21 @@ def _clear(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-        elif path.name != requests.LOCK:
+        elif path.name != LOCK:
             path.unlink(missing_ok=True)
 
 
 def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress: OnProgress) -> None:
     """Have the owner make it, or make it here without one. The owner may end, or another begin, at any time."""
     folder, began = checkpoint.parent, time.monotonic()
-    request, answer = folder / requests.REQUEST, folder / requests.ANSWER
+    request, answer = folder / REQUEST, folder / ANSWER
     while time.monotonic() - began < timeout_s:
         if _made_without_owner(directory, checkpoint):
             return
         # An owner took it up and was killed over it, or nobody has asked yet: ask again, under the same name.
         if not request.exists() and not answer.exists():
             shutil.rmtree(checkpoint, ignore_errors=True)
-            requests.write_whole(request, checkpoint.name)
+            write_whole(request, checkpoint.name)
         waited = int(time.monotonic() - began)
         on_progress("waiting for the process that works on the state, seconds", waited, int(timeout_s))
         for _ in range(10):

@@ -1,0 +1,129 @@
+"""Encodes and decodes the bodies of two record kinds: pages to forget (kind 2) and handovers between logs (kind 5).
+
+state/log/record.py has the record around the body. All integers are little endian.
+
+    forget = pages u32, page*
+    page   = entry number u64, partition i32, offset i64, source length u16, keys u32 (k; its highest bit says that the
+             memory of the page's host goes too), source (UTF-8), key u64[k]
+
+A handover says that one log is migrated into another.
+
+    handover = closed u8 (1), offset u64 (0), name             the log ends here, and continues in the log of this name
+             | closed u8 (0), offset u64, name                 the log is open: it holds the content of the log of this
+                                                               name before this offset
+    writer   = "migrate:" 8 bytes, xxh3-64 of the old log's name
+    sequence = offset of the old record << 16 | number of the new record made from it
+
+Writer ids of workers are random and do not begin like that of a migration. Workers may use a log that a migration has
+begun once it has a record of kind 5 with closed = 0: until then it holds less than the old log.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import xxhash
+
+from spotsieve.state.removal import ForgottenPage
+
+_COUNT = struct.Struct("<I")
+_PAGE = struct.Struct("<QiqHI")
+_WITH_HOST = 1 << 31
+
+
+def split_pages(pages: Iterable[ForgottenPage], max_bytes: int) -> Iterator[list[ForgottenPage]]:
+    """Cut the pages into parts. The body of each stays within max_bytes, or holds one page."""
+    part, size = list[ForgottenPage](), _COUNT.size
+    for page in pages:
+        more = _PAGE.size + len(page.source.encode()) + 8 * len(page.keys)
+        if part and size + more > max_bytes:
+            yield part
+            part, size = [], _COUNT.size
+        part.append(page)
+        size += more
+    if part:
+        yield part
+
+
+def encode_body(pages: Sequence[ForgottenPage]) -> bytes:
+    """Write the body of a record of kind 2."""
+    parts = [_COUNT.pack(len(pages))]
+    for page in pages:
+        source = page.source.encode()
+        keys = len(page.keys) | _WITH_HOST * page.with_host
+        head = _PAGE.pack(page.number, page.partition, page.offset, len(source), keys)
+        parts += (head, source, struct.pack(f"<{len(page.keys)}Q", *page.keys))
+    return b"".join(parts)
+
+
+def decode_body(body: bytes) -> tuple[ForgottenPage, ...]:
+    """Read the body of a record of kind 2.
+
+    Raises ValueError or struct.error where its length is not the declared one, or it names no page.
+    """
+    (count,) = _COUNT.unpack_from(body)
+    pages, at = list[ForgottenPage](), _COUNT.size
+    for _ in range(count):
+        number, partition, offset, length, keys = _PAGE.unpack_from(body, at)
+        source, at = body[at + _PAGE.size : at + _PAGE.size + length], at + _PAGE.size + length
+        with_host, keys = bool(keys & _WITH_HOST), keys & ~_WITH_HOST
+        words = struct.unpack_from(f"<{keys}Q", body, at)
+        pages.append(ForgottenPage(number, source.decode(), partition, offset, words, with_host))
+        at += 8 * keys
+    if at != len(body) or not pages:
+        raise ValueError
+    return tuple(pages)
+
+
+MIGRATING = b"migrate:"
+_PART_BITS = 16
+_BODY = struct.Struct("<BQ")
+
+
+class Handover(NamedTuple):
+    """closed: whether the log ends here, or is open from here on  log: the other log  offset: the end of what it had"""
+
+    closed: bool
+    log: str
+    offset: int = 0
+
+
+class Origin(NamedTuple):
+    """Where a migrated record comes from. offset: of the old record  part: of what it became, counted from 0"""
+
+    offset: int
+    part: int
+
+    @property
+    def sequence(self) -> int:
+        """The number that stands in the record."""
+        return self.offset << _PART_BITS | self.part
+
+
+def origin_of(sequence: int) -> Origin:
+    """Read the origin of a migrated record from its sequence."""
+    return Origin(sequence >> _PART_BITS, sequence & (1 << _PART_BITS) - 1)
+
+
+def migration_writer(old_log: str) -> bytes:
+    """The writer of records that come from this log: 16 bytes, the same at every start of a migration."""
+    return MIGRATING + xxhash.xxh3_64_digest(old_log.encode())
+
+
+def is_migrating(writer: bytes) -> bool:
+    """Whether a migration wrote a record of this writer."""
+    return writer.startswith(MIGRATING)
+
+
+def encode_handover_body(handover: Handover) -> bytes:
+    """Write the body of a record of kind 5."""
+    return _BODY.pack(handover.closed, handover.offset) + handover.log.encode()
+
+
+def decode_handover_body(body: bytes) -> Handover:
+    """Read the body of a record of kind 5. Raises ValueError or struct.error where it is none."""
+    closed, offset = _BODY.unpack_from(body)
+    name = body[_BODY.size :].decode()
+    if closed > 1 or not name:
+        raise ValueError
+    return Handover(bool(closed), name, offset)

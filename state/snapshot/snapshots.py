@@ -1,0 +1,299 @@
+"""Takes a snapshot of a state, writes and reads its manifest, and restores it.
+
+A process may work on the state while the snapshot is taken. The snapshot becomes durable under its name once it is
+whole. Restoring checks every file against the manifest before the state appears under its name.
+
+    manifest = "spotsieve-snapshot 1" LF, JSON LF, checksum LF
+    JSON     = {"created", "entries", "files": [{"bytes", "name", "xxh3_128"}*], "format", "log", "log_position",
+                "log_records", "settings", "settings_digest"}, names sorted, without spaces
+    checksum = xxh3-64 of all before it, 16 hex digits
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import xxhash
+from pydantic import TypeAdapter, ValidationError
+
+from spotsieve.state.directory import (
+    DIRECTORY_MODE,
+    INDEX_FOLDER,
+    LOG_FILE,
+    close_files,
+    lets_others_in,
+    made_beside,
+    make_directory,
+    open_file,
+    put_in_place,
+    sync_directory,
+    write_durably,
+)
+from spotsieve.state.log.local import whole_frames
+from spotsieve.state.snapshot.checkpoints import check_holds_state, checkpoint_of
+from spotsieve.state.store.rocks_opening import opened_secondary, read_meta
+from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.progress import OnProgress, ignore_progress
+from spotsieve.stream.settings.verdicts import settings_digest
+
+MANIFEST_FILE = "snapshot.manifest"
+_KIND = b"spotsieve-snapshot "
+_VERSION = b"1"
+_CHECKSUM_BYTES = 17
+_BLOCK_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file of a snapshot. name: its path within, with /  xxh3_128: in hex"""
+
+    name: str
+    bytes: int
+    xxh3_128: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a snapshot says of itself.
+
+    created: UTC, ISO 8601  format: the state's  log_position: the next offset to apply
+    settings: canonical text of those that change verdicts  settings_digest: in hex
+    log_records: how many the local log in it holds, None without one
+    """
+
+    created: str
+    format: int
+    log: str
+    log_position: int
+    entries: int
+    settings: str
+    settings_digest: str
+    log_records: int | None
+    files: tuple[FileFacts, ...]
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Write the manifest as bytes."""
+    text = json.dumps(dataclasses.asdict(manifest), sort_keys=True, separators=(",", ":"))
+    body = _KIND + _VERSION + b"\n" + text.encode() + b"\n"
+    return body + b"%016x\n" % xxhash.xxh3_64_intdigest(body)
+
+
+def read_manifest(snapshot: Path) -> Manifest:
+    """Read the manifest in a snapshot.
+
+    Raises StateError if there is none, or one of another version; CorruptRecord if it is damaged.
+    """
+    path = snapshot / MANIFEST_FILE
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StateError(
+            "snapshot",
+            f"must hold {MANIFEST_FILE}: {error.strerror}",
+            str(snapshot),
+            "name a directory that spotsieve state snapshot made",
+        ) from None
+    first, _, rest = content.partition(b"\n")
+    if first.startswith(_KIND) and first != _KIND + _VERSION:
+        raise StateError(
+            str(path),
+            f"must be of version {_VERSION.decode()}",
+            first[len(_KIND) :].decode("ascii", "replace"),
+            "use the release that made it",
+        )
+    body, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+    if first != _KIND + _VERSION or checksum != b"%016x\n" % xxhash.xxh3_64_intdigest(body):
+        raise CorruptRecord(str(path), 0, "must end in its xxh3-64 checksum", "take another snapshot")
+    try:
+        return TypeAdapter(Manifest).validate_json(rest[: -_CHECKSUM_BYTES - 1], strict=True)
+    except ValidationError:
+        raise CorruptRecord(
+            str(path), len(first) + 1, "must be JSON with all that a snapshot says of itself", "take another snapshot"
+        ) from None
+
+
+def digest_of(file: BinaryIO, on_block: Callable[[int], None], into: BinaryIO | None = None) -> tuple[int, str]:
+    """Read the rest of a file, and return its size and its xxh3-128 in hex.
+
+    on_block: called with the size of each block that was read  into: where to copy the file on the way, if anywhere
+    """
+    hashed, size = xxhash.xxh3_128(), 0
+    while block := file.read(_BLOCK_BYTES):
+        hashed.update(block)
+        if into is not None:
+            into.write(block)
+        size += len(block)
+        on_block(len(block))
+    return size, hashed.hexdigest()
+
+
+def take_snapshot(
+    directory: Path, target: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
+) -> Manifest:
+    """Snapshot the state in a directory as the new directory target, and return its manifest.
+
+    A process that owns the state makes a checkpoint and goes on at once; the rest is done here. A local log is copied
+    too, so the snapshot alone can be restored and continued.
+    Raises StateError: there is no state, target exists, another snapshot is under way, the owner does not answer in
+    time, or there is no room. Then nothing is left at target.
+    """
+    check_holds_state(directory)
+    if target.exists() or target.is_symlink():
+        raise StateError("TARGET", "must not exist yet", str(target), "name a new directory")
+    partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
+    try:
+        make_directory(partial)
+        with checkpoint_of(directory, timeout_s, on_progress) as checkpoint:
+            _move(checkpoint, partial / INDEX_FOLDER)
+        if not lets_others_in(directory / INDEX_FOLDER):  # else what both share as hard links stays readable
+            close_files(partial / INDEX_FOLDER)
+        records = _copy_log(directory / LOG_FILE, partial / LOG_FILE)
+        manifest = _manifest(partial, records, on_progress)
+        write_durably(partial / MANIFEST_FILE, encode_manifest(manifest))
+        partial.rename(target)
+        sync_directory(target.parent)
+    except OSError as error:
+        raise StateError(
+            "TARGET",
+            f"must be a directory that can be made: {error.strerror}",
+            str(error.filename or target),
+            "check the permissions and the free space there",
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
+def _move(checkpoint: Path, index: Path) -> None:
+    try:
+        checkpoint.rename(index)
+        index.chmod(DIRECTORY_MODE)  # RocksDB made it by the umask
+    except OSError:  # another file system
+        make_directory(index)
+        for file in checkpoint.iterdir():
+            shutil.copyfile(file, index / file.name)
+
+
+def _copy_log(log: Path, copy: Path) -> int | None:
+    """Copy the whole records of a local log and return how many; None without a log. Its owner may be appending."""
+    if not log.exists():
+        return None
+    with log.open("rb") as source, open_file(copy, "wb") as into:
+        records, size = whole_frames(source)
+        source.seek(0)
+        left = size
+        while left:
+            block = source.read(min(left, 2**20))
+            into.write(block)
+            left -= len(block)
+    return records
+
+
+def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Manifest:
+    """Read what the checkpoint says of itself, and every byte of it."""
+    with opened_secondary(partial, partial / INDEX_FOLDER) as database:
+        meta = read_meta(partial, database)
+    paths = sorted(path for path in partial.rglob("*") if path.is_file())
+    total, done = sum(path.stat().st_size for path in paths), 0
+
+    def count(size: int) -> None:
+        nonlocal done
+        done += size
+        on_progress("bytes read for the checksums", done, total)
+
+    files = []
+    for path in paths:
+        with path.open("rb") as file:
+            size, digest = digest_of(file, count)
+            os.fsync(file.fileno())
+        files.append(FileFacts(path.relative_to(partial).as_posix(), size, digest))
+    sync_directory(partial / INDEX_FOLDER)
+    return Manifest(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        format=meta.identity.state_format,
+        log=meta.identity.log,
+        log_position=meta.progress.position,
+        entries=meta.living_entries,
+        settings=meta.identity.settings,
+        settings_digest=settings_digest(meta.identity.settings).hex(),
+        log_records=records,
+        files=tuple(files),
+    )
+
+
+PARTIAL = ".restore-partial"
+
+
+def restore_snapshot(snapshot: Path, directory: Path, on_progress: OnProgress = ignore_progress) -> Manifest:
+    """Copy a snapshot into a state directory without an index, and return its manifest. The next start reads the log.
+
+    A local log that lies there already stays, if it goes on from the snapshot's. Raises StateError if something would
+    be overwritten or there is no room, CorruptRecord if a file differs from the manifest. Then the directory is as it
+    was.
+    """
+    manifest = read_manifest(snapshot)
+    with made_beside(directory, PARTIAL) as partial:
+        _copy(snapshot, partial, manifest, on_progress)
+        _place_log(partial / LOG_FILE, directory / LOG_FILE)
+        put_in_place(partial / INDEX_FOLDER, directory)
+    return manifest
+
+
+def _copy(snapshot: Path, partial: Path, manifest: Manifest, on_progress: OnProgress) -> None:
+    total, done = sum(facts.bytes for facts in manifest.files), 0
+
+    def count(size: int) -> None:
+        nonlocal done
+        done += size
+        on_progress("bytes restored", done, total)
+
+    for facts in manifest.files:
+        source, copy = snapshot / facts.name, partial / facts.name
+        if "\0" in facts.name or not copy.resolve().is_relative_to(partial.resolve()):
+            raise CorruptRecord(str(snapshot), facts.name, "must lie in the snapshot")
+        make_directory(copy.parent)
+        try:
+            with source.open("rb") as file, open_file(copy, "wb") as into:
+                found = digest_of(file, count, into)
+                into.flush()
+                os.fsync(into.fileno())
+        except FileNotFoundError:
+            raise _damaged(source, facts, "is missing") from None
+        if found != (facts.bytes, facts.xxh3_128):
+            raise _damaged(source, facts, f"has {found[0]} bytes of digest {found[1]}")
+    sync_directory(partial / INDEX_FOLDER)
+
+
+def _damaged(source: Path, facts: FileFacts, what: str) -> CorruptRecord:
+    return CorruptRecord(
+        str(source),
+        0,
+        f"must have {facts.bytes} bytes of digest {facts.xxh3_128}, as the manifest says, but {what}",
+        "restore another snapshot, or rebuild the state from the log: start with an empty directory",
+    )
+
+
+def _place_log(restored: Path, log: Path) -> None:
+    """Put the snapshot's local log in place, unless a log lies there that begins with it."""
+    if not restored.exists():
+        return
+    if not log.exists():
+        restored.rename(log)
+        return
+    with restored.open("rb") as ours, log.open("rb") as theirs:
+        while block := ours.read(2**20):
+            if theirs.read(len(block)) != block:
+                raise StateError(
+                    "--state",
+                    "must hold no local log, or the one that the snapshot was taken with",
+                    str(log),
+                    "restore into another directory, or move that file away",
+                )
