@@ -33,7 +33,6 @@ from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader, h
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
-from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.keys import Held
@@ -55,6 +54,7 @@ from spotsieve.stream.sharding.resizing import Sizing
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.sparing import spare
+from spotsieve.stream.tasks import race
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,7 +177,7 @@ class Shard(Role):
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
-        await together(following, self._read_ahead(), self._go_through_rounds())
+        await race(following, self._read_ahead(), self._go_through_rounds())
 
     async def _read_ahead(self) -> None:
         """Read the buckets of pages that the log has, while rounds before them are answered and resolved."""
