@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -25,7 +26,6 @@ from spotsieve.stream.service.one_by_one import SHORT_BYTES, OneByOne
 from spotsieve.stream.service.pages.broken_pages import FOLDER, BrokenPages, broken_pages
 from spotsieve.stream.service.pages.commit import Committer
 from spotsieve.stream.service.pages.fetching import Fetcher
-from spotsieve.stream.service.pages.in_flight import InFlight
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
@@ -34,6 +34,13 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.tasks import TaskScope, first_of, race
 
+MOST_IN_FLIGHT = 8
+"""Micro-batches between fetch and commit: enough to keep every stage busy, few enough to keep memory flat."""
+FEW_IN_FLIGHT = 3
+"""The same for small ones. Each micro-batch costs the worker and the broker some milliseconds of CPU whatever its size.
+So where pages come slower than they could be judged, the next batch grows: at 200 pages/s, exactly once, the median
+page took 144 ms instead of 176, and 171 instead of 202 (two rounds side by side on a busy machine; with 2 as with 3).
+"""
 SMALL_SHARE = 4
 """A fetch that brings less than one in so many of service.batch_pages is small: the next one waits for more."""
 LAG_SECONDS = 1.0
@@ -252,3 +259,36 @@ class Worker:
         # committed: an idle partition that ends with one has no lag.
         passed: int = await self._consumer.position(owned.partition) if owned.idle else 0
         return max(0, end - max(owned.committed, passed))
+
+
+class InFlight:
+    """Counts the micro-batches between fetch and commit, and says when the next one may begin.
+
+    One task begins them, any number end them, all in one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._ended = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Count one more, as soon as there is room for it."""
+        while self._number >= MOST_IN_FLIGHT:
+            await self._one_more_ended()
+        self._number += 1
+
+    def end(self) -> None:
+        """One was committed or dropped."""
+        self._number -= 1
+        self._ended.set()
+
+    async def few(self, most_seconds: float) -> None:
+        """Wait while FEW_IN_FLIGHT or more are on their way, but not for longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_seconds):
+                while self._number >= FEW_IN_FLIGHT:
+                    await self._one_more_ended()
+
+    async def _one_more_ended(self) -> None:
+        self._ended.clear()
+        await self._ended.wait()

@@ -12,8 +12,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
-from spotsieve.stream.service.pages.commit import Committer
+from spotsieve.stream.service.pages.commit import ByteBudget, Committer, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, micro_batches
 from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.pages.ownership import OwnedPartition
