@@ -1,8 +1,7 @@
 """A scope's tasks end with its block, and its first error comes out as it is."""
 
 import asyncio
-import gc
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -10,18 +9,7 @@ import pytest
 from spotsieve.stream.errors import BrokerTrouble, StateError
 from spotsieve.stream.tasks import TaskScope, race
 
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    """No test leaves a task behind, or an error that nobody has retrieved."""
-    complaints = list[str]()
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
-    before = asyncio.all_tasks()
-    yield
-    # The fixture is another task than the test, which has ended by now.
-    assert not [task for task in asyncio.all_tasks() - before if task is not asyncio.current_task()]
-    gc.collect()
-    assert not complaints
+pytestmark = pytest.mark.usefixtures("no_task_is_left")
 
 
 async def fail(error: BaseException, turns: int = 1) -> None:
