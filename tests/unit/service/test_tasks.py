@@ -8,6 +8,7 @@ import pytest
 
 from spotsieve.stream.errors import BrokerTrouble, StateError
 from spotsieve.stream.tasks import TaskScope, race
+from tests.worlds.source_tree import tracked
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
 
@@ -209,3 +210,15 @@ async def test_a_race_does_not_go_on_without_a_task_that_cancelled_itself() -> N
 
     with pytest.raises(asyncio.CancelledError):
         await race(leak(), wait_for_ever())
+
+
+def test_each_task_outside_a_scope_says_why() -> None:
+    bare = list[str]()
+    for path in tracked("stream/*.py"):
+        lines = path.read_text().splitlines()
+        bare += [
+            f"{path}:{number + 1}"
+            for number, line in enumerate(lines)
+            if "asyncio.create_task(" in line and not lines[number - 1].strip().startswith("#")
+        ]
+    assert not bare, "use TaskScope or race() of stream/tasks.py, or say in a comment above why the task needs no scope"
