@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 import prometheus_client
 from structlog.stdlib import BoundLogger
@@ -33,6 +33,7 @@ from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.rules import LOOK_AT_RULE
+from spotsieve.stream.tasks import TaskScope, first_of, race
 from spotsieve.stream.verdict import Kind
 
 SETTING_OF = {
@@ -152,30 +153,27 @@ class Service:
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-        starting = asyncio.create_task(check_topics(self._settings))
-        waiting = asyncio.create_task(stopped.wait())
-        await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            starting.cancel()
-            return
-        reporting = asyncio.create_task(self._report(opened.state))
-        beating = asyncio.create_task(self._beat())
-        try:
-            await self._work(opened, starting.result(), waiting, reporting)
-        finally:
-            for task in (reporting, waiting, beating):
-                task.cancel()
-            self._heartbeats.stop()
-        if reporting.done():
-            reporting.result()  # It ends only by an error, and that error ended the work.
+        async with TaskScope() as tasks:
+            starting = tasks.create_task(check_topics(self._settings))
+            await first_of(starting, tasks.create_task(stopped.wait()))
+            if not starting.done():
+                return
+            tasks.start(self._beat())
+            reporting = tasks.create_task(self._report_or_stop(opened.state, stopped))
+            try:
+                await self._work(opened, starting.result(), stopped)
+            finally:
+                self._heartbeats.stop()
+            if reporting.done():
+                raise reporting.result()
         held = {} if opened.state is None else {"log_position": opened.state.position}
         rules = self._metrics.rules_without_pages() if any(self._metrics.pages_by_kind().values()) else []
         if rules:
             logger().warning("rules matched no page", rules=rules, advice=LOOK_AT_RULE)
         logger().info("stopped", **held)
 
-    async def _work(self, opened: Opened, facts: Mapping[str, TopicFacts], *ends: asyncio.Task[Any]) -> None:
-        """Work until one of `ends` is done. A worker whose clients have failed is followed by a new one.
+    async def _work(self, opened: Opened, facts: Mapping[str, TopicFacts], stopped: asyncio.Event) -> None:
+        """Work until `stopped` is set. A worker whose clients have failed is followed by a new one.
 
         The broker has everything that a worker knows of it: like a process that was started again, a new worker reads
         on at the state's position and at the committed offsets.
@@ -184,15 +182,16 @@ class Service:
         while True:
             worker = self._worker = opened.begin(facts, self._metrics, self._heartbeats)
             began = time.monotonic()
-            working = asyncio.create_task(worker.run())
-            await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                self._stopping = True
-                logger().info("stopping: finishing what was fetched")
-                _exit_hard_after(self._settings.service.shutdown_timeout_ms / 1000 + EXIT_HARD_SECONDS)
-                worker.stop()
             try:
-                await working
+                async with TaskScope() as tasks:
+                    working = tasks.create_task(worker.run())
+                    await first_of(working, tasks.create_task(stopped.wait()))
+                    if not working.done():
+                        self._stopping = True
+                        logger().info("stopping: finishing what was fetched")
+                        _exit_hard_after(self._settings.service.shutdown_timeout_ms / 1000 + EXIT_HARD_SECONDS)
+                        worker.stop()
+                    await working
                 return
             except BrokerTrouble as trouble:
                 self._metrics.retries.labels("begin_anew").inc()
@@ -200,10 +199,8 @@ class Service:
                 worker.step = f"beginning anew: {trouble}"
             if time.monotonic() - began > LASTING_SECONDS:
                 backoff.reset()
-            pausing = asyncio.create_task(backoff.wait())
-            await asyncio.wait([pausing, *ends], return_when=asyncio.FIRST_COMPLETED)
-            pausing.cancel()
-            if any(end.done() for end in ends):
+            await race(backoff.wait(), stopped.wait())
+            if stopped.is_set():
                 return
 
     async def _beat(self) -> None:
@@ -214,7 +211,15 @@ class Service:
             await asyncio.sleep(BEAT_SECONDS)
             self._metrics.loop_delay.observe(time.monotonic() - asked - BEAT_SECONDS)
 
-    async def _report(self, state: State | None) -> None:
+    async def _report_or_stop(self, state: State | None, stopped: asyncio.Event) -> Exception:
+        """Report until an error, and ask for a stop then: the worker still commits the fetched pages. Returns it."""
+        try:
+            await self._report(state)
+        except Exception as error:
+            stopped.set()
+            return error
+
+    async def _report(self, state: State | None) -> NoReturn:
         """Log a summary line a minute, and give the state's size to the gauges."""
         summary = Summary(self._metrics, logger())
         every = self._settings.log.summary_seconds

@@ -18,6 +18,7 @@ from spotsieve.stream.serving.answering import Answering
 from spotsieve.stream.serving.app import Port
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.settings.edges import ServeSettings
+from spotsieve.stream.tasks import TaskScope
 
 SWITCH_SECONDS = 0.0003
 """How long the thread that judges may keep the interpreter while the event loop waits for it. Python's own is .005: at
@@ -81,20 +82,18 @@ async def _serve(
         # Looking through the compiler's objects for garbage takes .1 s, in which nobody is answered.
         gc.collect()
         gc.freeze()
-        tasks = [asyncio.create_task(answering.work())]
-        if refreshes and settings.refresh_seconds:
-            tasks.append(asyncio.create_task(answering.refresh(settings.refresh_seconds)))
-        host, number = listening.getsockname()[:2]
-        logger().info(
-            "serving",
-            url=f"http://{f'[{host}]' if ':' in host else host}:{number}",
-            adds=adds,
-            known_pages=answering.known_pages,
-        )
-        await server.serve([listening])
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with TaskScope() as tasks:
+            tasks.start(answering.work())
+            if refreshes and settings.refresh_seconds:
+                tasks.start(answering.refresh(settings.refresh_seconds))
+            host, number = listening.getsockname()[:2]
+            logger().info(
+                "serving",
+                url=f"http://{f'[{host}]' if ':' in host else host}:{number}",
+                adds=adds,
+                known_pages=answering.known_pages,
+            )
+            await server.serve([listening])
     finally:
         answering.close()
     logger().info("stopped", known_pages=answering.known_pages)

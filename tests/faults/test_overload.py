@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spotsieve.stream.service.pages.in_flight import MOST
+from spotsieve.stream.service.worker import MOST_IN_FLIGHT
 from tests.conftest import Broker
 from tests.measure.soak.check import check
 from tests.worlds.brokers.topics import TopicSet
@@ -22,7 +22,7 @@ COPIES = 5
 """Every so many pages one is a copy."""
 MENU = "<li><a href='/local/'>Local</a></li>" * 800
 """29 KB: all pages together are more than memory may grow by."""
-MOST_FETCHED = BATCH_PAGES * (MOST + 1)
+MOST_FETCHED = BATCH_PAGES * (MOST_IN_FLIGHT + 1)
 """Pages between intake and commit, with the micro-batch that waits for room."""
 MOST_GROWTH_MIB = 60.0
 SETTINGS = f"""

@@ -1,7 +1,8 @@
 """Commits outputs and input offsets together, or outputs first and then offsets, partition by partition."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,17 @@ from spotsieve.stream.kafka.errors import ended, stops
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.by_address.rules import page_rules
-from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch
 from spotsieve.stream.service.pages.offset_commits import OffsetCommits
 from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.tasks import StartTask, TaskScope
 from spotsieve.stream.verdict import Kind, Reason
+
+SLOWEST_BYTES_PER_SECOND = 2**20
+"""A network that takes 1 MiB a second (8 Mbit/s) is fast enough for every commit."""
 
 
 class Committer:
@@ -37,11 +40,11 @@ class Committer:
         builder: OutputBuilder,
         metrics: Metrics,
         finished: Callable[[], None],
-        failure: Failure,
+        start_task: StartTask,
     ) -> None:
         """finished() is called once for every micro-batch, when all its slices are committed or dropped.
 
-        failure: hears of an error after which no commit can succeed
+        start_task(commit): starts a commit; its error stops the worker, because no commit can succeed after it
         """
         self._settings = settings
         self._offsets = OffsetCommits(consumer)
@@ -51,8 +54,7 @@ class Committer:
         self._finished = finished
         self._exactly_once = settings.service.guarantee == "exactly_once"
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
-        self._committing: set[asyncio.Task[None]] = set()
-        self._failure = failure
+        self._start_task = start_task
         self._rules = page_rules(settings)
         metrics.count_rules(self._taken(()))
         self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms, settings.kafka.request_timeout_ms))
@@ -60,10 +62,7 @@ class Committer:
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 
     async def close(self) -> None:
-        """Give up the commits that are on their way."""
-        for task in self._committing:
-            task.cancel()
-        await asyncio.gather(*self._committing, return_exceptions=True)
+        """Give up the offsets that are on their way. The worker's tasks, and so all commits, have ended."""
         await self._offsets.close()
 
     def submit(self, batch: MicroBatch) -> None:
@@ -74,10 +73,7 @@ class Committer:
                 waiting.append((batch, part))
                 continue
             self._waiting[part.owned] = [(batch, part)]
-            task = asyncio.create_task(self._commit_partition(part.owned))
-            self._committing.add(task)
-            task.add_done_callback(self._committing.discard)
-            self._failure.watch(task)
+            self._start_task(self._commit_partition(part.owned))
 
     async def _commit_partition(self, owned: OwnedPartition) -> None:
         """Commit all that waits for a partition, again and again until nothing waits."""
@@ -141,15 +137,11 @@ class Committer:
         self, producer: AIOKafkaProducer, outputs: Outputs, offsets: dict[TopicPartition, int]
     ) -> None:
         await producer.begin_transaction()
-        sending = asyncio.create_task(deliver(producer, outputs))
-        try:
+        async with TaskScope() as tasks:
+            sending = tasks.create_task(deliver(producer, outputs))
             await producer.send_offsets_to_transaction(offsets, self._settings.kafka.group_id)
             # aiokafka's commit ignores failed deliveries, so each must have succeeded before it.
             await sending
-        except BaseException:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-            raise
         await producer.commit_transaction()
 
     def _failed(self, owned: OwnedPartition, error: KafkaError, next_offset: int) -> None:
@@ -199,17 +191,10 @@ async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None])
     aiokafka never answers a commit whose producer was stopped. Waiting for it would hold its micro-batches, and with
     them all intake, for ever. The next owner sees in the committed offset what became of it.
     """
-    committing = asyncio.create_task(commit)
-    losing = asyncio.create_task(owned.lost.wait())
-    try:
-        await asyncio.wait([committing, losing], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        losing.cancel()
-        if not committing.done():
-            committing.cancel()
-            await asyncio.gather(committing, return_exceptions=True)
-    if not committing.cancelled():
-        committing.result()
+    async with TaskScope() as tasks:
+        both = [tasks.create_task(commit), tasks.create_task(owned.lost.wait())]
+        # No race(): a commit that a stopped producer has cancelled is given up, too.
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
@@ -224,3 +209,42 @@ async def deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
     finally:
         for waiting in deliveries:
             waiting.cancel()
+
+
+def most_bytes(transaction_timeout_ms: int, request_timeout_ms: int) -> int:
+    """Bytes of outputs that may be on their way at the slowest network; 30 MiB for 60 s and 40 s.
+
+    They take half of a commit's time-out, the other half is left for what the broker itself does; and three quarters of
+    a request's, since requests share a connection and each waits for those before it. Without a bound 8 micro-batches
+    of 16 MiB each could be one commit: 128 MiB, which take 128 s at that speed, would be aborted after 60, and would be
+    tried again for ever.
+    """
+    most_ms = min(transaction_timeout_ms // 2, request_timeout_ms * 3 // 4)
+    return max(1, most_ms * SLOWEST_BYTES_PER_SECOND // 1000)
+
+
+class ByteBudget:
+    """Bounds the bytes on their way to the broker, so that each commit can be sent before its time-out.
+
+    Commits go in the order of asking. One that is larger than the whole budget goes alone.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._used = 0
+        self._turn = asyncio.Lock()
+        self._given_back = asyncio.Event()
+
+    @asynccontextmanager
+    async def of(self, size: int) -> AsyncIterator[None]:
+        """Hold so many bytes while the block runs; wait for them before."""
+        async with self._turn:
+            while self._used and self._used + size > self.most:
+                self._given_back.clear()
+                await self._given_back.wait()
+            self._used += size
+        try:
+            yield
+        finally:
+            self._used -= size
+            self._given_back.set()

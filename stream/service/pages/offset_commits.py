@@ -1,7 +1,8 @@
 """Commits input offsets without a transaction: those of all partitions that wait, in one request.
 
 A broker lets the requests of a connection wait for each other, and answers a commit of offsets after some milliseconds
-of its own. With one request for each partition, pages of four partitions waited four times as long.
+of its own. With one request for each partition, pages of four partitions waited four times as long. 1,000 partitions
+that begin at the same time would wait for each other, too.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ class OffsetCommits:
         waiting = self._waiting
         waiting[partition] = offset
         if self._next is None:
+            # A task of its own: who starts it may give up, and the others still wait for it.
             self._next = asyncio.create_task(self._commit_next(self._last))
             self._next.add_done_callback(_take_error)
         try:

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
@@ -19,10 +18,10 @@ from spotsieve.stream.kafka.topic.committed import stable_committed
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.pages.start_offset import Knows, StartOffsets
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.tasks import StartTask
 
 OPENINGS = 8
 """So many partitions are opened at a time. Each asks the broker half a dozen things, and 1,000 at once would keep the
@@ -40,11 +39,11 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         consumer: AIOKafkaConsumer,
         metrics: Metrics,
         waits: Waits,
-        failure: Failure,
+        start_task: StartTask,
         knows: Knows,
         there: int,
     ) -> None:
-        """failure: hears of an error after which a partition can never be opened.
+        """start_task(opening): starts an opening; its error stops the worker, because no later one can succeed.
 
         knows(partition): whether the state knows pages of a partition  there: how many partitions the input had when
         the process began
@@ -53,9 +52,8 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._consumer = consumer
         self._metrics = metrics
         self._owned: dict[TopicPartition, OwnedPartition] = {}
-        self._opening: set[asyncio.Task[None]] = set()
         self._waits = waits
-        self._failure = failure
+        self._start_task = start_task
         self._clients = SharedClients(settings)
         self._turn = asyncio.Semaphore(OPENINGS)
         self._assigned_at = 0.0
@@ -104,7 +102,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             self._consumer.seek(owned.partition, 0)
             self._consumer.pause(owned.partition)
             # The opening is not awaited, because aiokafka sends no heartbeats while a listener runs.
-            self._begin(self._open_until_done(owned))
+            self._start_task(self._open_until_done(owned))
         self._metrics.partitions.set(len(self._owned))
         logger().info("partitions assigned", partitions=sorted(owned.partition.partition for owned in new))
 
@@ -141,7 +139,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             owned.drop()
             return
         owned.begin_opening()
-        self._begin(self._open_until_done(owned, wait_first=True))
+        self._start_task(self._open_until_done(owned, wait_first=True))
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
         """A commit has succeeded, also one that failed as far as was known."""
@@ -161,12 +159,6 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
                 marks.append(Committed(partition.topic, partition.partition, owned.committed))
                 self._marked[partition] = owned.committed
         return marks
-
-    def _begin(self, opening: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(opening)
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
-        self._failure.watch(task)
 
     async def _open_until_done(self, owned: OwnedPartition, wait_first: bool = False) -> None:
         """Open a partition; try again while this worker has it and the error may pass."""
@@ -229,11 +221,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             await stop_client(producer)
 
     async def close(self) -> None:
-        """Stop every producer, then end their connections."""
-        opening = list(self._opening)
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
+        """Stop every producer, then end their connections. The worker's tasks, and so all openings, have ended."""
         await asyncio.gather(*(stop_producer(owned) for owned in self._owned.values()))
         self._owned.clear()
         await self._clients.close()

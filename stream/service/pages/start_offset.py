@@ -2,25 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.client.clients import edges_consumer, stop_client
 from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.service.pages.offset_commits import OffsetCommits
 from spotsieve.stream.settings.model import Settings
 
 Knows = Callable[[TopicPartition], Awaitable[bool]]
 """Whether the state knows pages of a partition."""
-
-
-@dataclass(slots=True)
-class _Commit:
-    """Beginnings that are committed together, and the task that sends them once there is one."""
-
-    offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    sending: asyncio.Task[None] | None = None
 
 
 class StartOffsets:
@@ -37,14 +29,11 @@ class StartOffsets:
     def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, knows: Knows, there: int) -> None:
         """there: how many partitions the input had when the process began"""
         self._settings = settings
-        self._consumer = consumer
         self._knows = knows
         self._there = there
         self._edges: AIOKafkaConsumer | None = None
         self._connecting = asyncio.Lock()
-        self._committing = asyncio.Lock()
-        self._next = _Commit()
-        self._sending: set[asyncio.Task[None]] = set()
+        self._commits = OffsetCommits(consumer)
 
     async def begin(self, partition: TopicPartition) -> int:
         """Choose and commit the first offset of a partition, whose former owners are fenced; -> this offset.
@@ -60,37 +49,16 @@ class StartOffsets:
         edges = await self._connected()
         ask = edges.beginning_offsets if start == "earliest" else edges.end_offsets
         offset: int = (await ask([partition]))[partition]
-        await self._commit(partition, offset)
+        await self._commits.commit(partition, offset)
         logger().info("began a partition", topic=partition.topic, partition=partition.partition, offset=offset)
         return offset
 
     async def close(self) -> None:
         """Give up the commits on their way, and end the connections for such questions, if there were any."""
-        for sending in self._sending:
-            sending.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self._commits.close()
         edges, self._edges = self._edges, None
         if edges is not None:
             await stop_client(edges)
-
-    async def _commit(self, partition: TopicPartition, offset: int) -> None:
-        """Commit a beginning, together with all that wait while the commit before is on its way.
-
-        aiokafka sends one commit at a time: 1,000 partitions would wait for each other.
-        """
-        commit = self._next
-        commit.offsets[partition] = offset
-        if commit.sending is None:
-            commit.sending = asyncio.create_task(self._send(commit))
-            self._sending.add(commit.sending)
-            commit.sending.add_done_callback(self._sending.discard)
-        # One that is no longer wanted must not take the others' commit with it.
-        await asyncio.shield(commit.sending)
-
-    async def _send(self, commit: "_Commit") -> None:
-        async with self._committing:
-            self._next = _Commit()
-            await self._consumer.commit(commit.offsets)
 
     async def _connected(self) -> AIOKafkaConsumer:
         """A consumer of its own: a question to the one that fetches waits behind its fetches, 0.1 s and more each."""

@@ -208,13 +208,14 @@ class Replay:
                     await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
                     if before is not None:
                         await before
+                    # An error of the loop does not cancel it: its thread works on the state, which is closed next.
                     before = asyncio.create_task(self._judge_signed(judge, batch, turns, committed, judging))
                     report.gone, report.seconds = reader.gone, time.monotonic() - began
                     self._told(_progress(report, total - reader.gone))
                 if before is not None:
                     await before
             finally:
-                if before is not None and not before.done():
+                if before is not None:
                     with suppress(Exception):
                         await before
         report.interrupted = self._stopping

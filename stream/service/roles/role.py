@@ -9,8 +9,8 @@ from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.tasks import race
 
 
 class Over(Exception):
@@ -43,7 +43,7 @@ class Role:
     async def run(self) -> None:
         """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
         try:
-            await together(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stopping.wait())
+            await race(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stopping.wait())
         except Over as over:
             logger().info(str(over))
         except KafkaError as error:

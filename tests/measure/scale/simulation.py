@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from spotsieve.stream.service.pages.in_flight import MOST
+from spotsieve.stream.service.worker import MOST_IN_FLIGHT
 from spotsieve.stream.settings.cluster import ClusterSettings
 from spotsieve.stream.settings.edges import ServiceSettings
 from tests.measure.scale.costs import Costs
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     ahead: bool = True
     seconds: float = 20.0
     round_pages: int = ClusterSettings().round_pages
-    in_flight: int = MOST * BATCH_PAGES
+    in_flight: int = MOST_IN_FLIGHT * BATCH_PAGES
     seed: int = 1
     lost: str = ""
     at: float = 0.0

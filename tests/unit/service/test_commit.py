@@ -12,14 +12,13 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
-from spotsieve.stream.service.pages.commit import Committer
+from spotsieve.stream.service.pages.commit import ByteBudget, Committer, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, micro_batches
 from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
+from tests.worlds.loose_tasks import start_alone
 from tests.worlds.waiting import SECONDS
 
 PARTITION = TopicPartition("pages", 0)
@@ -86,7 +85,7 @@ def batch_of(owned: OwnedPartition, offset: int = 7, mebibytes: int = 0) -> Micr
 def committer_of(reopened: Reopened, finished: list[None]) -> Committer:
     consumer = cast("AIOKafkaConsumer", None)
     partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
-    return Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: finished.append(None), Failure())
+    return Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: finished.append(None), start_alone)
 
 
 @pytest.mark.timeout(10)
@@ -172,7 +171,9 @@ async def steps_of(
     settings = Settings.model_validate({"service": {"guarantee": guarantee}})
     partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
     consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
-    committer = Committer(settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None), Failure())
+    committer = Committer(
+        settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None), start_alone
+    )
     owned = OwnedPartition(PARTITION)
     owned.producer = AnsweringProducer(steps, failure)
     batch = batch_of(owned)
@@ -236,7 +237,7 @@ async def test_slices_that_waited_together_are_committed_up_to_the_last_of_them(
     steps: list[str] = []
     partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
     consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
-    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, Failure())
+    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, start_alone)
     owned = OwnedPartition(PARTITION)
     owned.producer = AnsweringProducer(steps, None)
     for offset in (7, 8, 9):
@@ -257,7 +258,7 @@ async def test_a_group_commit_holds_no_more_than_can_be_sent_within_its_time_out
     steps: list[str] = []
     partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
     consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
-    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, Failure())
+    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, start_alone)
     owned = OwnedPartition(PARTITION)
     owned.producer = AnsweringProducer(steps, None)
     owned.begin_slice()  # Nothing is committed before all five wait.

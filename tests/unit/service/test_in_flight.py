@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spotsieve.stream.service.pages.in_flight import FEW, MOST, InFlight
+from spotsieve.stream.service.worker import FEW_IN_FLIGHT, MOST_IN_FLIGHT, InFlight
 
 LONG_S = 60.0
 SOON_S = 0.01
@@ -25,7 +25,7 @@ async def begun(number: int) -> InFlight:
 
 @pytest.mark.asyncio
 async def test_a_batch_more_than_the_bound_waits_for_an_end() -> None:
-    batches = await begun(MOST)
+    batches = await begun(MOST_IN_FLIGHT)
     one_more = asyncio.create_task(batches.begin())
     await settled()
     assert not one_more.done()
@@ -39,13 +39,13 @@ async def test_a_batch_more_than_the_bound_waits_for_an_end() -> None:
 
 @pytest.mark.asyncio
 async def test_with_few_on_their_way_nothing_is_waited_for() -> None:
-    batches = await begun(FEW - 1)
+    batches = await begun(FEW_IN_FLIGHT - 1)
     await asyncio.wait_for(batches.few(LONG_S), LONG_S / 2)
 
 
 @pytest.mark.asyncio
 async def test_with_more_the_next_waits_until_few_are_left() -> None:
-    batches = await begun(FEW + 1)
+    batches = await begun(FEW_IN_FLIGHT + 1)
     waiting = asyncio.create_task(batches.few(LONG_S))
     batches.end()
     await settled()
@@ -56,6 +56,6 @@ async def test_with_more_the_next_waits_until_few_are_left() -> None:
 
 @pytest.mark.asyncio
 async def test_the_wait_ends_when_its_time_is_over() -> None:
-    batches = await begun(FEW)
+    batches = await begun(FEW_IN_FLIGHT)
     await asyncio.wait_for(batches.few(SOON_S), LONG_S)
     await asyncio.wait_for(batches.begin(), LONG_S)

@@ -11,12 +11,12 @@ from spotsieve.state.index import Committed
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.pages import partitions, start_offset
 from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.service.pages.start_offset import StartOffsets
 from spotsieve.stream.settings.model import Settings
+from tests.worlds.loose_tasks import start_alone
 
 PARTITION = TopicPartition("pages", 3)
 
@@ -62,6 +62,9 @@ class Broker:
         self.steps.append("committed")
         self.asked.set()
         return self._committed
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PARTITION}
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.steps.append(f"offset {offsets[PARTITION]}")
@@ -115,7 +118,7 @@ def partitions_of(
     metrics = Metrics()
     waits = waits or Waits(metrics)
     consumer = cast("AIOKafkaConsumer", broker)
-    return Partitions(Settings.model_validate(settings), consumer, metrics, waits, Failure(), knows, there)
+    return Partitions(Settings.model_validate(settings), consumer, metrics, waits, start_alone, knows, there)
 
 
 async def several_turns() -> None:
@@ -402,6 +405,9 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
     answer = asyncio.Event()
 
     class Group:
+        def assignment(self) -> set[TopicPartition]:
+            return {TopicPartition("pages", number) for number in range(100)}
+
         async def commit(self, offsets: dict[TopicPartition, int]) -> None:
             commits.append([partition.partition for partition in offsets])
             await answer.wait()

@@ -24,12 +24,12 @@ from spotsieve.stream.service.roles.told import RoundReader, are_lost, heard_fro
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
-from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import KIND_GUESS, KIND_OUTCOME, range_of
 from spotsieve.stream.sharding.records.range import write_guess
 from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.tasks import TaskScope, race
 
 MOST_GUESSES = 8
 """After so many a round is named anew with half of its pages. Most need none or one. Pages that a stranger chains, each
@@ -113,7 +113,7 @@ class Resolver(Role):
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
-        await together(self._standing.hold(), following, self._be_replaced(), self._resolve_on())
+        await race(self._standing.hold(), following, self._be_replaced(), self._resolve_on())
 
     async def _be_replaced(self) -> None:
         await self._standing.replaced.wait()
@@ -134,12 +134,11 @@ class Resolver(Role):
 
     async def _rest(self) -> None:
         """Wait until there are pages, or somebody has said something."""
+        # It goes on after this rest: a fetch that is cut off would lose what it has read.
         hearing = self._hearing = self._hearing or asyncio.create_task(self._hear())
-        arriving = asyncio.create_task(self._log.first_from(0))
-        try:
+        async with TaskScope() as tasks:
+            arriving = tasks.create_task(self._log.first_from(0))
             await asyncio.wait([hearing, arriving], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            arriving.cancel()
         if hearing.done():
             self._hearing = None
             hearing.result()

@@ -1,17 +1,15 @@
 """Judges the round that is open: what the answers of the shards make of it, as far as they are there."""
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.one_by_one import OneByOne
 from spotsieve.stream.service.roles.answers import Answers
 from spotsieve.stream.service.roles.resolver.work import Outcome, ResolverWork
 from spotsieve.stream.sharding.meetings import Meetings
@@ -19,9 +17,6 @@ from spotsieve.stream.sharding.records.frame import Range
 from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.sparing import spare
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -64,8 +59,8 @@ class Judging:
     """Does the work on the open round in a thread of its own."""
 
     def __init__(self, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
-        self._work, self._metrics, self._heartbeats = work, metrics, heartbeats
-        self._working = ThreadPoolExecutor(1, thread_name_prefix="resolver")
+        self._work, self._metrics = work, metrics
+        self._working = OneByOne("resolver", heartbeats)
 
     async def outcome(self, opened: OpenRound, answers: Answers) -> Outcome | None:
         """What the answers make of the round; None while they are not all there."""
@@ -75,19 +70,19 @@ class Judging:
             if opened.awaited or met is None:
                 return None
             confirmed = answers.confirmed(opened.range) if self._work.walks else None
-            opened.meetings = await self._done(self._work.meetings, opened.round, met, confirmed)
+            opened.meetings = await self._working.do(self._work.meetings, opened.round, met, confirmed)
             opened.waits_since = time.monotonic()
         if not self._work.walks:
             with self._metrics.timed("resolve"):
-                return await self._done(self._work.resolve, opened.round, opened.meetings)
+                return await self._working.do(self._work.resolve, opened.round, opened.meetings)
         if opened.guess is None:
-            opened.guess = await self._done(self._work.first_guess, opened.round, opened.meetings)
+            opened.guess = await self._working.do(self._work.first_guess, opened.round, opened.meetings)
             if opened.errors and not opened.guess_told:
                 # Shards that have kept an earlier answer of one of them may guess otherwise, so all are told.
                 opened.guess_told = True
                 return Outcome(None, b"", opened.guess)
         said = answers.walked(opened.range)
-        walked = await self._done(self._work.walked, opened.round, said, opened.guess)
+        walked = await self._working.do(self._work.walked, opened.round, said, opened.guess)
         shards = range(len(opened.meetings))
         opened.awaited = [shard for shard in shards if shard not in walked]
         if opened.awaited:
@@ -95,14 +90,8 @@ class Judging:
         opened.waits_since = time.monotonic()
         walks = [walked[shard] for shard in shards]
         with self._metrics.timed("resolve"):
-            return await self._done(self._work.resolve_walks, opened.round, opened.meetings, walks, opened.guess)
+            return await self._working.do(self._work.resolve_walks, opened.round, opened.meetings, walks, opened.guess)
 
     async def close(self) -> None:
         """End the thread."""
-        await asyncio.to_thread(self._working.shutdown)
-
-    async def _done(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._working, lambda: self._heartbeats.watched("resolver", work, *arguments, **named)
-        )
+        await self._working.close()

@@ -9,8 +9,8 @@ from aiokafka.abc import ConsumerRebalanceListener
 from spotsieve.stream.kafka.client.assignment import remember_generation
 from spotsieve.stream.kafka.client.clients import resolver_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
-from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.tasks import race
 
 POLL_MS = 1_000
 
@@ -28,7 +28,7 @@ class Standing(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's c
         """Join the group, and stand by until it has chosen this resolver. Raises BrokerTrouble, KafkaError."""
         self._consumer.subscribe([self._topic], listener=self)
         await self._consumer.start()
-        await together(self.hold(), self._chosen.wait())
+        await race(self.hold(), self._chosen.wait())
 
     async def hold(self) -> None:
         """Stay in the group, for ever. Raises BrokerTrouble, KafkaError."""

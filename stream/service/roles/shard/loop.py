@@ -1,10 +1,6 @@
 """Runs a shard: it answers the rounds that the resolver names, from its part of the state, and files their outcomes."""
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
 
 import numpy as np
 from aiokafka.errors import KafkaError
@@ -22,6 +18,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.record_writer import RecordWriter
+from spotsieve.stream.service.one_by_one import OneByOne
 from spotsieve.stream.service.roles.answers import Answers, word_of
 from spotsieve.stream.service.roles.broken import broken_body, broken_in
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
@@ -33,7 +30,6 @@ from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader, h
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
-from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.keys import Held
@@ -55,9 +51,7 @@ from spotsieve.stream.sharding.resizing import Sizing
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.sparing import spare
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from spotsieve.stream.tasks import race
 
 
 @dataclass(slots=True)
@@ -113,7 +107,6 @@ class Shard(Role):
         """walks: whether the scheme has a memory of hosts"""
         super().__init__(settings, metrics)
         self._share, self._walks, self._state, self._work = share, walks, state, work
-        self._heartbeats = heartbeats
         self._digest = settings_digest(verdict_settings_text(settings))
         self._requests = Requests(settings.index.directory, state)
         self._log = LogRecords(settings, metrics, self._waits)
@@ -124,7 +117,7 @@ class Shard(Role):
         self._sizing = Sizing()
         self._listening = False
         self._open: _Open | None = None
-        self._working = ThreadPoolExecutor(1, thread_name_prefix="shard")
+        self._working = OneByOne("shard", heartbeats)
 
     async def _start(self) -> None:
         state = self._state
@@ -177,7 +170,7 @@ class Shard(Role):
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
-        await together(following, self._read_ahead(), self._go_through_rounds())
+        await race(following, self._read_ahead(), self._go_through_rounds())
 
     async def _read_ahead(self) -> None:
         """Read the buckets of pages that the log has, while rounds before them are answered and resolved."""
@@ -188,7 +181,7 @@ class Shard(Role):
             is_answered = opened is not None and opened.held is not None and offset < opened.range.end.record
             if has_pages(record) and not is_answered and not self._fills:
                 with self._metrics.timed("ahead"):
-                    await self._done(self._work.read_ahead, offset, record)
+                    await self._working.do(self._work.read_ahead, offset, record)
             offset += 1
 
     async def _go_through_rounds(self) -> None:
@@ -207,7 +200,7 @@ class Shard(Role):
     async def _hear(self) -> None:
         """Take in what was told since the last call."""
         if self._requests.waiting():
-            await self._done(self._requests.answer)
+            await self._working.do(self._requests.answer)
         for heard in await self._rounds.fetch():
             told = heard.told
             if heard.topic != self._settings.topics.verdicts:
@@ -235,7 +228,7 @@ class Shard(Role):
         if opened.held is None:
             round_ = await self._cut(opened)
             with self._metrics.timed("answer"):
-                said = await self._done(self._work.answer, round_)
+                said = await self._working.do(self._work.answer, round_)
             if not await self._say(opened, round_, KIND_MEETINGS, said):
                 return
             opened.held = said.held
@@ -244,14 +237,16 @@ class Shard(Role):
             return
         if opened.confirmed != word_of(answers):
             with self._metrics.timed("confirm"):
-                said = await self._done(self._work.confirm, opened.round, opened.held, answers)
+                said = await self._working.do(self._work.confirm, opened.round, opened.held, answers)
             if not await self._say(opened, opened.round, KIND_CONFIRMS, said):
                 return
             opened.confirmed = word_of(answers)
         confirmed = self._answers.confirmed(opened.range)
         if confirmed is not None and not opened.walked:
             with self._metrics.timed("walk"):
-                said = await self._done(self._work.walk, opened.round, opened.held, answers, confirmed, opened.guess)
+                said = await self._working.do(
+                    self._work.walk, opened.round, opened.held, answers, confirmed, opened.guess
+                )
             opened.walked = True
             await self._say(opened, opened.round, KIND_WALKS, said)
 
@@ -260,7 +255,7 @@ class Shard(Role):
         await self._log.until(end.record + (end.page > 0))
         round_ = opened.round
         if round_ is None:
-            round_ = await self._done(self._work.cut, opened.range, opened.named, list(self._log.held))
+            round_ = await self._working.do(self._work.cut, opened.range, opened.named, list(self._log.held))
             opened.round = round_ = spare(round_, opened.spared)
         return round_
 
@@ -292,21 +287,14 @@ class Shard(Role):
             )
         round_ = await self._cut(opened)
         with self._metrics.timed("file"):
-            await self._done(self._work.file, round_, opened.held, outcome)
+            await self._working.do(self._work.file, round_, opened.held, outcome)
         self._open = None
         self._log.drop_before(self._state.position)
         self._metrics.log_position.set(self._state.position)
         self._metrics.rounds.inc()
 
-    async def _done(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Do the work in the shard's thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._working, lambda: self._heartbeats.watched("shard", work, *arguments, **named)
-        )
-
     async def _close(self) -> None:
         await self._rounds.close()
         await self._log.close()
         await self._sending.close()
-        await asyncio.to_thread(self._working.shutdown)
+        await self._working.close()
