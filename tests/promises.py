@@ -19,6 +19,7 @@ HEAD = ("promise", "fault", "shown by", "outcome")
 NOT_RUN = "not run yet"
 PARTIAL = "promises_partial"
 PAGE = "docs/promises.md"
+FOLDERS = ("tests", "bench/tests")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +37,7 @@ def declared(root: Path) -> list[Promise]:
     Raises SyntaxError, with file and line, where a mark is not written as two plain texts.
     """
     found: list[Promise] = []
-    for path in sorted((root / "tests").rglob("test_*.py")):
+    for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
         for node in ast.parse(path.read_text("utf-8"), name).body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bench.crash_matrix import rewrite
 from spotsieve.stream.demo.localkafka.jars import KAFKA_VERSION, release
 from tests.conftest import REPOSITORY, Broker
-from tests.measure.crash_matrix import rewrite
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.services.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
 

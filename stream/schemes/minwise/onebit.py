@@ -5,7 +5,7 @@
 
 Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + c groups, all of them in one index as (group, bits), and
 pages that share at least c are compared. r_h changed bits leave c of r_h + c groups untouched, so every page within r_h
-is met, whatever c is. tests/measure/papers/grouping.py searches batches in memory.
+is met, whatever c is. bench/papers/grouping.py searches batches in memory.
 
 A group has k / m bits: 19 with k = 400, r = .9 and c = 1, so that few pages share one by chance. With the r = .7 of
 section 5.3 it has 6: a page shares one with every second stranger, and with c = 1 these use up the candidate limit

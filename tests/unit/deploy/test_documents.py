@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from bench.speed import page as speed
 from spotsieve.stream import cli, errors
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.schemes.registry import SCHEMES
 from spotsieve.stream.settings.reference import reference_markdown
 from tests.conftest import REPOSITORY
-from tests.measure.bench import page as speed
 
 README = REPOSITORY / "README.md"
 DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-FOLDERS = ("stream", "state", "tests", "docs", "deploy")
+FOLDERS = ("stream", "state", "tests", "bench", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge"),
     "topics": ("create", "check", "skip-record", "save"),
@@ -161,7 +161,7 @@ def test_operations_has_every_exit_code() -> None:
 
 def test_the_table_of_speeds_is_that_of_the_figures() -> None:
     page = text_of(speed.PAGE)
-    assert page == speed.with_table(page), "run `python -m tests.measure.bench.page`"
+    assert page == speed.with_table(page), "run `python -m bench.speed.page`"
 
 
 def test_readme_s_figures_are_those_of_their_places() -> None:
