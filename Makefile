@@ -33,49 +33,49 @@ check: $(INSTALLED) ## check style, layout, types and import rules
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 
-verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/verdicts.json (ARGS="--write" renews it)
+verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/measured/verdicts.json (ARGS="--write" renews it)
 	@$(PY) -m bench.verdicts $(ARGS)
 
-bench: setup ## the speed measurements, as docs/speed.md's table and as docs/bench.json
+bench: setup ## the speed measurements, as docs/measured/speed.md's table and as docs/measured/bench.json
 	@$(PY) -m bench.speed $(ARGS)
 
-quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/quality.md
+quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/measured/quality.md
 	@$(PY) -m bench.quality $(ARGS)
 
-schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/schemes.md
+schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/measured/schemes.md
 	@$(PY) -m bench.schemes $(ARGS)
 
-papers: $(INSTALLED) ## measure the figures of the published papers again; write docs/papers.md (ARGS="manku" for one)
+papers: $(INSTALLED) ## measure the figures of the published papers again; write docs/measured/papers.md (ARGS="manku" for one)
 	@$(PY) -m bench.papers $(ARGS)
 
-soak: setup ## kill workers 1,000 times while pages flow, in about two hours; write docs/soak.md (25 GB of disk)
+soak: setup ## kill workers 1,000 times while pages flow, in about two hours; write docs/measured/soak.md (25 GB of disk)
 	@$(PY) -m bench.soak $(ARGS)
 
-roles: setup ## kill and freeze workers, shards and resolvers while 50,000 pages flow; write docs/roles.md
+roles: setup ## kill and freeze workers, shards and resolvers while 50,000 pages flow; write docs/measured/roles.md
 	@$(PY) -m bench.roles $(ARGS)
 
-rolesteps: setup ## kill and freeze a worker, a shard and a resolver after each step of their loops; write docs/role-steps.md
+rolesteps: setup ## kill and freeze a worker, a shard and a resolver after each step of their loops; write docs/measured/role-steps.md
 	@$(PY) -m bench.roles.steps $(ARGS)
 
-partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/partitions.md (10 GB of disk)
+partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/measured/partitions.md (10 GB of disk)
 	@$(PY) -m bench.partitions $(ARGS)
 
-memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/index-memory.md (6 GB of disk)
+memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/measured/index-memory.md (6 GB of disk)
 	@$(PY) -m bench.index_memory $(ARGS)
 
-scale: setup ## measure the roles of a cluster and simulate it: docs/sizing.md (ARGS=simulate: by the figures that are kept)
+scale: setup ## measure the roles of a cluster and simulate it: docs/measured/sizing.md (ARGS=simulate: by the figures that are kept)
 	@$(PY) -m bench.scale $(ARGS)
 
-large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/large-state.md (15 GB of disk)
+large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/measured/large-state.md (15 GB of disk)
 	@$(PY) -m bench.large_state $(ARGS)
 
-classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/kafka39.md
+classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/measured/kafka39.md
 	@$(PY) -m bench.kafka39 $(ARGS)
 
-exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/exactness.md
+exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/measured/exactness.md
 	@$(PY) -m bench.exact $(ARGS)
 
-fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
+fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/measured/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m bench.fuzz $(ARGS)
 
 chart: $(INSTALLED) ## check the Helm chart and render the manifests in deploy from it (Go builds helm once, in minutes)

@@ -1,4 +1,4 @@
-"""Writes docs/crash-matrix.md: what became of the pages around each kill of a worker, step by step."""
+"""Writes docs/measured/crash-matrix.md: what became of the pages around each kill of a worker, step by step."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`python -m bench.index_memory` fills a state with made-up postings and writes docs/index-memory.md.
+"""`python -m bench.index_memory` fills a state with made-up postings and writes docs/measured/index-memory.md.
 
 What is measured is RocksDB under the state's own options: keys as the default scheme files them, and questions of
 which nearly all are for absent keys.
@@ -29,7 +29,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families
 from spotsieve.stream.settings.model import IndexSettings
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "index-memory.md"
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-memory.md"
 PAGES = 20_000_000
 DEFAULT_CACHE_MB = IndexSettings().cache_mb
 KEYS_A_PAGE = 14

@@ -1,4 +1,4 @@
-"""`python -m bench.kafka39` runs the faults on Kafka 3.9 with the classic coordinator: docs/kafka39.md.
+"""`python -m bench.kafka39` runs the faults on Kafka 3.9 with the classic coordinator: docs/measured/kafka39.md.
 
 Kafka 4 has the new group coordinator alone. The classic one applies the end of a transaction to the group's offsets a
 moment after it is written, so what a worker is told there is a promise of its own.
@@ -31,7 +31,7 @@ from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import settings_from
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DOCUMENT = REPOSITORY / "docs" / "kafka39.md"
+DOCUMENT = REPOSITORY / "docs" / "measured" / "kafka39.md"
 FILES = (
     "tests/faults/test_reopening.py",
     "tests/faults/test_crash_matrix.py",

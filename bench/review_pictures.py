@@ -13,7 +13,7 @@ from spotsieve.stream.cli import main
 from tests.conftest import REPOSITORY
 from tests.worlds.browser import ARGUMENTS
 
-FOLDER = REPOSITORY / "docs" / "evaluate"
+FOLDER = REPOSITORY / "docs" / "measured" / "evaluate"
 WINDOW = ViewportSize(width=1000, height=600)
 COLOURS = 64
 SHOWN_PAIR = 2

@@ -1,9 +1,10 @@
-"""`python -m bench.schemes` measures the tables and plots of docs/schemes.md again.
+"""`python -m bench.schemes` measures the tables and plots of docs/measured/schemes.md again.
 
     .venv/bin/python -m bench.schemes [SET ...]
 
 Every scheme with its defaults, and over its threshold, on each set (none named: those of ../shared/data). What stands
-in docs/schemes.md between two comments is replaced, and the plots in docs/schemes/; the rest is written by people.
+in docs/measured/schemes.md between two comments is replaced, and the plots in
+docs/measured/schemes/; the rest is written by people.
 """
 
 import argparse
@@ -35,9 +36,11 @@ END = "<!-- End of what is written by `python -m bench.schemes`. -->"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, draw and write; 0. Raises SpotsieveError."""
-    parser = argparse.ArgumentParser("python -m bench.schemes", description="Write docs/schemes.md's figures again.")
+    parser = argparse.ArgumentParser(
+        "python -m bench.schemes", description="Write docs/measured/schemes.md's figures again."
+    )
     parser.add_argument("sets", nargs="*", type=Path, default=SETS, metavar="SET")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "schemes.md", help="(%(default)s)")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "measured" / "schemes.md", help="(%(default)s)")
     options = parser.parse_args(arguments)
     plots = options.page.with_suffix("")
     plots.mkdir(exist_ok=True)

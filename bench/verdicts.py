@@ -1,4 +1,4 @@
-"""`python -m bench.verdicts` compares every scheme's verdicts on the labelled sets with docs/verdicts.json.
+"""`python -m bench.verdicts` compares every scheme's verdicts on the labelled sets with docs/measured/verdicts.json.
 
     .venv/bin/python -m bench.verdicts [--write] [--scheme NAME ...] [SET ...]
 
@@ -28,7 +28,7 @@ from spotsieve.stream.settings.load import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups", "catalogue"))
-KEPT = ROOT / "docs" / "verdicts.json"
+KEPT = ROOT / "docs" / "measured" / "verdicts.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

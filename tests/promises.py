@@ -1,4 +1,4 @@
-"""Writes docs/promises.md: a row for each test marked with a promise, and how it ended in the last full run.
+"""Writes docs/measured/promises.md: a row for each test marked with a promise, and how it ended in the last full run.
 
     @pytest.mark.promise("a deleted state is rebuilt equal from the log", fault="its directory is lost")
 
@@ -18,7 +18,7 @@ END = "<!-- End of the table of promises. -->"
 HEAD = ("promise", "fault", "shown by", "outcome")
 NOT_RUN = "not run yet"
 PARTIAL = "promises_partial"
-PAGE = "docs/promises.md"
+PAGE = "docs/measured/promises.md"
 FOLDERS = ("tests", "bench/tests")
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.exact` holds every exact scheme to brute force and writes docs/exactness.md."""
+"""`python -m bench.exact` holds every exact scheme to brute force and writes docs/measured/exactness.md."""
 
 import argparse
 import json
@@ -12,8 +12,8 @@ from bench.exact.cases import LARGEST_STORE, SMALLEST_STORE, Tried, on_set, rand
 from tests.conftest import REPOSITORY, SHARED_DATA
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM
 
-DOCUMENT = REPOSITORY / "docs" / "exactness.md"
-FIGURES = REPOSITORY / "docs" / "exactness.json"
+DOCUMENT = REPOSITORY / "docs" / "measured" / "exactness.md"
+FIGURES = REPOSITORY / "docs" / "measured" / "exactness.json"
 CASES = 100_000
 SETS = ("news", "docs", "newsgroups")
 HEAD = f"""# Exact schemes against brute force

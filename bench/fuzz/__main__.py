@@ -1,4 +1,4 @@
-"""`python -m bench.fuzz` gives every target its share of the time and writes docs/fuzz.md."""
+"""`python -m bench.fuzz` gives every target its share of the time and writes docs/measured/fuzz.md."""
 
 import argparse
 import importlib.metadata
@@ -21,7 +21,7 @@ from bench.fuzz.seeds import SEEDS
 from bench.fuzz.targets import TARGETS, Target
 
 ROOT = Path(__file__).resolve().parents[2]
-REPORT = ROOT / "docs" / "fuzz.md"
+REPORT = ROOT / "docs" / "measured" / "fuzz.md"
 MOST_FINDINGS = 5
 """Of a target: after so many it is left."""
 START_SECONDS = 120
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         choices=[*TARGETS, []],
         default=[],
         metavar="TARGET",
-        help=f"{', '.join(TARGETS)}; default all, which writes docs/fuzz.md",
+        help=f"{', '.join(TARGETS)}; default all, which writes docs/measured/fuzz.md",
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="of fuzzing, for all targets together (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="of the first process of each target (default 1)")
@@ -130,7 +130,7 @@ def _failing(folder: Path, number: int) -> Path:
 
 
 def report(ran: dict[str, Ran], minutes: float, seed: int) -> str:
-    """docs/fuzz.md: when and where it ran, what was run, and the results."""
+    """docs/measured/fuzz.md: when and where it ran, what was run, and the results."""
     guide = "without a guide: atheris is not installed here"
     with suppress(importlib.metadata.PackageNotFoundError):
         guide = f"guided by coverage (atheris {importlib.metadata.version('atheris')})"

@@ -1,4 +1,4 @@
-"""`python -m bench.large_state` fills and judges, and writes docs/large-state.md."""
+"""`python -m bench.large_state` fills and judges, and writes docs/measured/large-state.md."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from bench.large_state.variants import LARGE, VARIANTS, Plan, compare
 from bench.speed.report import machine
 from spotsieve.stream.settings.model import IndexSettings
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "large-state.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "large-state.md"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Writes docs/large-state.md: the large state, and what each option of RocksDB changes on a smaller one."""
+"""Writes docs/measured/large-state.md: the large state, and what each option of RocksDB changes on a smaller one."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple

@@ -15,7 +15,7 @@ from spotsieve.state.store.rocks_options import TUNING, Tuning
 from spotsieve.stream.settings.model import IndexSettings
 
 FILTER_BYTES = 18
-"""Of filters and indexes a page, as docs/index-memory.md has it."""
+"""Of filters and indexes a page, as docs/measured/index-memory.md has it."""
 OLD_SHARE, MOST_OLD = 10, 200_000
 """Of the pages of a state one in so many is copied later, and no more than these."""
 DIRECT = TUNING._replace(direct=True)

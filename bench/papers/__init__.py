@@ -1,1 +1,1 @@
-"""Measurements that papers report, made again with our schemes; they write docs/papers.md."""
+"""Measurements that papers report, made again with our schemes; they write docs/measured/papers.md."""

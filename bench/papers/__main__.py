@@ -1,4 +1,4 @@
-"""`python -m bench.papers [NAME ...]` measures papers' figures and writes their sections of docs/papers.md."""
+"""`python -m bench.papers [NAME ...]` measures papers' figures and writes their sections of docs/measured/papers.md."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from bench.papers import page
 from bench.quality.sets import DATA
 from spotsieve.stream.errors import InputError, SpotsieveError
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "papers.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "papers.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m bench.papers", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(papers)}; all if none is named")
     parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help="folder of the labelled sets")
-    parser.add_argument("--out", type=Path, default=DOCUMENT, metavar="FILE", help="the document (docs/papers.md)")
+    parser.add_argument("--out", type=Path, default=DOCUMENT, metavar="FILE", help="(%(default)s)")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in papers]
     if unknown:

@@ -1,4 +1,4 @@
-"""Lays out docs/papers.md: a section for each paper between two marks, in the order of their titles.
+"""Lays out docs/measured/papers.md: a section for each paper between two marks, in the order of their titles.
 
 A paper is a module of this package with TITLE and `section(data)`, which measures over the labelled sets in the folder
 `data` and gives the lines below the title, in Markdown. Nothing else needs to know of it.

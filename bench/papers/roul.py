@@ -103,7 +103,7 @@ class Found(NamedTuple):
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/papers.md."""
+    """The lines of docs/measured/papers.md."""
     posts, manuals = load_set(data / "newsgroups"), load_set(data / "docs")
     sketches = {one.name: signed(one) for one in (posts, manuals)}
     chosen = sample_of(posts.truth)

@@ -67,7 +67,7 @@ another site's template is mostly new words: neither method was made for that.
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/papers.md."""
+    """The lines of docs/measured/papers.md."""
     sets = {name: load_set(data / name) for name in ("docs", "newsgroups", "news")}
     figure = (sets["docs"], sets["newsgroups"])
     parts = (

@@ -186,7 +186,7 @@ def stream_table(data: Path) -> list[str]:
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/papers.md."""
+    """The lines of docs/measured/papers.md."""
     found: dict[int, dict[float, list[SizeClass]]] = {}
     for w in (W, *OTHER_W):
         sample = sample_of(data, w)

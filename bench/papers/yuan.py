@@ -95,7 +95,7 @@ def distances(sketch: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/papers.md."""
+    """The lines of docs/measured/papers.md."""
     found = {name: list(estimations(data / name)) for name in ("docs", "newsgroups")}
     rows = []
     for several in zip(*found.values(), strict=True):

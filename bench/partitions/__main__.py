@@ -1,4 +1,4 @@
-"""`python -m bench.partitions` measures a worker with 1,000 partitions and writes docs/partitions.md."""
+"""`python -m bench.partitions` measures a worker with 1,000 partitions and writes docs/measured/partitions.md."""
 
 import argparse
 import logging
@@ -18,7 +18,7 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes.registry import scheme_of
 from tests.worlds.services.oracle import settings_from
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "partitions.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "partitions.md"
 LONG = Plan(partitions=1_000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/partitions.md: what a worker with 1,000 partitions needed, and what of the promise it kept."""
+"""Writes docs/measured/partitions.md: what a worker with 1,000 partitions needed, and what of the promise it kept."""
 
 import os
 from datetime import UTC, datetime

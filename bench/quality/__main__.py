@@ -1,4 +1,4 @@
-"""`python -m bench.quality` chooses what is measured and writes docs/quality.md."""
+"""`python -m bench.quality` chooses what is measured and writes docs/measured/quality.md."""
 
 import argparse
 import sys
@@ -17,10 +17,11 @@ from bench.targets import exit_code
 from spotsieve.stream.errors import InputError, SpotsieveError
 from spotsieve.stream.kernels import compile_kernels
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
 QUICK_PAGES = 300
 ABOUT = (
-    "Measure quality on every labelled set: docs/quality.md and its plots; a part of it or --quick to standard output."
+    "Measure quality on every labelled set: docs/measured/quality.md and its plots; "
+    "a part of it or --quick to standard output."
 )
 
 
@@ -49,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="settings to be measured, TOML")
     parser.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="one setting")
     parser.add_argument("--quick", action="store_true", help=f"the first {QUICK_PAGES} pages of each set, few rounds")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the document goes (all parts: docs/quality.md)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="where the document goes (all: docs/measured/quality.md)"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep each part's figures there, use those of others")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep what the peers extract there for another run")
     return parser

@@ -1,4 +1,4 @@
-"""The measurements of a run: each takes sets and settings, and adds figures that docs/quality.md shows."""
+"""The measurements of a run: each takes sets and settings, and adds figures that docs/measured/quality.md shows."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Draws the plots of docs/quality.md: SVG files that are the same bytes for the same figures."""
+"""Draws the plots of docs/measured/quality.md: SVG files that are the same bytes for the same figures."""
 
 from collections.abc import Sequence
 from math import floor

@@ -1,4 +1,4 @@
-"""Writes docs/quality.md: every figure of a run as tables, with what it was measured on."""
+"""Writes docs/measured/quality.md: every figure of a run as tables, with what it was measured on."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -112,7 +112,7 @@ def _speed(figures: Figures) -> str:
     note = paragraph(f"""
         {speed.set_name}, {speed.pages:,} pages in batches of 512, CPU time of one thread, median of {speed.rounds}
         rounds; {speed.load:.1f} processes wanted the machine's cores meanwhile. Both were measured here, side by side.
-        How fast the kernel is by itself, `make bench` measures: docs/speed.md has the figure.
+        How fast the kernel is by itself, `make bench` measures: docs/measured/speed.md has the figure.
     """)
     return f"## Speed of signing\n\n{note}\n\n" + table(["measurement", "figure", "target", "met"], rows)
 
@@ -135,7 +135,7 @@ def _peers(run: Run, figures: Figures) -> str:
     note = (
         "Peers are put together from the registry's packages: main content, 5-word shingles, 128 permutations, an LSH "
         "index checked by the estimated Jaccard; they drop, file and let through as the filter does. CPU a page is all "
-        "their steps; ours is signing alone (docs/speed.md has the index). Plain text is its own main content."
+        "their steps; ours is signing alone (docs/measured/speed.md has the index). Plain text is its own main content."
     )
     header = ["filter", "set", "precision", "recall", "F1", "novel lost", "CPU ms a page"]
     return f"## Beside its peers\n\n{note}\n\n{table(header, rows, 2)}{_peers_on_edits(run, figures)}"

@@ -1,4 +1,4 @@
-"""Writes the second half of docs/quality.md: why these rules and thresholds, and how far they carry."""
+"""Writes the second half of docs/measured/quality.md: why these rules and thresholds, and how far they carry."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Writes the first table of docs/quality.md: each target of the default scheme, and whether this run met it."""
+"""Writes the first table of docs/measured/quality.md: each target of the default scheme, and whether it was met."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -40,7 +40,7 @@ def targets(run: Run, figures: Figures) -> str:
     note = paragraph("""
         One setting for all sets. Of an edit the lesser of two shares counts: copies at another host, and copies at
         another address of the same host, whose only known page the original is mostly. `make bench` measures the speed
-        of signing, the cost of the index and the bytes a page takes in the state: docs/speed.md.
+        of signing, the cost of the index and the bytes a page takes in the state: docs/measured/speed.md.
     """)
     return f"## Targets\n\n{note}\n\n" + table(["what", "reached", "target", "met"], rows)
 

@@ -1,4 +1,4 @@
-"""`python -m bench.roles` does harm to the roles of a cluster and writes docs/roles.md."""
+"""`python -m bench.roles` does harm to the roles of a cluster and writes docs/measured/roles.md."""
 
 import argparse
 import logging
@@ -17,7 +17,7 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes.registry import scheme_of
 from tests.worlds.services.oracle import settings_from
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "roles.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "roles.md"
 
 
 def main(arguments: list[str] | None = None) -> int:

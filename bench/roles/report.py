@@ -1,4 +1,4 @@
-"""Writes docs/roles.md: what the last run of `make roles` gave, on which machine."""
+"""Writes docs/measured/roles.md: what the last run of `make roles` gave, on which machine."""
 
 from collections import Counter
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`python -m bench.roles.steps` ends every role at every step of its loop, and writes docs/role-steps.md."""
+"""`python -m bench.roles.steps` ends every role at every step of its loop, and writes docs/measured/role-steps.md."""
 
 import argparse
 import logging
@@ -20,7 +20,7 @@ from tests.worlds.services.oracle import settings_from
 from tests.worlds.services.role_matrix import WAVE, Wave, run_waves, waves_of
 from tests.worlds.services.role_steps import SIGNALS, STEPS
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "role-steps.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "role-steps.md"
 
 
 def main(arguments: list[str] | None = None) -> int:

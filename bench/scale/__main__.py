@@ -1,4 +1,4 @@
-"""`python -m bench.scale` measures what sizes a cluster, simulates it and writes docs/sizing.md."""
+"""`python -m bench.scale` measures what sizes a cluster, simulates it and writes docs/measured/sizing.md."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ from bench.targets import exit_code
 from spotsieve.stream.demo.localkafka import prepare
 from spotsieve.stream.errors import SpotsieveError
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
 FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"
 ROUNDS = ((98_304, 4_096), (24_576, 512))
 """Pages, and pages a round: of two sizes, so that what a round costs is told apart from what a page costs."""
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, simulate, write. 1 where a target is missed, 2 where a part was never measured, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m bench.scale",
-        description="Measure the roles of a cluster, simulate it, write docs/sizing.md.",
+        description="Measure the roles of a cluster, simulate it, write docs/measured/sizing.md.",
     )
     parser.add_argument(
         "what",
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         choices=[*MEASUREMENTS, "all", "simulate"],
         default="all",
         metavar="WHAT",
-        help=f"{', '.join(MEASUREMENTS)}, all (default), or simulate: by what docs/scale.json holds",
+        help=f"{', '.join(MEASUREMENTS)}, all (default), or simulate: by what docs/measured/scale.json holds",
     )
     options = parser.parse_args(arguments)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     if missing := [name for name in MEASUREMENTS if name not in figures]:
-        print(f"docs/scale.json: must hold {', '.join(missing)}; measure them first: make scale", file=sys.stderr)
+        lacks = f"docs/measured/scale.json: must hold {', '.join(missing)}"
+        print(f"{lacks}; measure them first: make scale", file=sys.stderr)
         return 2
     client_us = json.loads(bench_file().read_text("utf-8"))["pipeline"]["exactly_once.passthrough"]["client_cpu_us"]
     found = machine()
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     draw(cases, PLOT)
     text = document.text(figures, costs, cases, client_us, found)
     DOCUMENT.write_text(text, "utf-8")
-    _say(f"wrote {DOCUMENT.relative_to(DOCS.parent)}")
+    _say(f"wrote {DOCUMENT.relative_to(DOCS.parents[1])}")
     return exit_code(text)
 
 

@@ -1,4 +1,4 @@
-"""Runs the simulations that docs/sizing.md shows: how far S shards go, what a lost machine costs, what a rate needs."""
+"""Runs the simulations of sizing.md: how far S shards go, what a lost machine costs, what a rate needs."""
 
 from math import ceil
 from operator import attrgetter

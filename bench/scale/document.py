@@ -1,4 +1,4 @@
-"""Writes docs/sizing.md: what each role costs, how far shards go, and how many machines a crawl needs."""
+"""Writes docs/measured/sizing.md: what each role costs, how far shards go, and how many machines a crawl needs."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -15,7 +15,7 @@ Figures = dict[str, Any]
 
 
 def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine: Figures) -> str:
-    """The document. figures: docs/scale.json  client_us: CPU of the Kafka client a page"""
+    """The document. figures: docs/measured/scale.json  client_us: CPU of the Kafka client a page"""
     large = max(figures["roles"], key=lambda run: run["round"])
     parts = [
         "# How many machines",
@@ -33,8 +33,8 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         fill(
             "Pages are those that were let through. A disk has "
             f"{DISK_BYTES / 1e12:.0f} TB, and {LOAD:.0%} of it may be filled. These are bytes alone: the CPU of "
-            "RocksDB at this size was not measured with shards (`docs/large-state.md` has that of one process). All "
-            "CPU on this page is that of states that fit memory.",
+            "RocksDB at this size was not measured with shards (`docs/measured/large-state.md` has that of one "
+            "process). All CPU on this page is that of states that fit memory.",
             120,
         ),
         tables.disk_table(figures),
@@ -123,7 +123,7 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
             f"{worker['decode_us']:.0f} us "
             f"to decode, {worker['sign_us']:.0f} us to sign, {worker['log_us']:.1f} us to write the "
             "record of the log, "
-            f"{client_us:.0f} us of the Kafka client (the pass-through of `docs/bench.json`, exactly "
+            f"{client_us:.0f} us of the Kafka client (the pass-through of `docs/measured/bench.json`, exactly "
             "once), and the rest to "
             f"read originals. For the verdict of any page of the cluster it takes {costs.seen * 1e6:.2f} us.",
             120,

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/sizing.md."""
+"""Writes the tables of docs/measured/sizing.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

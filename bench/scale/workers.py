@@ -1,7 +1,7 @@
 """Measures the CPU of a worker that judges nothing: from messages of 20 KB to the record of their signatures.
 
-What the Kafka client costs is not measured here: it is that of the pass-through in docs/bench.json, which reads, sends
-and commits the same pages and looks at none.
+What the Kafka client costs is not measured here: it is that of the pass-through in docs/measured/bench.json, which
+reads, sends and commits the same pages and looks at none.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""`python -m bench.soak` runs the long soak and writes docs/soak.md."""
+"""`python -m bench.soak` runs the long soak and writes docs/measured/soak.md."""
 
 import argparse
 import logging
@@ -18,7 +18,7 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes.registry import scheme_of
 from tests.worlds.services.oracle import settings_from
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "soak.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "soak.md"
 LONG = Plan(
     pages=100_000,
     wave=500,

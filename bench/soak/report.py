@@ -1,4 +1,4 @@
-"""Writes docs/soak.md: what the last soak gave, on which machine."""
+"""Writes docs/measured/soak.md: what the last soak gave, on which machine."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -26,7 +26,7 @@ COMPRESSED_PAGES = 400
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, write docs/bench.json and docs/speed.md, print the table. 5 without a broker.
+    """Measure, write docs/measured/bench.json and docs/measured/speed.md, print the table. 5 without a broker.
 
     1 where a target is missed, measured now or before; small sizes are held to none.
     """

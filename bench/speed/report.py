@@ -1,4 +1,4 @@
-"""Keeps and shows figures: docs/bench.json, and one table with each target and whether it is met."""
+"""Keeps and shows figures: docs/measured/bench.json, and one table with each target and whether it is met."""
 
 import json
 import subprocess
@@ -31,12 +31,12 @@ PACKAGES = ("aiokafka", "orjson", "rocksdict", "selectolax")
 
 
 def bench_file() -> Path:
-    """Where the figures are kept: docs/bench.json of this repository."""
-    return Path(__file__).resolve().parents[2] / "docs" / "bench.json"
+    """Where the figures are kept: docs/measured/bench.json of this repository."""
+    return Path(__file__).resolve().parents[2] / "docs" / "measured" / "bench.json"
 
 
 def keep(figures: dict[str, Any]) -> dict[str, Any]:
-    """Put new figures over those of the same name in docs/bench.json, and return all of them with what they ran on."""
+    """Put new figures over those of the same name in bench.json, and return all of them with what they ran on."""
     path = bench_file()
     kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     stamped = {name: {**parts, "measured": datetime.now(UTC).date().isoformat()} for name, parts in figures.items()}

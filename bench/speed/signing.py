@@ -35,7 +35,7 @@ def signing_us(scheme: Scheme, pages: Sequence[Page], rounds: int) -> float:
 def measure_signing(rounds: int = 5, count: int = BATCH_PAGES) -> dict[str, float]:
     """Scheme -> CPU microseconds a page, under its defaults; a model is that of the tests' small crawl.
 
-    LSI vectors of `concept` are of that model's few concepts: docs/papers.md has what more of them cost.
+    LSI vectors of `concept` are of that model's few concepts: docs/measured/papers.md has what more of them cost.
     """
     pages = signing_pages(count)
     figures = {name: round(signing_us(scheme_of(settings_named(name)), pages, rounds), 1) for name in SCHEMES}

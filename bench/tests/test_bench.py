@@ -107,10 +107,10 @@ def test_the_index_load_has_the_promised_copies_and_strangers_that_share_a_hash(
 
 
 def test_kept_figures_name_the_machine_but_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "bench_file", lambda: tmp_path / "docs" / "bench.json")
+    monkeypatch.setattr(report, "bench_file", lambda: tmp_path / "docs" / "measured" / "bench.json")
     report.keep({"compression": {"none": {"cpu_us_per_page": 1.0, "ratio": 1.0}}})
     report.keep({"memory": {"growth": 0.0}})
-    kept = json.loads((tmp_path / "docs" / "bench.json").read_text("utf-8"))
+    kept = json.loads((tmp_path / "docs" / "measured" / "bench.json").read_text("utf-8"))
     assert set(kept) == {"compression", "memory", "machine"}
     assert kept["machine"]["cores"]
     assert "/" not in json.dumps(kept["machine"])

@@ -1,4 +1,4 @@
-"""docs/papers.md: how a section gets into it; resemblances and distances against the obvious way; kinds of pairs."""
+"""papers.md: how a section gets into it; resemblances and distances against the obvious way; kinds of pairs."""
 
 from pathlib import Path
 

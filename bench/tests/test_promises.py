@@ -1,4 +1,4 @@
-"""The table of docs/promises.md is that of the marked tests, and only a full run writes it."""
+"""The table of docs/measured/promises.md is that of the marked tests, and only a full run writes it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""docs/schemes.md: what `python -m bench.schemes` writes of a set, and that the page has a place for it."""
+"""docs/measured/schemes.md: what `python -m bench.schemes` writes of a set, and that the page has a place for it."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_the_tables_and_plots_are_replaced_and_the_rest_stays(
 
 
 def test_the_page_shows_registered_schemes_on_three_sets_with_their_plots() -> None:
-    text = (REPOSITORY / "docs" / "schemes.md").read_text("utf-8")
+    text = (REPOSITORY / "docs" / "measured" / "schemes.md").read_text("utf-8")
     written = text.split(BEGIN)[1].split(END)[0]
     tables, plots = written.split("```")[1::2], re.findall(r"!\[\w+\]\((.*?)\)", written)
     assert len(tables) == 3
@@ -39,4 +39,4 @@ def test_the_page_shows_registered_schemes_on_three_sets_with_their_plots() -> N
         rows = {line.split("  ")[0] for line in table.strip().splitlines()[1:]}
         assert "spotsieve" in rows
         assert rows <= set(SCHEMES)
-    assert all((REPOSITORY / "docs" / plot).is_file() for plot in plots)
+    assert all((REPOSITORY / "docs" / "measured" / plot).is_file() for plot in plots)

@@ -56,7 +56,7 @@ def matrix(request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pyte
     yield running
     running.close()
     if running.held.keys() == set(CELLS) and release() == KAFKA_VERSION:
-        rewrite(REPOSITORY / "docs" / "crash-matrix.md", running.held)
+        rewrite(REPOSITORY / "docs" / "measured" / "crash-matrix.md", running.held)
 
 
 def _cells(guarantee: str) -> list[object]:

@@ -23,7 +23,8 @@ Each of the paper's steps as it is run here:
 - Of a set of duplicates the paper keeps the longest; that is policy.keep = "longest", for any scheme.
 
 The paper's th2 = 46 lets 17 of 64 bits differ, as 1.1 in 10,000 pairs of strangers do: what keeps strangers apart is
-that they must meet in a rotation. docs/papers.md has what it costs; more bits of th2 and leading_bits cost recall.
+that they must meet in a rotation. docs/measured/papers.md has what it costs; more bits of th2 and leading_bits
+cost recall.
 """
 
 import enum
