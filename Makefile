@@ -1,5 +1,5 @@
 # One word per task; `make help` lists them. Needs Python 3.11 or newer and make: everything else is fetched once,
-# checked against requirements.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
+# checked against uv.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
 
 SHELL := /bin/sh
 CONFIG ?= spotsieve.toml
@@ -10,6 +10,7 @@ PROCESSES ?= 3
 SLOWEST ?=
 VENV := .venv
 PY := $(VENV)/bin/python
+EXPORT := $(VENV)/bin/uv export --quiet --frozen --no-emit-project --no-header --no-annotate
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
@@ -86,7 +87,8 @@ dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from b
 
 sbom: $(INSTALLED) ## list the packages of an installation with versions and hashes: out/sbom.cdx.json (CycloneDX)
 	@mkdir -p out
-	@$(VENV)/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
+	@$(EXPORT) --no-default-groups --extra fast --output-file out/requirements-run.txt
+	@$(VENV)/bin/cyclonedx-py requirements out/requirements-run.txt --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
 	@echo "out/sbom.cdx.json"
 
 run: $(INSTALLED) ## run the filter service (CONFIG=spotsieve.toml)
@@ -107,29 +109,27 @@ wheel: $(INSTALLED) ## build dist/spotsieve-*.whl with the kernels of all scheme
 	@$(PY) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-index --no-build-isolation -w dist .
 	@ls dist/spotsieve-*.whl
 
-$(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
+$(INSTALLED): uv.lock deploy/uv.txt pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)
 
-$(FUZZ): $(INSTALLED) requirements-fuzz.lock
+$(FUZZ): $(INSTALLED)
 	@echo "spotsieve set-up: installing what guides make fuzz into $(VENV)"
-	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-fuzz.lock || \
+	@$(EXPORT) --only-group fuzz --output-file $(VENV)/fuzz.txt
+	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r $(VENV)/fuzz.txt || \
 		echo "spotsieve set-up: it is not to be had here; inputs are mutated without it"
 	@touch $(FUZZ)
 
-$(PEERS): $(INSTALLED) requirements-peers.lock
+$(PEERS): $(INSTALLED)
 	@echo "spotsieve set-up: installing the peers of make quality into $(VENV)"
-	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-peers.lock
+	@$(EXPORT) --only-group peers --output-file $(VENV)/peers.txt
+	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r $(VENV)/peers.txt
 	@touch $(PEERS)
 
-lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*.lock
-	@$(PY) -m pip install -q 'uv>=0.5'
-	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
-	@$(VENV)/bin/uv pip compile -q pyproject.toml --extra fast -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
-	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
-	@$(VENV)/bin/uv pip compile -q --group sbom -c requirements.lock $(LOCK_OPTIONS) -o requirements-sbom.lock
-	@$(VENV)/bin/uv pip compile -q --group fuzz -c requirements.lock $(LOCK_OPTIONS) -o requirements-fuzz.lock
-	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
-LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
+lock: $(INSTALLED) ## resolve the newest allowed dependencies into uv.lock, and the newest uv into deploy/uv.txt
+	@$(VENV)/bin/uv lock --upgrade --default-index https://pypi.org/simple
+	@echo uv | $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --default-index https://pypi.org/simple -o $(VENV)/uv.txt -
+	@{ head -n 1 deploy/uv.txt; cat $(VENV)/uv.txt; } > $(VENV)/uv.new && mv $(VENV)/uv.new deploy/uv.txt
 
 clean: ## remove .venv and everything generated, but not the cache in ~/.cache/spotsieve
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -29,9 +29,10 @@ The measured numbers are the formula's. Theirs at d = 34 follow from ours by a f
 method is another one at a larger n. What cannot be compared are their times, of compressed tables on many machines;
 what a page costs in our index on disk is in docs/measured/speed.md ("index at 1,000,000 fingerprints"). In the stream a
 bucket ends at `index.bucket_cap` = 256 pages: with 4 tables that is reached at 2^24 random fingerprints, with 10 at
-2^33. Pages of a crawl are no random fingerprints: those of one template fill a bucket much sooner.  Their batch query
-mode (sec. 4), a file of queries against the whole store, is `spotsieve query`: all buckets are read in key order, or in
-one pass where many are wanted.
+2^33. Pages of a crawl are no random fingerprints: those of one template fill a bucket much sooner.
+
+Their batch query mode (sec. 4), a file of queries against the whole store, is `spotsieve query`: all buckets are read
+in key order, or in one pass where many are wanted.
 """
 
 
