@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -28,11 +28,15 @@ test: setup ## run all tests on a real Kafka (ARGS="tests/unit -k simhash" runs 
 	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
 		$(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
-check: $(INSTALLED) ## check style, layout, types and import rules
+guarantees: setup ## run all tests and renew docs/measured/promises.md and docs/measured/crash-matrix.md
+	@$(PY) -m pytest --renew-pages -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+
+check: $(INSTALLED) ## check style, layout, types, import rules and the subjects of commits
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
+	@$(PY) -m pytest -q tests/unit/deploy/test_commits.py
 
 verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/measured/verdicts.json (ARGS="--write" renews it)
 	@$(PY) -m bench.verdicts $(ARGS)

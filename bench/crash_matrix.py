@@ -46,6 +46,7 @@ def rewrite(path: Path, outcomes: Mapping[tuple[Column, str], Outcome]) -> None:
     text = document(outcomes, datetime.now(UTC).date().isoformat())
     former = path.read_text("utf-8") if path.exists() else ""
     if VARYING.sub("", former) != VARYING.sub("", text):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
 

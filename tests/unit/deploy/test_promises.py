@@ -1,4 +1,4 @@
-"""The table of docs/measured/promises.md is that of the marked tests, and only a full run writes it."""
+"""The page of promises lists the marked tests, and only a full run that is asked to writes it."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.promises import BEGIN, END, PAGE, declared, outcomes_written, with_table
+from tests.promises import BEGIN, END, OUT, PAGE, declared, outcomes_written, with_table
 
 TESTS = """
 import pytest
@@ -40,7 +40,7 @@ EMPTY = f"# A project\n\n{BEGIN}\n\n| promise |\n|---|\n\n{END}\n\nAnd more.\n"
 def project(tmp_path: Path) -> Path:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_some.py").write_text(TESTS, "utf-8")
-    (tmp_path / "docs").mkdir()
+    (tmp_path / PAGE).parent.mkdir(parents=True)
     (tmp_path / PAGE).write_text(EMPTY, "utf-8")
     settings = "[pytest]\nmarkers = promise(promise, fault)\n"
     (tmp_path / "pytest.ini").write_text(settings, "utf-8")
@@ -54,8 +54,8 @@ def pytest_of(project: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def run(project: Path, *arguments: str) -> str:
-    """The page after a pytest run of the project."""
-    ended = pytest_of(project, *arguments)
+    """The page after a pytest run of the project that may renew it."""
+    ended = pytest_of(project, "--renew-pages", *arguments)
     assert ended.returncode in {0, 1}, ended.stdout + ended.stderr
     return (project / PAGE).read_text("utf-8")
 
@@ -73,6 +73,12 @@ def test_a_full_run_writes_a_row_for_each_promise_with_the_worst_outcome(
 ) -> None:
     text = run(project, *spread)
     assert text == EMPTY.replace("| promise |\n|---|", TABLE)
+
+
+def test_an_ordinary_full_run_writes_its_table_below_out_and_leaves_the_page(project: Path) -> None:
+    assert pytest_of(project).returncode == 1
+    assert (project / PAGE).read_text("utf-8") == EMPTY
+    assert (project / OUT / "promises.md").read_text("utf-8") == EMPTY.replace("| promise |\n|---|", TABLE)
 
 
 def test_a_full_run_with_the_same_outcomes_changes_nothing(project: Path) -> None:
