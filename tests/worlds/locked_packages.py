@@ -9,6 +9,6 @@ from tests.conftest import REPOSITORY
 
 def exported(*options: str) -> str:
     """The requirements of these extras and groups. Asks no network."""
-    uv = Path(sys.executable).with_name("uv")
+    uv = str(Path(sys.executable).with_name("uv"))
     command = [uv, "export", "--quiet", "--frozen", "--offline", "--no-emit-project", "--no-header", "--no-annotate"]
     return subprocess.run([*command, *options], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
