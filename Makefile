@@ -1,5 +1,5 @@
 # One word per task; `make help` lists them. Needs Python 3.11 or newer and make: everything else is fetched once,
-# checked against requirements.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
+# checked against uv.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
 
 SHELL := /bin/sh
 CONFIG ?= spotsieve.toml
@@ -10,11 +10,12 @@ PROCESSES ?= 3
 SLOWEST ?=
 VENV := .venv
 PY := $(VENV)/bin/python
+EXPORT := $(VENV)/bin/uv export --quiet --frozen --no-emit-project --no-header --no-annotate
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -27,66 +28,71 @@ test: setup ## run all tests on a real Kafka (ARGS="tests/unit -k simhash" runs 
 	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
 		$(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
-check: $(INSTALLED) ## check style, layout, types and import rules
+guarantees: setup ## run all tests and renew docs/measured/promises.md and docs/measured/crash-matrix.md
+	@$(PY) -m pytest --renew-pages -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+
+check: $(INSTALLED) ## check style, layout, types, import rules and the subjects of commits
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
+	@$(PY) -m pytest -q tests/unit/deploy/test_commits.py
 
-verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/verdicts.json (ARGS="--write" renews it)
-	@$(PY) -m tests.measure.verdicts $(ARGS)
+verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/measured/verdicts.json (ARGS="--write" renews it)
+	@$(PY) -m bench.verdicts $(ARGS)
 
-bench: setup ## the speed measurements, as docs/speed.md's table and as docs/bench.json
-	@$(PY) -m tests.measure.bench $(ARGS)
+bench: setup ## the speed measurements, as docs/measured/speed.md's table and as docs/measured/bench.json
+	@$(PY) -m bench.speed $(ARGS)
 
-quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/quality.md
-	@$(PY) -m tests.measure.quality $(ARGS)
+quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/measured/quality.md
+	@$(PY) -m bench.quality $(ARGS)
 
-schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/schemes.md
-	@$(PY) -m tests.measure.schemes $(ARGS)
+schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/measured/schemes.md
+	@$(PY) -m bench.schemes $(ARGS)
 
-papers: $(INSTALLED) ## measure the figures of the published papers again; write docs/papers.md (ARGS="manku" for one)
-	@$(PY) -m tests.measure.papers $(ARGS)
+papers: $(INSTALLED) ## measure the figures of the published papers again; write docs/measured/papers.md (ARGS="manku" for one)
+	@$(PY) -m bench.papers $(ARGS)
 
-soak: setup ## kill workers 1,000 times while pages flow, in about two hours; write docs/soak.md (25 GB of disk)
-	@$(PY) -m tests.measure.soak $(ARGS)
+soak: setup ## kill workers 1,000 times while pages flow, in about two hours; write docs/measured/soak.md (25 GB of disk)
+	@$(PY) -m bench.soak $(ARGS)
 
-roles: setup ## kill and freeze workers, shards and resolvers while 50,000 pages flow; write docs/roles.md
-	@$(PY) -m tests.measure.roles $(ARGS)
+roles: setup ## kill and freeze workers, shards and resolvers while 50,000 pages flow; write docs/measured/roles.md
+	@$(PY) -m bench.roles $(ARGS)
 
-rolesteps: setup ## kill and freeze a worker, a shard and a resolver after each step of their loops; write docs/role-steps.md
-	@$(PY) -m tests.measure.roles.steps $(ARGS)
+rolesteps: setup ## kill and freeze a worker, a shard and a resolver after each step of their loops; write docs/measured/role-steps.md
+	@$(PY) -m bench.roles.steps $(ARGS)
 
-partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/partitions.md (10 GB of disk)
-	@$(PY) -m tests.measure.partitions $(ARGS)
+partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/measured/partitions.md (10 GB of disk)
+	@$(PY) -m bench.partitions $(ARGS)
 
-memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/index-memory.md (6 GB of disk)
-	@$(PY) -m tests.measure.index_memory $(ARGS)
+memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/measured/index-memory.md (6 GB of disk)
+	@$(PY) -m bench.index_memory $(ARGS)
 
-scale: setup ## measure the roles of a cluster and simulate it: docs/sizing.md (ARGS=simulate: by the figures that are kept)
-	@$(PY) -m tests.measure.scale $(ARGS)
+scale: setup ## measure the roles of a cluster and simulate it: docs/measured/sizing.md (ARGS=simulate: by the figures that are kept)
+	@$(PY) -m bench.scale $(ARGS)
 
-large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/large-state.md (15 GB of disk)
-	@$(PY) -m tests.measure.large_state $(ARGS)
+large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/measured/large-state.md (15 GB of disk)
+	@$(PY) -m bench.large_state $(ARGS)
 
-classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/kafka39.md
-	@$(PY) -m tests.measure.kafka39 $(ARGS)
+classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/measured/kafka39.md
+	@$(PY) -m bench.kafka39 $(ARGS)
 
-exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/exactness.md
-	@$(PY) -m tests.measure.exact $(ARGS)
+exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/measured/exactness.md
+	@$(PY) -m bench.exact $(ARGS)
 
-fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
-	@$(PY) -m tests.measure.fuzz $(ARGS)
+fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/measured/fuzz.md (ARGS="--minutes 60")
+	@$(PY) -m bench.fuzz $(ARGS)
 
 chart: $(INSTALLED) ## check the Helm chart and render the manifests in deploy from it (Go builds helm once, in minutes)
-	@$(PY) -m tests.measure.deploy.chart $(ARGS)
+	@$(PY) -m bench.deploy.chart $(ARGS)
 
-dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from tests/measure/deploy/dashboard
-	@$(PY) -m tests.measure.deploy.dashboard.write $(ARGS)
+dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from bench/deploy/dashboard
+	@$(PY) -m bench.deploy.dashboard.write $(ARGS)
 
 sbom: $(INSTALLED) ## list the packages of an installation with versions and hashes: out/sbom.cdx.json (CycloneDX)
 	@mkdir -p out
-	@$(VENV)/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
+	@$(EXPORT) --no-default-groups --extra fast --output-file out/requirements-run.txt
+	@$(VENV)/bin/cyclonedx-py requirements out/requirements-run.txt --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
 	@echo "out/sbom.cdx.json"
 
 run: $(INSTALLED) ## run the filter service (CONFIG=spotsieve.toml)
@@ -107,29 +113,27 @@ wheel: $(INSTALLED) ## build dist/spotsieve-*.whl with the kernels of all scheme
 	@$(PY) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-index --no-build-isolation -w dist .
 	@ls dist/spotsieve-*.whl
 
-$(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
+$(INSTALLED): uv.lock deploy/uv.txt pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)
 
-$(FUZZ): $(INSTALLED) requirements-fuzz.lock
+$(FUZZ): $(INSTALLED)
 	@echo "spotsieve set-up: installing what guides make fuzz into $(VENV)"
-	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-fuzz.lock || \
+	@$(EXPORT) --only-group fuzz --output-file $(VENV)/fuzz.txt
+	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r $(VENV)/fuzz.txt || \
 		echo "spotsieve set-up: it is not to be had here; inputs are mutated without it"
 	@touch $(FUZZ)
 
-$(PEERS): $(INSTALLED) requirements-peers.lock
+$(PEERS): $(INSTALLED)
 	@echo "spotsieve set-up: installing the peers of make quality into $(VENV)"
-	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-peers.lock
+	@$(EXPORT) --only-group peers --output-file $(VENV)/peers.txt
+	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r $(VENV)/peers.txt
 	@touch $(PEERS)
 
-lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*.lock
-	@$(PY) -m pip install -q 'uv>=0.5'
-	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
-	@$(VENV)/bin/uv pip compile -q pyproject.toml --extra fast -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
-	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
-	@$(VENV)/bin/uv pip compile -q --group sbom -c requirements.lock $(LOCK_OPTIONS) -o requirements-sbom.lock
-	@$(VENV)/bin/uv pip compile -q --group fuzz -c requirements.lock $(LOCK_OPTIONS) -o requirements-fuzz.lock
-	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
-LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
+lock: $(INSTALLED) ## resolve the newest allowed dependencies into uv.lock, and the newest uv into deploy/uv.txt
+	@$(VENV)/bin/uv lock --upgrade --default-index https://pypi.org/simple
+	@echo uv | $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --default-index https://pypi.org/simple -o $(VENV)/uv.txt -
+	@{ head -n 1 deploy/uv.txt; cat $(VENV)/uv.txt; } > $(VENV)/uv.new && mv $(VENV)/uv.new deploy/uv.txt
 
 clean: ## remove .venv and everything generated, but not the cache in ~/.cache/spotsieve
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make the virtual environment $1 with exactly the packages of requirements.lock, and this project in it.
+# Make the virtual environment $1 with the packages of uv.lock, and this project in it.
 # Whatever is missing is said in one line; the packages' own output is in $1/install.log.
 set -u
 venv=$1
@@ -37,14 +37,25 @@ if ! is_new_enough "$venv/bin/python"; then
 fi
 
 # A newer pip may be there, but the one that came with Python reads the lock as well, and needs no network.
+# pip installs, since it follows the index or mirror that this machine is set to; uv only writes the list with hashes.
+install_locked() {
+    "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes -r deploy/uv.txt &&
+        "$venv/bin/uv" export --quiet --frozen --no-emit-project --no-header --no-annotate --all-extras --group dev \
+            --output-file "$venv/requirements.txt" &&
+        "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes -r "$venv/requirements.txt"
+}
+
+case "$("$venv/bin/python" -c 'import platform, sys; print(sys.platform, platform.machine())')" in
+    "linux x86_64" | "linux aarch64" | "darwin arm64" | "") ;;
+    *) fail "uv.lock has packages for Linux (x86_64, aarch64) and macOS (arm64) only" ;;
+esac
 echo "spotsieve set-up: installing the locked packages into $venv"
-if ! "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes -r requirements.lock \
-    >"$venv/install.log" 2>&1; then
+if ! install_locked >"$venv/install.log" 2>&1; then
     why=$(grep -iE 'no space|hash|no matching distribution|could not find a version|failed building' "$venv/install.log" |
         tail -n 1)
     case $why in
         *[Nn]o\ space*) fail "the disk is full; free 2 GB and run the same command again" ;;
-        *HASH* | *hash*) fail "a package does not match requirements.lock: $why" ;;
+        *HASH* | *hash*) fail "a package does not match uv.lock: $why" ;;
     esac
     if grep -qiE 'connection|timed out|resolve|network|proxy|ssl' "$venv/install.log"; then
         fail "the package registry cannot be reached; connect to the network (or set its proxy) and run the same command again ($venv/install.log)"

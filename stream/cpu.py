@@ -3,7 +3,7 @@
 numba compiles for the very CPU it runs on, and keeps what it compiled under that name. So an image or a wheel with
 kernels would serve only machines like the one that built it, and a cluster of two sorts would compile at every start.
 x86-64-v3 (AVX2, BMI2, FMA; Intel since 2013, AMD since 2015) costs the kernels nothing that can be measured
-(`python -m tests.measure.bench kernel`, in turns with NUMBA_CPU_NAME).
+(`python -m bench.speed kernel`, in turns with NUMBA_CPU_NAME).
 """
 
 import os

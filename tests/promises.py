@@ -1,9 +1,10 @@
-"""Writes docs/promises.md: a row for each test marked with a promise, and how it ended in the last full run.
+"""Writes the table of promises: a row for each test marked with a promise, and how it ended in a full run.
 
     @pytest.mark.promise("a deleted state is rebuilt equal from the log", fault="its directory is lost")
 
 The rows come from the source of the tests, so they do not depend on which tests a run collects. Outcomes are written at
-the end of a run in which every marked test ran. `python -m tests.promises` updates the rows without running any test.
+the end of a run in which every marked test ran: to out/promises.md, and with --renew-pages (`make guarantees`) to
+docs/measured/promises.md. `python -m tests.promises` updates the page's rows without running any test.
 """
 
 import ast
@@ -13,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
-BEGIN = "<!-- The table is written by `make test` (tests/promises.py) from the tests marked with a promise. -->"
+BEGIN = "<!-- The table is written by `make guarantees` (tests/promises.py) from the tests marked with a promise. -->"
 END = "<!-- End of the table of promises. -->"
 HEAD = ("promise", "fault", "shown by", "outcome")
 NOT_RUN = "not run yet"
 PARTIAL = "promises_partial"
-PAGE = "docs/promises.md"
+PAGE = "docs/measured/promises.md"
+OUT = "out"
+"""Git ignores this folder: pages of an ordinary run are written there."""
+FOLDERS = ("tests", "bench/tests")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +40,7 @@ def declared(root: Path) -> list[Promise]:
     Raises SyntaxError, with file and line, where a mark is not written as two plain texts.
     """
     found: list[Promise] = []
-    for path in sorted((root / "tests").rglob("test_*.py")):
+    for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
         for node in ast.parse(path.read_text("utf-8"), name).body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -125,7 +129,8 @@ class Recorder:
         to_its_end = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} and not session.shouldfail
         promises = declared(self._root)
         if to_its_end and not self._partial and all(promise.test in self._ended for promise in promises):
-            rewrite(self._root, {promise: _worst(self._ended[promise.test]) for promise in promises})
+            outcomes = {promise: _worst(self._ended[promise.test]) for promise in promises}
+            rewrite(self._root, outcomes, page_to_write(session.config, PAGE))
 
 
 def _function(nodeid: str) -> str:
@@ -143,13 +148,25 @@ def _worst(outcomes: set[str]) -> str:
     return min(outcomes - {"passed"}, default="passed")
 
 
-def rewrite(root: Path, outcomes: Mapping[Promise, str]) -> None:
-    """Update the page's table from the tree's tests and from these outcomes."""
-    page = root / PAGE
-    text = page.read_text("utf-8")
-    renewed = with_table(text, declared(root), outcomes)
-    if renewed != text:
-        page.write_text(renewed, "utf-8")
+def page_to_write(config: pytest.Config, page: str) -> Path:
+    """The place of a page that a test run writes: below out/, so that the work tree stays clean, or the page itself."""
+    root = config.rootpath
+    return root / page if config.getoption("--renew-pages") else root / OUT / Path(page).name
+
+
+def rewrite(root: Path, outcomes: Mapping[Promise, str], target: Path) -> None:
+    """Write the page to the target, with its table updated from the tree's tests and from these outcomes."""
+    text = (root / PAGE).read_text("utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(with_table(text, declared(root), outcomes), "utf-8")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--renew-pages",
+        action="store_true",
+        help="write promises.md and crash-matrix.md to docs/measured; without it a full run writes them to out",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -158,4 +175,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 if __name__ == "__main__":
-    rewrite(Path(__file__).resolve().parents[1], {})
+    repository = Path(__file__).resolve().parents[1]
+    rewrite(repository, {}, repository / PAGE)

@@ -22,7 +22,7 @@ from spotsieve.stream.page import PageId
 
 PASSED_TO_ASKED = 0.4
 """CPU time of a bucket in a pass, over that of one in a MultiGet in key order: .70 us over 1.72 us, in a state of
-250,000 buckets (`python -m tests.measure.bench.query`). If a greater share of the buckets is wanted, take a pass."""
+250,000 buckets (`python -m bench.speed.query`). If a greater share of the buckets is wanted, take a pass."""
 _AT_ONCE = 65_536
 
 

@@ -184,7 +184,7 @@ def _bounded_tables(cache: Cache, tuning: Tuning) -> BlockBasedOptions:
 
     By default RocksDB holds them beside the cache for every open file: 17 bytes a page, 1.8 GB for 100 million pages.
     Here the cache bounds them with the rest. The list of the parts alone is held always, a thousandth of them. A state
-    whose filters do not fit reads a part from the disk for an absent key (docs/index-memory.md).
+    whose filters do not fit reads a part from the disk for an absent key (docs/measured/index-memory.md).
     """
     table = BlockBasedOptions()
     table.set_block_cache(cache)

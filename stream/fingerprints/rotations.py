@@ -2,7 +2,7 @@
 
 The paper rotates all fingerprints of a batch by one bit, sorts them and compares neighbours, 64 times. Here a
 fingerprint is filed under the b leading bits of each of its 64 rotations: two fingerprints meet if they agree on a run
-of b bits somewhere around the circle. Each form finds pairs that the other does not; tests/measure/papers/rotations.py
+of b bits somewhere around the circle. Each form finds pairs that the other does not; bench/papers/rotations.py
 has the paper's form and says how the two relate.
 """
 

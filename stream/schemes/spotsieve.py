@@ -14,7 +14,7 @@ takes few pages, so pages built to share every key are compared with a bounded n
 
 A candidate is confirmed by the judge, which remembers every host (stream/judge/by_host/pairs.py): on one host by what
 both own beside its template, by their titles, and by their sketches (Yuan et al. 2012, sec. 3); across hosts by
-their sketches. docs/quality.md has the figures.
+their sketches. docs/measured/quality.md has the figures.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -82,7 +82,7 @@ class ServiceSettings(Section):
     batch_bytes: int = setting(16 * 2**20, "a micro-batch is cut after this many bytes", unit="bytes", ge=2**16)
     linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
-        "none", "compression of produced messages; docs/speed.md has the CPU and the size of each"
+        "none", "compression of produced messages; docs/measured/speed.md has the CPU and the size of each"
     )
     shutdown_timeout_ms: int = setting(
         8_000,

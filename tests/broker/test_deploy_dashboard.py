@@ -31,7 +31,7 @@ DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"
 COPIES = 10
 WORDS = "mill river fox hill light keeper sack night yard roof song field horse road bridge winter letter".split()
 ROUNDS = "Rounds of shards and resolver"
-"""The row of panels that stay empty where one process judges; tests/unit/deploy/test_dashboard.py asks each of them."""
+"""The row of panels that stay empty where one process judges; bench/tests/test_dashboard.py asks each of them."""
 VARIABLES = {"$__rate_interval": "60s", "$__interval": "5s", "$__range": "60s", "$instance": ".*"}
 ANSWER_SECONDS = 240
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from bench.crash_matrix import rewrite
 from spotsieve.stream.demo.localkafka.jars import KAFKA_VERSION, release
-from tests.conftest import REPOSITORY, Broker
-from tests.measure.crash_matrix import rewrite
+from tests.conftest import Broker
+from tests.promises import page_to_write
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.services.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
 
@@ -56,7 +57,7 @@ def matrix(request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pyte
     yield running
     running.close()
     if running.held.keys() == set(CELLS) and release() == KAFKA_VERSION:
-        rewrite(REPOSITORY / "docs" / "crash-matrix.md", running.held)
+        rewrite(page_to_write(request.config, "docs/measured/crash-matrix.md"), running.held)
 
 
 def _cells(guarantee: str) -> list[object]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.soak.check import check
 from spotsieve.stream.service.worker import MOST_IN_FLIGHT
 from tests.conftest import Broker
-from tests.measure.soak.check import check
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import PageMessage, article, json_page
 from tests.worlds.services.service import Spotsieve

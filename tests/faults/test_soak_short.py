@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.soak.report import MOST_RSS_MIB
+from bench.soak.run import Plan, soak
 from tests.conftest import Broker
-from tests.measure.soak.report import MOST_RSS_MIB
-from tests.measure.soak.run import Plan, soak
 
 SHORT = Plan(pages=4_000, wave=2_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=600.0, lanes=2)
 

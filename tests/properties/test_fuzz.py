@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.measure.fuzz.mutations import mutated
-from tests.measure.fuzz.seeds import SEEDS
-from tests.measure.fuzz.targets import TARGETS
+from bench.fuzz.mutations import mutated
+from bench.fuzz.seeds import SEEDS
+from bench.fuzz.targets import TARGETS
 from tests.reference.signatures import record_of_broken_columns
 
 EXAMPLES = {"markup": 250, "message": 400}

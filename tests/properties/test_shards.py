@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.speed.index_load import CandidateLoad
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.by_address.scope import HostScope
@@ -20,7 +21,6 @@ from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.sharding.shares import shards_of
 from spotsieve.stream.verdict import Reason, concatenate
-from tests.measure.bench.index_load import CandidateLoad
 from tests.worlds.pages.generated import WORLDS, any_look, pages_of, signatures_of
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named

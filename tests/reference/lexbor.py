@@ -1,6 +1,6 @@
 """The tokens of a page by lexbor (selectolax), a full HTML parser, and the page of figures that compares the kernel's.
 
-`python -m tests.reference.lexbor` writes docs/kernel-vs-lexbor.md.
+`python -m tests.reference.lexbor` writes docs/measured/kernel-vs-lexbor.md.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.worlds.pages.page_tokens import tokens_of
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
-REPORT = ROOT / "docs" / "kernel-vs-lexbor.md"
+REPORT = ROOT / "docs" / "measured" / "kernel-vs-lexbor.md"
 HIDDEN = (elements.HIDDEN, elements.HIDDEN_BREAK, elements.SCRIPT, elements.TEMPLATE)
 
 
@@ -101,7 +101,7 @@ KNOWN_DIFFERENCES = {
 
 
 def write_report() -> None:
-    """Write docs/kernel-vs-lexbor.md; page ids only, no content of the pages."""
+    """Write docs/measured/kernel-vs-lexbor.md; page ids only, no content of the pages."""
     lines = [
         "# The kernel's tokens and lexbor's",
         "",

@@ -16,7 +16,7 @@ well: prints that claim more than the sketches can hold count for nothing.
 What a pair has and what it needs at each bar is noted on the way (stream/judge/by_host/ways.py): explanations are told
 by what has judged.
 
-docs/quality.md has the effect of each rule, measured on the labelled sets.
+docs/measured/quality.md has the effect of each rule, measured on the labelled sets.
 """
 
 # mypy: disable-error-code="no-untyped-def"

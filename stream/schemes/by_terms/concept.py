@@ -17,13 +17,14 @@ Each of the paper's steps as it is run here:
   frequency times IDF, which is the sum over all their places of the IDF. Division by the page's length changes no sign.
   A shingle that the model's sample has once or never has the IDF of one page, log N.
 - Neighbours in a sorted list need all pages at hand. In the stream a page meets the earlier ones that agree with it on
-  leading_bits bits of some rotation, 64 keys in all; tests/measure/papers/rotations.py says how the two compare.
+  leading_bits bits of some rotation, 64 keys in all; bench/papers/rotations.py says how the two compare.
 - A textual similarity of exactly th2 is neither case of fig. 1 and falls to its "exact"; here it must be exceeded, as
   the text says.
 - Of a set of duplicates the paper keeps the longest; that is policy.keep = "longest", for any scheme.
 
 The paper's th2 = 46 lets 17 of 64 bits differ, as 1.1 in 10,000 pairs of strangers do: what keeps strangers apart is
-that they must meet in a rotation. docs/papers.md has what it costs; more bits of th2 and leading_bits cost recall.
+that they must meet in a rotation. docs/measured/papers.md has what it costs; more bits of th2 and leading_bits
+cost recall.
 """
 
 import enum

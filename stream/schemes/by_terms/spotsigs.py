@@ -60,7 +60,7 @@ class SpotsigsScheme(CandidateSearch):
     compares_features = True
     candidate_limit = 4_096
     """With c = 1 a page shares a rare spot with one in 40 others at tau = .44: among 30,000 made-up pages, 256
-    candidates miss half of the copies, and 4,096 none (docs/papers.md)."""
+    candidates miss half of the copies, and 4,096 none (docs/measured/papers.md)."""
 
     def __init__(self, settings: SpotsigsSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""

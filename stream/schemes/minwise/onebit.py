@@ -5,13 +5,13 @@
 
 Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + c groups, all of them in one index as (group, bits), and
 pages that share at least c are compared. r_h changed bits leave c of r_h + c groups untouched, so every page within r_h
-is met, whatever c is. tests/measure/papers/grouping.py searches batches in memory.
+is met, whatever c is. bench/papers/grouping.py searches batches in memory.
 
 A group has k / m bits: 19 with k = 400, r = .9 and c = 1, so that few pages share one by chance. With the r = .7 of
 section 5.3 it has 6: a page shares one with every second stranger, and with c = 1 these use up the candidate limit
-before its copies come (7 of 76 found on newsgroups, docs/papers.md). There c counts: one stranger in a thousand shares
-6 groups. Buckets are full after some thousand pages all the same (index.bucket_cap), and what is not filed is not
-found. The paper names no default r; ours has groups that tell pages apart.
+before its copies come (7 of 76 found on newsgroups, docs/measured/papers.md). There c counts: one stranger in a
+thousand shares 6 groups. Buckets are full after some thousand pages all the same (index.bucket_cap), and what is not
+filed is not found. The paper names no default r; ours has groups that tell pages apart.
 """
 
 from collections.abc import Sequence

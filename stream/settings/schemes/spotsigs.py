@@ -20,7 +20,7 @@ from spotsieve.stream.settings.section import Section, Threshold, alone, setting
 LEAST_SCALED_TAU = 0.5
 """Above it rare spots tell pages apart: a page meets few strangers under each."""
 COUNTED = 3
-"""Of made-up pages one in 100,000 strangers shares so many of their rarest spots (docs/papers.md)."""
+"""Of made-up pages one in 100,000 strangers shares so many of their rarest spots (docs/measured/papers.md)."""
 ROUNDING = 1e-9
 _SWEPT = alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 

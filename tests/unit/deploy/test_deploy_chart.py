@@ -12,11 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from spotsieve.stream.cli import _parser
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.settings.load import load_settings
-from tests.conftest import REPOSITORY
-from tests.measure.deploy.chart import (
+from bench.deploy.chart import (
     ALERTS,
     CHART,
     HELM_VERSION,
@@ -28,6 +24,10 @@ from tests.measure.deploy.chart import (
     helm_template,
     rendered,
 )
+from spotsieve.stream.cli import _parser
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.load import load_settings
+from tests.conftest import REPOSITORY
 
 KUBERNETES, SCALED, _, OPERATOR = MANIFESTS
 HELM = helm_here()

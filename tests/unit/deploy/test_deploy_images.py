@@ -17,6 +17,7 @@ from spotsieve.stream.cli import _parser
 from spotsieve.stream.errors import EXIT_SETTING
 from spotsieve.stream.settings.load import load_settings
 from tests.conftest import REPOSITORY
+from tests.worlds.locked_packages import exported
 
 DEPLOY = REPOSITORY / "deploy"
 
@@ -59,7 +60,7 @@ def test_every_file_that_the_image_copies_exists_and_is_in_the_build_context() -
         if instruction == "COPY" and not arguments.startswith("--from")
         for source in arguments.split()[:-1]
     ]
-    assert {"requirements-run.lock", "requirements-build.lock", "stream", "state"} <= set(copied)
+    assert {"uv.lock", "deploy/uv.txt", "stream", "state"} <= set(copied)
     assert [name for name in copied if not (REPOSITORY / name).exists()] == []
     assert [name for name in copied if not is_in_build_context(name)] == []
 
@@ -85,20 +86,23 @@ def test_base_images_have_a_version() -> None:
 def test_the_image_installs_locked_packages_only() -> None:
     installs = [part for name, text in dockerfile() if name == "RUN" for part in re.split(r"&&", text) if "pip" in part]
     installs = [part for part in installs if " install " in part or " wheel " in part]
-    assert len(installs) == 4
+    assert len(installs) == 5
     assert [part for part in installs if "--require-hashes" not in part and "--no-index" not in part] == []
 
 
 def test_the_list_of_packages_has_the_versions_and_hashes_of_the_lock(tmp_path: Path) -> None:
     (line,) = re.findall(r"(?m)^\t@\$\(VENV\)/bin/(cyclonedx-py .*)$", (REPOSITORY / "Makefile").read_text("utf-8"))
-    program, *arguments, place = shlex.split(line)
-    assert place == "out/sbom.cdx.json"
+    program, action, source, *arguments, place = shlex.split(line)
+    assert (source, place) == ("out/requirements-run.txt", "out/sbom.cdx.json")
+    requirements = exported("--no-default-groups", "--extra", "fast")
+    (tmp_path / "run.txt").write_text(requirements, "utf-8")
+    arguments = [action, str(tmp_path / "run.txt"), *arguments]
     command = [str(Path(sys.executable).with_name(program)), *arguments, str(tmp_path / "sbom.json")]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
     listed = json.loads((tmp_path / "sbom.json").read_text("utf-8"))
     assert listed["bomFormat"] == "CycloneDX"
     assert listed["metadata"]["component"]["name"] == "spotsieve"
-    locked = re.findall(r"(?m)^([\w.-]+)==([\w.]+)", (REPOSITORY / "requirements-run.lock").read_text("utf-8"))
+    locked = re.findall(r"(?m)^([\w.-]+)==([\w.]+)", requirements)
     assert sorted((one["name"], one["version"]) for one in listed["components"]) == sorted(locked)
     assert all(one["purl"] and one["externalReferences"][0]["hashes"] for one in listed["components"])
 

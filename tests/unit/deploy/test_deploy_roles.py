@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.deploy.chart import DEPLOY, MANIFESTS, check_resource, documents, helm_here, helm_template
 from spotsieve.stream.cli import _parser
 from spotsieve.stream.service.roles.opening import opener_of
 from spotsieve.stream.settings.load import load_settings
-from tests.measure.deploy.chart import DEPLOY, MANIFESTS, check_resource, documents, helm_here, helm_template
 
 _, SCALED, KEDA, OPERATOR = MANIFESTS
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]

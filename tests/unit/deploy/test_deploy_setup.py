@@ -10,22 +10,31 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.worlds.locked_packages import exported
 
-LOCKS = ("requirements.lock", "requirements-run.lock", "requirements-build.lock", "requirements-sbom.lock")
-PEERS = "requirements-peers.lock"
-FUZZ = "requirements-fuzz.lock"
+ALL = ("--all-extras", "--group", "dev")
+"""What deploy/install.sh installs."""
+RUN = ("--no-default-groups", "--extra", "fast")
+IMAGE = (RUN, ("--only-group", "build", "--only-group", "sbom"))
+PEERS, FUZZ = ("--only-group", "peers"), ("--only-group", "fuzz")
 INSTALL = REPOSITORY / "deploy" / "install.sh"
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+LOCK = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
 
 Pins = dict[tuple[str, str], list[str]]
 
 
-def pins(name: str) -> Pins:
-    """(package, marker) -> [version, hashes...] of a lock."""
-    text = re.sub(r"(?m)^\s*#.*\n", "", (REPOSITORY / name).read_text("utf-8")).replace("\\\n", " ")
+def pins(options: tuple[str, ...]) -> Pins:
+    """(package, marker) -> [version, hashes...] of an export of uv.lock."""
+    return pins_in(exported(*options))
+
+
+def pins_in(requirements: str) -> Pins:
+    text = re.sub(r"(?m)^\s*#.*\n", "", requirements).replace("\\\n", " ")
     found: Pins = {}
     for line in text.splitlines():
         match = re.fullmatch(r"([a-z0-9-]+)==(\S+)( ; .*?)?((?: +--hash=sha256:[0-9a-f]{64})+) *", line)
-        assert match, f"{name}: not a pin with hashes: {line[:80]}"
+        assert match, f"not a pin with hashes: {line[:80]}"
         found[match[1], (match[3] or "").strip()] = [match[2], *match[4].split()]
     return found
 
@@ -43,20 +52,41 @@ def write_command(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("name", [*LOCKS, PEERS, FUZZ])
-def test_every_pin_of_a_lock_has_hashes_and_names_no_host(name: str) -> None:
-    assert pins(name)
-    assert "://" not in (REPOSITORY / name).read_text("utf-8")
+@pytest.mark.parametrize("options", [ALL, *IMAGE, PEERS, FUZZ], ids=" ".join)
+def test_every_exported_pin_has_hashes_and_names_no_host(options: tuple[str, ...]) -> None:
+    text = exported(*options)
+    assert pins_in(text)
+    assert "://" not in text
 
 
-@pytest.mark.parametrize("name", LOCKS[1:])
-def test_the_image_gets_the_versions_that_are_tested(name: str) -> None:
-    tested = {(package, pin[0]) for (package, _), pin in pins("requirements.lock").items()}
-    assert {(package, pin[0]) for (package, _), pin in pins(name).items()} <= tested
+def test_the_lock_names_no_registry_but_the_public_one() -> None:
+    text = (REPOSITORY / "uv.lock").read_text("utf-8")
+    assert set(re.findall(r"https?://[^/\"]+", text)) == {"https://pypi.org", "https://files.pythonhosted.org"}
+
+
+def test_the_lock_is_that_of_the_declared_dependencies() -> None:
+    (locked,) = [one for one in LOCK["package"] if one["name"] == "spotsieve"]
+    groups = {
+        name: {re.split(r"[><=~!;\[ ]", line)[0] for line in lines if isinstance(line, str)}
+        for name, lines in PROJECT["dependency-groups"].items()
+    }
+    of_lock = {name: {one["name"] for one in ones} for name, ones in locked["metadata"]["requires-dev"].items()}
+    assert {name: packages - of_lock[name] for name, packages in groups.items()} == {name: set() for name in groups}
+
+
+def test_uv_itself_is_installed_by_hash() -> None:
+    found = pins_in((REPOSITORY / "deploy" / "uv.txt").read_text("utf-8"))
+    assert [package for package, _ in found] == ["uv"]
+
+
+@pytest.mark.parametrize("options", IMAGE, ids=" ".join)
+def test_the_image_gets_the_versions_that_are_tested(options: tuple[str, ...]) -> None:
+    tested = {(package, pin[0]) for (package, _), pin in pins(ALL).items()}
+    assert {(package, pin[0]) for (package, _), pin in pins(options).items()} <= tested
 
 
 def test_the_locks_hold_every_declared_dependency() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    project = PROJECT
     run = {re.split(r"[><=~!;\[ ]", line)[0] for line in project["project"]["dependencies"]}
     everything = run | {
         re.split(r"[><=~!;\[ ]", line)[0]
@@ -66,15 +96,15 @@ def test_the_locks_hold_every_declared_dependency() -> None:
         ]
         if isinstance(line, str)
     }
-    assert run <= {package for package, _ in pins("requirements-run.lock")}
-    assert everything <= {package for package, _ in pins("requirements.lock")}
+    assert run <= {package for package, _ in pins(RUN)}
+    assert everything <= {package for package, _ in pins(ALL)}
 
 
-def test_the_peers_lock_holds_the_peers_and_changes_no_version_that_is_tested() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+def test_the_export_of_peers_holds_the_peers_and_changes_no_version_that_is_tested() -> None:
+    project = PROJECT
     peers = {package: pin[0] for (package, _), pin in pins(PEERS).items()}
     assert {re.split(r"[><=~!;\[ ]", line)[0] for line in project["dependency-groups"]["peers"]} <= set(peers)
-    tested = pins("requirements.lock")
+    tested = pins(ALL)
     shared = {key: pin[0] for key, pin in pins(PEERS).items() if key in tested}
     assert shared
     assert shared == {key: tested[key][0] for key in shared}
@@ -103,7 +133,7 @@ def test_a_machine_without_the_venv_module_is_told_so_in_one_line(tmp_path: Path
         ("NewConnectionError: Failed to establish a new connection", "the package registry cannot be reached"),
         (
             "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE",
-            "does not match requirements.lock",
+            "does not match uv.lock",
         ),
         ("OSError: [Errno 28] No space left on device", "the disk is full"),
         ("ERROR: No matching distribution found for numba==0.0", "pip could not install the locked packages"),

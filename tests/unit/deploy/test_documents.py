@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from bench.speed import page as speed
 from spotsieve.stream import cli, errors
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.schemes.registry import SCHEMES
 from spotsieve.stream.settings.reference import reference_markdown
 from tests.conftest import REPOSITORY
-from tests.measure.bench import page as speed
 
 README = REPOSITORY / "README.md"
-DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-FOLDERS = ("stream", "state", "tests", "docs", "deploy")
+DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+FOLDERS = ("stream", "state", "tests", "bench", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge"),
     "topics": ("create", "check", "skip-record", "save"),
@@ -31,6 +31,10 @@ ACTIONS = {
 MOST_LINES = 150
 SHELL = ("", "sh", "console", "toml")
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+
+
+def where(document: Path) -> str:
+    return document.relative_to(REPOSITORY).as_posix()
 
 
 def text_of(document: Path) -> str:
@@ -144,8 +148,11 @@ def test_the_actions_of_commands_are_those_that_they_have() -> None:
 
 def test_every_document_is_named_by_readme() -> None:
     named = paths_in(text_of(README)) | paths_in(text_of(REPOSITORY / "docs" / "guide.md"))
-    known = {"docs/kernel-vs-lexbor.md", *(f"docs/{name}.md" for name in ("index", "api", "formats", "changelog"))}
-    assert {f"docs/{document.name}" for document in DOCUMENTS if document.parent.name == "docs"} - known <= named
+    known = {
+        f"docs/{name}.md"
+        for name in ("index", "api", "formats", "changelog", "architecture", "measured/kernel-vs-lexbor")
+    }
+    assert {where(document) for document in DOCUMENTS if where(document).startswith("docs/")} - known <= named
 
 
 def test_the_guide_has_every_scheme() -> None:
@@ -161,12 +168,12 @@ def test_operations_has_every_exit_code() -> None:
 
 def test_the_table_of_speeds_is_that_of_the_figures() -> None:
     page = text_of(speed.PAGE)
-    assert page == speed.with_table(page), "run `python -m tests.measure.bench.page`"
+    assert page == speed.with_table(page), "run `python -m bench.speed.page`"
 
 
 def test_readme_s_figures_are_those_of_their_places() -> None:
-    figures: dict[str, Any] = json.loads((REPOSITORY / "docs" / "bench.json").read_text("utf-8"))
-    quality, soak = (text_of(REPOSITORY / "docs" / name) for name in ("quality.md", "soak.md"))
+    figures: dict[str, Any] = json.loads((REPOSITORY / "docs" / "measured" / "bench.json").read_text("utf-8"))
+    quality, soak = (text_of(REPOSITORY / "docs" / name) for name in ("measured/quality.md", "measured/soak.md"))
     target = r"^\| (?:catalogue|news): page F1, median of 5 orders \| ([\d.]+), (\d+) lost, .* of ([\d,]+) lost"
     found = re.findall(target, quality, re.MULTILINE)
     kills = re.findall(r"^\| workers killed \| ([\d,]+) times", soak, re.MULTILINE)[0]

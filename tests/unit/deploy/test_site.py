@@ -63,8 +63,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_site_has_every_document_and_the_words_of_the_library(site: Path) -> None:
-    documents = {path.stem for path in (REPOSITORY / "docs").glob("*.md")}
-    assert documents <= {path.stem for path in site.glob("*.html")}
+    documents = {path.stem for path in (REPOSITORY / "docs").rglob("*.md")}
+    assert documents <= {path.stem for path in site.rglob("*.html")}
     assert "add_many" in (site / "api.html").read_text("utf-8")
     assert "scheme.min_jaccard" in (site / "configuration.html").read_text("utf-8")
     assert "pages.jsonl" in (site / "quick-start.html").read_text("utf-8")
@@ -72,7 +72,7 @@ def test_the_site_has_every_document_and_the_words_of_the_library(site: Path) ->
 
 @pytest.mark.slow
 def test_the_site_loads_nothing_from_other_machines(site: Path) -> None:
-    for page in site.glob("*.html"):
+    for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
         assert 'src="http' not in text, page.name
         assert '<link rel="stylesheet" type="text/css" href="http' not in text, page.name
@@ -80,7 +80,7 @@ def test_the_site_loads_nothing_from_other_machines(site: Path) -> None:
 
 @pytest.mark.slow
 def test_every_link_within_the_site_leads_to_a_file_and_a_place(site: Path) -> None:
-    read = {page: Linked(page) for page in site.glob("*.html")}
+    read = {page: Linked(page) for page in site.rglob("*.html")}
     assert len(read) > 30
     checked = 0
     for page, linked in read.items():
@@ -98,7 +98,7 @@ def test_every_link_within_the_site_leads_to_a_file_and_a_place(site: Path) -> N
 
 @pytest.mark.slow
 def test_every_page_fits_a_telephone_and_a_screen_and_no_script_fails(site: Path, browser: Any) -> None:  # noqa: F811 - the fixture
-    first, *others = sorted(site.glob("*.html"))
+    first, *others = sorted(site.rglob("*.html"))
     faults = list[str]()
     for width in (360, 1200):
         with opened(browser, first, viewport={"width": width, "height": 800}) as shown:

@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.conftest import REPOSITORY
 from tests.worlds.source_tree import imported_names, tracked
 
-SHARED = ("tests.worlds", "tests.reference", "tests.conftest", "tests.promises", "tests.measure")
+SHARED = ("tests.worlds", "tests.reference", "tests.conftest", "tests.promises")
+TEST_FILES = ("tests/*.py", "bench/tests/*.py")
 OLD_NAME = re.compile(r"^\s*(?:from|import) (?:stream|state)\b(?!-)[. ]|-m[\", ]+(?:stream|state)\b", re.MULTILINE)
 NAME_LENGTH = 80
 FORMATTING = re.compile(r"# fmt: (?:skip|off)")
@@ -32,12 +33,22 @@ def test_nothing_is_imported_or_run_but_under_the_one_import_name() -> None:
     assert [one for one in names if one[1].partition(".")[0] in ("stream", "state", "deploy")] == []
 
 
-def test_what_tests_share_is_in_worlds_reference_conftest_or_measure() -> None:
+def test_what_tests_share_is_in_worlds_reference_conftest_or_bench() -> None:
     found = [
         f"{where(path)} imports {name}"
-        for path in tracked("tests/*.py")
+        for path in tracked("tests/*.py", "bench/*.py")
         for name in imported_names(path.read_bytes())
-        if name.startswith("tests.") and not name.startswith(SHARED)
+        if (name.startswith("tests.") and not name.startswith(SHARED)) or name.startswith("bench.tests")
+    ]
+    assert found == []
+
+
+def test_the_product_imports_neither_tests_nor_bench() -> None:
+    found = [
+        f"{where(path)} imports {name}"
+        for path in tracked("stream/*.py", "state/*.py", "__init__.py")
+        for name in imported_names(path.read_bytes())
+        if name.partition(".")[0] in ("tests", "bench")
     ]
     assert found == []
 
@@ -47,7 +58,8 @@ def test_worlds_know_no_test_and_no_measurement() -> None:
         f"{where(path)} imports {name}"
         for path in tracked("tests/worlds/*.py")
         for name in imported_names(path.read_bytes())
-        if name.startswith("tests.") and not name.startswith(("tests.worlds", "tests.reference", "tests.conftest"))
+        if name.partition(".")[0] in ("tests", "bench")
+        and not name.startswith(("tests.worlds", "tests.reference", "tests.conftest"))
     ]
     assert found == []
 
@@ -55,7 +67,7 @@ def test_worlds_know_no_test_and_no_measurement() -> None:
 def test_names_of_tests_are_sentences_that_fit_a_line() -> None:
     found = [
         f"{where(path)}::{node.name}"
-        for path in tracked("tests/*.py")
+        for path in tracked(*TEST_FILES)
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and node.name.startswith("test_")
@@ -66,9 +78,9 @@ def test_names_of_tests_are_sentences_that_fit_a_line() -> None:
 
 def test_a_test_sleeps_only_where_time_itself_is_its_subject_and_says_so() -> None:
     found = []
-    for path in tracked("tests/*.py"):
+    for path in tracked(*TEST_FILES):
         lines = path.read_text("utf-8").splitlines()
-        if "time is their subject" in lines[0] or "/measure/" in where(path).removeprefix("tests/unit"):
+        if "time is their subject" in lines[0]:
             continue
         for number, (before, line) in enumerate(zip(["", *lines], lines, strict=False), 1):
             if SLEEPS.search(line) and "Time itself:" not in before + line:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.papers.rotations import batch_pairs, neighbour_pairs
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.fingerprints.lsi import cosines, quantise
@@ -23,7 +24,6 @@ from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.settings.schemes import ConceptSettings
 from spotsieve.stream.signature import Compared, Status, no_features
 from spotsieve.stream.text.tokens import PageTokens
-from tests.measure.papers.rotations import batch_pairs, neighbour_pairs
 from tests.reference.rotations import pairs_of_neighbours, pairs_that_meet
 from tests.reference.shingles import words_of
 from tests.reference.spots import token_hash

@@ -81,7 +81,8 @@ def test_exactly_the_pages_within_the_distance_are_found(k: int, r: float) -> No
 
 
 def test_below_r_8_strangers_no_longer_hide_copies_at_the_default_limits() -> None:
-    # On newsgroups 7 of 76 copies were found at the paper's r = .7, and 5,058 of 5,581 pages were cut (docs/papers.md).
+    # On newsgroups 7 of 76 copies were found at the paper's r = .7, and 5,058 of 5,581 pages were cut
+    # (docs/measured/papers.md).
     scheme, limits = OnebitScheme(OnebitSettings(r=0.7)), IndexSettings()
     some = sketches(changed_bits, 7, scheme.r_h)(1_200, 3)
     expected = originals_of(some, within_sketch(scheme.r_h)).tolist()

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from bench.speed.index_load import CandidateLoad
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.sharding.keys import Laid, hold, hold_own, own_keys
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_hosts
-from tests.measure.bench.index_load import CandidateLoad
 
 SCHEME = SpotsieveScheme(SpotsieveSettings())
 PAGES = CandidateLoad(300, np.random.default_rng(11), hosts=20).signatures(0, 300)

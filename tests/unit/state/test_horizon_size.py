@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.speed.horizon import engine_over, horizon_load, horizon_of, measure_horizon
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.settings.model import IndexSettings
-from tests.measure.bench.horizon import engine_over, horizon_load, horizon_of, measure_horizon
 
 PAGES, HORIZONS, BATCH = 1000, 20, 100
 SETTINGS = IndexSettings(horizon_hours=horizon_of(PAGES), write_buffer_mb=1)

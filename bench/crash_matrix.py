@@ -1,0 +1,60 @@
+"""Writes docs/measured/crash-matrix.md: what became of the pages around each kill of a worker, step by step."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.worlds.services.killed_at import POINTS
+from tests.worlds.services.matrix import COLUMNS, WAVE, Column, Outcome
+
+ABOUT = """# Crash matrix
+
+A worker process is killed (SIGKILL) right after each step on the way of a page, on a real broker, while {pages} pages
+flow and others are already in the state; then it is started again. "2 workers": the other goes on meanwhile. Every
+verdict that a read_committed consumer finds is compared with the log judged anew from its beginning, and with one
+worker also with an undisturbed run of the same pages. Outputs and offsets of a transaction are sent side by side.
+
+This document is written by `make test` (`tests/faults/test_crash_matrix.py`) where every cell holds what is promised:
+under exactly_once every page has exactly one verdict, under at_least_once at least one, and repeats carry the same one.
+Repeats depend on what was on its way when the kill came; those of {date} are shown.
+"""
+VARYING = re.compile(r"\d{4}-\d\d-\d\d|\d+ repeats")
+"""What may differ between two runs that show the same."""
+
+
+def document(outcomes: Mapping[tuple[Column, str], Outcome], date: str) -> str:
+    """The text of the document; a dash where a guarantee has no such step."""
+    heads = ["killed after", "when", *(f"{column.guarantee}, {_workers(column)}" for column in COLUMNS)]
+    rows = [heads, ["---", "---", *("---:" for _ in COLUMNS)]]
+    for point in POINTS:
+        cells = [_cell(outcomes.get((column, point.name))) for column in COLUMNS]
+        rows.append([point.name, point.about, *cells])
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    pages, repeats = (sum(getattr(found, name) for found in outcomes.values()) for name in ("pages", "repeats"))
+    total = (
+        f"{len(outcomes)} kills among {pages:,} pages: "
+        f"{sum(found.missing for found in outcomes.values())} pages without a verdict, "
+        f"{sum(found.differing for found in outcomes.values())} with another verdict than without the kill, "
+        f"{repeats} repeats."
+    )
+    return f"{ABOUT.format(date=date, pages=WAVE)}\n{table}\n\n{total}\n"
+
+
+def rewrite(path: Path, outcomes: Mapping[tuple[Column, str], Outcome]) -> None:
+    """Write the document, unless the one that is there differs in the date and the number of repeats alone."""
+    text = document(outcomes, datetime.now(UTC).date().isoformat())
+    former = path.read_text("utf-8") if path.exists() else ""
+    if VARYING.sub("", former) != VARYING.sub("", text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def _workers(column: Column) -> str:
+    return f"{column.workers} worker{'s' if column.workers > 1 else ''}"
+
+
+def _cell(found: Outcome | None) -> str:
+    if found is None:
+        return "-"
+    return f"{found.missing} missing, {found.differing} differ, {found.repeats} repeats"

@@ -1,0 +1,187 @@
+"""`make chart`: checks the Helm chart, and writes the manifests that are rendered from it."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import yaml
+
+from spotsieve.stream.demo.localkafka.jars import cache_directory
+from spotsieve.stream.errors import EXIT_OK, SettingError, SpotsieveError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEPLOY = REPOSITORY / "deploy"
+CHART = DEPLOY / "chart"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+HELM_VERSION = "v3.18.6"
+DEFINITIONS = {
+    "monitoring.coreos.com": (
+        "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+        "example/prometheus-operator-crd",
+    ),
+    "keda.sh": ("github.com/kedacore/keda/v2@v2.17.2", "config/crd/bases"),
+}
+"""By API group the Go module whose sources hold its resource definitions, and their folder in it."""
+SCALED = ("--set=cluster.shards=2", "--set=replicas=2")
+KUBERNETES_VERSION = "1.33"
+HEAD = """# Rendered from deploy/chart by `make chart`: change the chart, or give it values of your own.
+# Chart: {digest}
+"""
+MANIFESTS: dict[Path, tuple[str, Sequence[str]]] = {
+    DEPLOY / "kubernetes.yaml": (
+        """# One worker with a state of its own, and a broker with TLS and a login, without Helm. Make the secret first:
+#   kubectl create secret generic spotsieve-kafka --from-file=password=password.txt --from-file=ca.pem=kafka-ca.pem
+# Then name your broker and the image's place in this file. More replicas are more workers of the same group.
+""",
+        (),
+    ),
+    DEPLOY / "kubernetes-scaled.yaml": (
+        """# Two shards that hold the state together, two workers, a resolver and one that stands by (docs/scale.md),
+# and a broker with TLS and a login, without Helm. The secret is that of kubernetes.yaml. Name your broker and image.
+# The StatefulSet's replicas and SPOTSIEVE_CLUSTER__SHARDS of every container are the number of shards.
+""",
+        SCALED,
+    ),
+    DEPLOY / "keda.yaml": (
+        """# For a cluster with KEDA: as many workers of kubernetes-scaled.yaml as waiting pages ask for. Name your
+# Prometheus.
+""",
+        (*SCALED, "--set=cluster.autoscaling.enabled=true", "--show-only=templates/scaledobject.yaml"),
+    ),
+    DEPLOY / "prometheus" / "operator.yaml": (
+        """# For a cluster with the Prometheus operator: what to scrape, and the alerts. Give both the labels that your
+# Prometheus selects (podMonitorSelector, ruleSelector), and the runbook's address to the alerts.
+""",
+        (
+            "--set=podMonitor.enabled=true",
+            "--set=prometheusRule.enabled=true",
+            "--show-only=templates/podmonitor.yaml",
+            "--show-only=templates/prometheusrule.yaml",
+        ),
+    ),
+}
+"""By file its head and the flags of `helm template`."""
+
+
+def chart_digest() -> str:
+    """Of every file of the chart, and of what is rendered around it: a manifest of another digest is out of date."""
+    digest = hashlib.sha256(repr(list(MANIFESTS.values())).encode())
+    for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
+        digest.update(f"\0{path.relative_to(CHART).as_posix()}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def helm_here() -> Path | None:
+    """Helm of our version, where it was built before: another one may render other bytes."""
+    cached = cache_directory() / f"helm-{HELM_VERSION}"
+    return cached if cached.exists() else None
+
+
+def build_helm() -> Path:
+    """Build Helm from the Go module proxy into the cache, where none is here. Takes minutes. Raises SettingError."""
+    if helm := helm_here():
+        return helm
+    go = shutil.which("go")
+    if go is None:
+        raise SettingError("go", "must be on the path to build helm", None, "install Go 1.24 or newer")
+    print(f"building helm {HELM_VERSION} by Go: this takes some minutes, once", file=sys.stderr, flush=True)
+    cached = cache_directory() / f"helm-{HELM_VERSION}"
+    made = cached.with_name("helm-being-built")
+    module = f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"
+    environment = {**os.environ, "GOBIN": str(made), "GOFLAGS": "-trimpath"}
+    if subprocess.run([go, "install", module], env=environment, check=False).returncode:
+        raise SettingError("go", "must build helm", module, "look at its own message above; it needs the network")
+    (made / "helm").replace(cached)
+    made.rmdir()
+    return cached
+
+
+def helm_template(helm: Path, *flags: str) -> str:
+    """What the chart renders with these flags. Raises SettingError with Helm's own words where it refuses them."""
+    command = [str(helm), "template", "spotsieve", str(CHART), f"--kube-version={KUBERNETES_VERSION}", *flags]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise SettingError("deploy/chart", f"must render: {ran.stderr.strip()}", " ".join(flags), "mend the values")
+    # An indented empty line ends in blanks.
+    return "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
+
+
+def rendered(helm: Path) -> dict[Path, str]:
+    """By file the manifests of the chart's defaults."""
+    head = HEAD.format(digest=chart_digest())
+    return {path: head + about + helm_template(helm, *flags) for path, (about, flags) in MANIFESTS.items()}
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """The resources of a manifest."""
+    return [one for one in yaml.safe_load_all(text) if one is not None]
+
+
+def check_resource(resource: Mapping[str, Any]) -> None:
+    """Compare a resource of Kubernetes itself with its schema; a field that it does not have is refused, too."""
+    kubernetes_validate.validate(resource, KUBERNETES_VERSION, strict=True)
+
+
+def check_by_definition(resource: Mapping[str, Any]) -> None:
+    """Compare a resource of an operator with that operator's own definition, which Go fetches."""
+    group, _, version = resource["apiVersion"].partition("/")
+    module, folder = DEFINITIONS[group]
+    told = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, text=True, check=True)
+    definition = Path(json.loads(told.stdout)["Dir"]) / folder / f"{group}_{resource['kind'].lower()}s.yaml"
+    # Go takes a flag within a pattern, Python at its beginning alone.
+    text = definition.read_text("utf-8").replace("^(?i)", "(?i)^")
+    (schema,) = [
+        one["schema"]["openAPIV3Schema"] for one in yaml.safe_load(text)["spec"]["versions"] if one["name"] == version
+    ]
+    for part in _objects(schema):
+        # A cluster prunes what a definition does not name, and so a misspelt field does nothing.
+        part.setdefault("additionalProperties", False)
+    schema["properties"]["metadata"] = {"type": "object"}
+    jsonschema.validate(resource, schema)
+
+
+def _objects(schema: object) -> Iterator[dict[str, Any]]:
+    """Every part of a schema that names its properties."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict) and "type" in schema:
+            yield schema
+        for value in list(schema.values()):
+            yield from _objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _objects(value)
+
+
+def main() -> int:
+    """Check, render, validate and write; the exit code."""
+    try:
+        helm = build_helm()
+        shutil.copyfile(ALERTS, CHART / "files" / ALERTS.name)
+        subprocess.run(
+            [str(helm), "lint", "--strict", "--quiet", f"--kube-version={KUBERNETES_VERSION}", str(CHART)], check=True
+        )
+        texts = rendered(helm)
+    except SpotsieveError as error:
+        print(f"spotsieve: {error}", file=sys.stderr)
+        return error.exit_code
+    for path, text in texts.items():
+        resources = documents(text)
+        for resource in resources:
+            group = resource["apiVersion"].partition("/")[0]
+            (check_by_definition if group in DEFINITIONS else check_resource)(resource)
+        path.write_text(text, "utf-8")
+        print(f"{path.relative_to(REPOSITORY)}: {', '.join(one['kind'] for one in resources)}")
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""What became of pages: the rows of the dashboard for verdicts, hosts and text."""
+
+from bench.deploy.dashboard.panels import graph, heatmap, number, row, stacked
+from bench.deploy.dashboard.queries import asked, gained, rate
+
+ROWS = (
+    row(
+        "Now",
+        number("Pages judged", "Pages judged and committed each second.", rate("spotsieve_pages_total"), unit="cps"),
+        number(
+            "Share dropped",
+            "Duplicates among the pages judged.",
+            asked(
+                'sum(rate(spotsieve_pages_total{verdict="duplicate"}[$__rate_interval])) / '
+                "sum(rate(spotsieve_pages_total[$__rate_interval]))"
+            ),
+            unit="percentunit",
+        ),
+        number(
+            "Waiting pages",
+            "Messages in the input topic that are not committed yet, over all partitions.",
+            asked("sum(spotsieve_consumer_lag)"),
+            colors=((None, "green"), (1000, "orange"), (100000, "red")),
+        ),
+        number(
+            "Dead letters",
+            "Messages in the shown time that were no page and went to the rejected topic.",
+            asked("sum(increase(spotsieve_dead_letters_total[$__range])) or vector(0)"),
+            colors=((None, "green"), (1, "red")),
+        ),
+        number(
+            "Ready workers",
+            "Workers that judge pages now.",
+            asked("sum(spotsieve_ready)"),
+            colors=((None, "red"), (1, "green")),
+        ),
+        number(
+            "Pages remembered",
+            "Novel pages filed in the state (the largest of the workers: each holds the whole state).",
+            asked("max(spotsieve_state_entries)"),
+        ),
+    ),
+    row(
+        "Verdicts",
+        stacked(
+            "Pages by verdict",
+            (
+                "Novel pages go on, duplicates leave the stream, unchecked ones are passed on because they could "
+                "not be judged."
+            ),
+            rate("spotsieve_pages_total", by="verdict"),
+            unit="cps",
+        ),
+        graph(
+            "Pages by reason",
+            "Why a page got its verdict.",
+            rate("spotsieve_pages_total", by="verdict, reason", legend="{{verdict}}: {{reason}}"),
+            unit="cps",
+        ),
+        graph(
+            "Longer or better copies let through",
+            (
+                "Pages that replace a page that they are copies of, as they are longer, newer or of a better rank "
+                "(policy.keep); 0 where the first page is kept."
+            ),
+            rate("spotsieve_pages_total", by="reason", where='reason=~"longer|better"'),
+            unit="cps",
+        ),
+        stacked(
+            "Bytes by verdict",
+            "Bytes of messages committed.",
+            rate("spotsieve_page_bytes_total", by="verdict"),
+            unit="Bps",
+        ),
+        heatmap(
+            "Page size",
+            "Body size of the pages.",
+            rate("spotsieve_page_size_bytes_bucket", by="le"),
+            unit="bytes",
+            width=8,
+        ),
+        stacked(
+            "Dead letters by reason",
+            ("Messages that were no page: they are in the rejected topic, unchanged, with the reason in a header."),
+            rate("spotsieve_dead_letters_total", by="reason", or_zero=True),
+            unit="cps",
+            width=8,
+        ),
+        graph(
+            "Tombstones",
+            "Messages without a value, passed through.",
+            rate("spotsieve_tombstones_total", legend="tombstones"),
+            unit="cps",
+            width=4,
+        ),
+        graph(
+            "Messages lost to retention",
+            (
+                "Messages that the input topic's retention removed before they were read: raise the topic's "
+                "retention or add workers."
+            ),
+            gained("spotsieve_expired_messages_total", legend="lost"),
+            width=4,
+        ),
+        graph(
+            "Pages of each rule",
+            "Pages that each of [[rules]] takes. A rule that stays at 0 names no page that comes.",
+            rate("spotsieve_rule_pages_total", by="rule", legend="{{rule}}"),
+            unit="cps",
+        ),
+    ),
+    row(
+        "Hosts",
+        graph(
+            "Hosts with most dropped pages",
+            (
+                "Of the hosts that workers show: those with most pages and with most dropped pages. `spotsieve "
+                "top` shows them live."
+            ),
+            asked(
+                "topk(10, sum by (host) (rate(spotsieve_host_dropped_pages_total[$__rate_interval])) > 0)",
+                legend="{{host}}",
+            ),
+            unit="cps",
+            width=8,
+        ),
+        graph(
+            "Share dropped of the largest hosts",
+            "Of the ten hosts with most pages. SpotsieveHostShareOutOfBand watches the share of each over an hour.",
+            asked(
+                "sum by (host) (rate(spotsieve_host_dropped_pages_total[$__rate_interval]))"
+                " / topk(10, sum by (host) (rate(spotsieve_host_pages_total[$__rate_interval])) > 0)",
+                legend="{{host}}",
+            ),
+            unit="percentunit",
+            width=8,
+        ),
+        graph(
+            "Hosts with most pages",
+            "Pages committed each second.",
+            asked(
+                "topk(10, sum by (host) (rate(spotsieve_host_pages_total[$__rate_interval])) > 0)", legend="{{host}}"
+            ),
+            unit="cps",
+            width=8,
+        ),
+    ),
+    row(
+        "Text and evidence",
+        graph(
+            "Pages by language",
+            (
+                "The ten languages met most, by the stop-words of each page's own text. und: none of the lists "
+                "fits, or too few words; unspaced: a script without spaces. Scheme chain does not look and counts"
+                " all as und."
+            ),
+            asked(
+                "topk(10, sum by (language) (rate(spotsieve_page_languages_total[$__rate_interval])) > 0)",
+                legend="{{language}}",
+            ),
+            unit="cps",
+            width=8,
+        ),
+        graph(
+            "Pages by text",
+            (
+                "How the page's own text was found. kept: by the scorecards; in_need: they kept too little, so "
+                "that the next best blocks were taken too; too_little: fewer features than scheme.min_features; "
+                "none: no text, or none that can be read. A rising in_need or too_little says that pages changed,"
+                " or that a site shows crawlers another page."
+            ),
+            rate("spotsieve_page_texts_total", by="text"),
+            unit="cps",
+            width=8,
+        ),
+        graph(
+            "Duplicates by evidence",
+            (
+                "By each kind of key under which a duplicate met its original; one may count under several. body:"
+                " the same bytes; text: the same kept text; tables: near fingerprints; minima: a common smallest "
+                "hash; host: the first page of its host."
+            ),
+            rate("spotsieve_duplicates_met_total", by="key"),
+            unit="cps",
+            width=8,
+        ),
+    ),
+)

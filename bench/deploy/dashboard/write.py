@@ -1,0 +1,82 @@
+"""`make dashboard`: writes the dashboard for Grafana from the code beside this file."""
+
+import json
+import sys
+from pathlib import Path
+
+from grafana_foundation_sdk.builders import dashboard
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard as model
+
+from bench.deploy.dashboard import broker, pages, rounds, worker
+from bench.deploy.dashboard.panels import SOURCE
+from bench.deploy.dashboard.queries import asked
+
+FILE = Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
+ROWS = (*pages.ROWS, *worker.ROWS, *broker.ROWS, *rounds.ROWS)
+
+
+def dashboard_text() -> str:
+    """The dashboard as Grafana reads it."""
+    made = (
+        dashboard.Dashboard("Spotsieve")
+        .uid("spotsieve")
+        .description("Pages in, only novel pages out: verdicts, hosts, stages, index, log and broker of every worker.")
+        .tags(["spotsieve"])
+        .version(1)
+        .editable()
+        .tooltip(model.DashboardCursorSync.CROSSHAIR)
+        .timezone("browser")
+        .refresh("15s")
+        .time("now-1h", "now")
+        .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+        .with_variable(_workers())
+        .annotation(_rebalances())
+    )
+    number = 0
+    for title, panels in ROWS:
+        number += 1
+        made = made.with_row(dashboard.Row(title).id(number))
+        for panel in panels:
+            number += 1
+            made = made.with_panel(panel.id(number))
+    return json.dumps(made.build(), cls=JSONEncoder, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _workers() -> dashboard.QueryVariable:
+    """The choice of workers, from those that Prometheus knows."""
+    return (
+        dashboard.QueryVariable("instance")
+        .label("Worker")
+        .datasource(SOURCE)
+        .query("label_values(spotsieve_ready, instance)")
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.ALPHABETICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".*")
+        .current(model.VariableOption(text="All", value="$__all"))
+    )
+
+
+def _rebalances() -> dashboard.AnnotationQuery:
+    query = asked("increase(spotsieve_rebalances_total[1m]) > 0").build()
+    return (
+        dashboard.AnnotationQuery()
+        .name("Rebalances")
+        .datasource(SOURCE)
+        .enable(False)
+        .icon_color("blue")
+        .expr(query.expr)
+    )
+
+
+def main() -> int:
+    """Write the file; the exit code."""
+    FILE.write_text(dashboard_text(), "utf-8")
+    print(f"{FILE.name}: {len(ROWS)} rows, {sum(len(panels) for _, panels in ROWS)} panels")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

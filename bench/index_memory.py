@@ -1,0 +1,225 @@
+"""`python -m bench.index_memory` fills a state with made-up postings and writes docs/measured/index-memory.md.
+
+What is measured is RocksDB under the state's own options: keys as the default scheme files them, and questions of
+which nearly all are for absent keys.
+"""
+
+import argparse
+import os
+import resource
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from rocksdict import IngestExternalFileOptions, SstFileWriter, WriteBatch
+
+from bench.speed.report import machine
+from spotsieve.state.format.buckets import encode_buckets, encode_keys
+from spotsieve.state.index import Buckets
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.rocks_options import column_families
+from spotsieve.stream.settings.model import IndexSettings
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-memory.md"
+PAGES = 20_000_000
+DEFAULT_CACHE_MB = IndexSettings().cache_mb
+KEYS_A_PAGE = 14
+"""2 digests, 4 tables and 8 minima, as the default scheme files a page."""
+BATCH_PAGES = 512
+BATCHES = 20
+"""Micro-batches that are asked for and filed before each look."""
+PAGES_A_FILE = 100_000
+"""1.4 million keys, 20 MB."""
+MOST_BESIDE_CACHE_MIB = 250.0
+"""Memory of the process that is neither in the cache nor Python's: memtables, the lists of parts, RocksDB itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the state held after so many pages. In bytes, but the times: of all keys of a page"""
+
+    pages: int
+    rss: int
+    cache: int
+    pinned: int
+    memtables: int
+    tables: int
+    disk: int
+    file_us: float
+    probe_us: float
+
+
+def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[Look]:
+    """File pages, one look after each part of them, and ask and file as judging does before each look.
+
+    The keys of a part lie between those of the parts before and after it. So they are written as whole table files,
+    which RocksDB takes as they are: 280 million keys take minutes, and not hours.
+    """
+    settings = IndexSettings(cache_mb=cache_mb)
+    dice = np.random.default_rng(1)
+    with RocksState.open(directory, "measured", "log", settings) as state:
+        for number in range(looks):
+            first, last = (2**64 // looks * edge for edge in (number, number + 1))
+            files = max(1, pages // looks // PAGES_A_FILE)
+            width = (last - first) // files
+            for at in range(files):
+                _ingest(state, directory, _sorted_keys(dice, first + at * width, width, pages // looks // files))
+            asked, filed = _ask_and_file(state, dice, last)
+            yield _look(state, pages // looks * (number + 1), filed, asked)
+
+
+def _sorted_keys(dice: np.random.Generator, first: int, width: int, pages: int) -> NDArray[np.uint64]:
+    """The different keys of so many pages, from `first` on."""
+    return np.unique(dice.integers(first, first + width, pages * KEYS_A_PAGE, np.uint64))
+
+
+def _ingest(state: RocksState, directory: Path, keys: NDArray[np.uint64]) -> None:
+    """Write a table file with the options of the family, and hand it over."""
+    path = str(directory / "part.sst")
+    writer = SstFileWriter(column_families(IndexSettings())["buckets"])
+    writer.open(path)
+    for name, value in zip(encode_keys(keys), _values(keys), strict=True):
+        writer[name] = value
+    writer.finish()
+    choice = IngestExternalFileOptions()
+    choice.set_move_files(True)
+    state._buckets.ingest_external_file([path], choice)
+
+
+def _ask_and_file(state: RocksState, dice: np.random.Generator, end: int) -> tuple[float, float]:
+    """Ask for keys, nearly all absent, and file them -> (seconds a page for asking, for filing)."""
+    handle = state._database.get_column_family_handle("buckets")
+    asking = filing = 0.0
+    for _ in range(BATCHES):
+        keys = np.sort(dice.integers(0, end, BATCH_PAGES * KEYS_A_PAGE, np.uint64))
+        began = time.perf_counter()
+        state._buckets.get(cast("list[Any]", encode_keys(keys)))
+        asked = time.perf_counter()
+        batch = WriteBatch(raw_mode=True)
+        batch.set_default_column_family(handle)
+        for name, value in zip(encode_keys(keys), _values(keys), strict=True):
+            batch[name] = value
+        state._database.write(batch)
+        filing += time.perf_counter() - asked
+        asking += asked - began
+    return asking / BATCHES / BATCH_PAGES, filing / BATCHES / BATCH_PAGES
+
+
+def _values(keys: NDArray[np.uint64]) -> list[bytes]:
+    """One posting for each key."""
+    bounds = np.arange(len(keys) + 1, dtype=np.int64)
+    return encode_buckets(keys, Buckets(bounds, bounds[:-1].astype(np.uint64), np.zeros(len(keys), np.uint64)))
+
+
+def _look(state: RocksState, pages: int, file_seconds: float, probe_seconds: float) -> Look:
+    figures = state.stats()
+    return Look(
+        pages=pages,
+        rss=resident(),
+        cache=figures["cache_bytes"],
+        pinned=figures["cache_pinned_bytes"],
+        memtables=figures["memtable_bytes"],
+        tables=figures["table_reader_bytes"],
+        disk=figures["bytes_on_disk"],
+        file_us=file_seconds * 1e6,
+        probe_us=probe_seconds * 1e6,
+    )
+
+
+def resident() -> int:
+    """Resident memory of this process now, bytes."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
+
+
+def broken(looks: list[Look], bare: int, cache_mb: int = DEFAULT_CACHE_MB) -> list[str]:
+    """What is not bounded, in words. bare: resident memory before the state was opened"""
+    cache = cache_mb * 2**20
+    last = looks[-1]
+    beside = (last.rss - bare - cache) / 2**20
+    kept = {
+        f"the cache holds {last.cache / 2**20:.0f} MiB": last.cache <= 1.1 * cache,
+        f"{beside:.0f} MiB lie beside the cache": beside <= MOST_BESIDE_CACHE_MIB,
+    }
+    return [what for what, well in kept.items() if not well]
+
+
+def document(
+    looks: list[Look], bare: int, command: str, host: dict[str, Any], load: float, cache_mb: int = DEFAULT_CACHE_MB
+) -> str:
+    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    wrong = broken(looks, bare, cache_mb)
+    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
+    rows = "\n".join(
+        f"| {look.pages:,} | {look.disk / 2**30:.2f} GiB | {look.rss / 2**20:.0f} | {look.cache / 2**20:.0f} | "
+        f"{look.pinned / 2**20:.1f} | {look.memtables / 2**20:.0f} | {look.tables / 2**20:.1f} | {look.probe_us:.0f} | "
+        f"{look.file_us:.0f} |"
+        for look in looks
+    )
+    return f"""# Memory of the index
+
+{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
+{host["cpu"]}, {host["system"]}, Python {host["python"]}; before the start the load average was {load:.1f}.
+
+A state with `index.cache_mb` {cache_mb} and `index.write_buffer_mb` 32 is filled with made-up postings:
+{KEYS_A_PAGE} random keys a page, as the default scheme files them. They come as whole table files, a range of keys
+after the other. Before each row {BATCHES} micro-batches of {BATCH_PAGES} pages with random keys are asked for and then
+filed as judging does it; the times are theirs. The process had {bare / 2**20:.0f} MiB before. Resident memory may
+exceed that and the cache by {MOST_BESIDE_CACHE_MIB:.0f} MiB, however many pages there are. {_reached(looks[-1].pages)}
+Microseconds are for all keys of a page, with Python's part. MiB where nothing else is said.
+
+| pages | on disk | resident | cache | of it pinned | memtables | tables | asking, us a page | filing, us a page |
+| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+{rows}
+
+Filters and indexes are in the cache, in parts of 16 KiB. They take {KEYS_A_PAGE * 10 / 8:.0f} bytes a page: with the
+default cache they fit up to about 14 million pages. Of files that are open 0.02 bytes a page are held beside the cache,
+and of the cache 0.3 bytes a page cannot be evicted. Beyond 14 million an absent key costs a read of a part, mostly from
+the system's page cache; `index.cache_mb` of 18 MiB for a million pages avoids it.
+
+This document is written by `make memory`; do not edit it.
+"""
+
+
+def _reached(pages: int) -> str:
+    return (
+        f"All {pages:,} were reached."
+        if pages >= PAGES
+        else f"The time given ended after {pages:,} of {PAGES:,}: what is said of more is worked out from the rows."
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, write the document. 0 where memory is bounded, 1 where it is not."""
+    parser = argparse.ArgumentParser("python -m bench.index_memory", description="Memory of a large state.")
+    parser.add_argument("--pages", type=int, default=PAGES, help=f"default {PAGES:,}; fewer: docs stay as they are")
+    parser.add_argument("--looks", type=int, default=10, help="rows of the table (default 10)")
+    parser.add_argument("--cache-mb", type=int, default=DEFAULT_CACHE_MB, help="index.cache_mb; other: docs stay")
+    parser.add_argument("--most-minutes", type=float, default=float("inf"), help="end after the row of that moment")
+    options = parser.parse_args(arguments)
+    load, bare, looks = os.getloadavg()[0], resident(), list[Look]()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        for look in fill(Path(scratch), options.pages, options.looks, options.cache_mb):
+            looks.append(look)
+            print(look, file=sys.stderr, flush=True)
+            if time.monotonic() - began > 60 * options.most_minutes:
+                break
+    given = sys.argv[1:] if arguments is None else arguments
+    command = shlex.join(["python", "-m", "bench.index_memory", *given])
+    text = document(looks, bare, command, machine(), load, options.cache_mb)
+    if options.pages >= PAGES and options.cache_mb == DEFAULT_CACHE_MB:
+        DOCUMENT.write_text(text, "utf-8")
+    print(text)
+    return 1 if broken(looks, bare, options.cache_mb) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""`python -m bench.kafka39` runs the faults on Kafka 3.9 with the classic coordinator: docs/measured/kafka39.md.
+
+Kafka 4 has the new group coordinator alone. The classic one applies the end of a transaction to the group's offsets a
+moment after it is written, so what a worker is told there is a promise of its own.
+"""
+
+import argparse
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench.speed.report import machine
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
+from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.kafka.topic.committed import stable_committed
+from tests.worlds.brokers.reopening import Ask, Reopened, reopen_often
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.services.oracle import settings_from
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DOCUMENT = REPOSITORY / "docs" / "measured" / "kafka39.md"
+FILES = (
+    "tests/faults/test_reopening.py",
+    "tests/faults/test_crash_matrix.py",
+    "tests/faults/test_broker_faults.py",
+    "tests/faults/test_transactions.py",
+    "tests/faults/test_rebalance.py",
+    "tests/broker/test_start_offsets.py",
+)
+RACERS, TIMES = 8, 250
+Row = tuple[str, int, int, int, float]
+"""A test file, how many of its tests passed, failed and were skipped, and seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Openings straight after commits of unknown outcome, and what became of the numbers that they wrote.
+
+    openings, unknown: in all  doubled: outputs that are there twice  gaps: partitions in which a number has no output
+    """
+
+    openings: int
+    unknown: int
+    doubled: int
+    gaps: int
+
+
+def race(ask: Ask, times: int) -> Race:
+    """Take the partitions anew so many times each, all at once, with this way of asking for the committed offset."""
+    with LocalKafka() as kafka, TopicSet(kafka.bootstrap_servers, partitions=RACERS) as topics:
+
+        async def all_partitions() -> list[Reopened]:
+            runs = []
+            for number in range(RACERS):
+                settings = settings_from(topics.toml())
+                # A group of its own, which deals out nothing: every opening is one that this test asks for.
+                group = settings.kafka.model_copy(update={"group_id": f"{topics.group}-{number}"})
+                partition = TopicPartition(topics.names["input"], number)
+                runs.append(reopen_often(settings.model_copy(update={"kafka": group}), partition, times, ask, number))
+            return await asyncio.gather(*runs)
+
+        taken = asyncio.run(all_partitions())
+        written = Counter((record.partition, int(record.value)) for record in topics.read("novel"))
+    numbers = [{value for partition, value in written if partition == number} for number in range(RACERS)]
+    return Race(
+        openings=sum(len(each.began) for each in taken),
+        unknown=sum(each.unknown for each in taken),
+        doubled=sum(count - 1 for count in written.values()),
+        gaps=sum(found != set(range(len(found))) for found in numbers),
+    )
+
+
+async def own_question(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | None:
+    """aiokafka's, which does not ask for a stable offset."""
+    offset: int | None = await consumer.committed(partition)
+    return offset
+
+
+def run_tests(chosen: list[str]) -> list[Row]:
+    """Run the test files on Kafka 3.9."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "junit.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *chosen]
+        subprocess.run(command, cwd=REPOSITORY, check=False, env={**os.environ, RELEASE_VARIABLE: CLASSIC_VERSION})
+        # It is our own pytest that wrote it.
+        cases = list(ET.parse(report).getroot().iter("testcase"))
+    rows = []
+    for file in sorted({case.get("classname", "") for case in cases}):
+        mine = [case for case in cases if case.get("classname", "") == file]
+        failed = sum(case.find("failure") is not None or case.find("error") is not None for case in mine)
+        skipped = sum(case.find("skipped") is not None for case in mine)
+        seconds = sum(float(case.get("time", 0)) for case in mine)
+        rows.append((file.replace(".", "/") + ".py", len(mine) - failed - skipped, failed, skipped, seconds))
+    return rows
+
+
+def document(
+    rows: list[Row],
+    stable: Race,
+    own: Race,
+    command: str,
+    host: dict[str, Any],
+    load: float,
+) -> str:
+    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    wrong = [file for file, _, failed, *_ in rows if failed]
+    if stable.doubled or stable.gaps:
+        wrong.append("the race")
+    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + ", ".join(wrong) + "."
+    table = "\n".join(
+        f"| `{file}` | {passed} | {failed} | {skipped} | {seconds:.0f} |"
+        for file, passed, failed, skipped, seconds in rows
+    )
+    races = "\n".join(
+        f"| {name} | {found.openings:,} | {found.unknown:,} | {found.doubled} | {found.gaps} |"
+        for name, found in (("the service's question", stable), ("aiokafka's own question", own))
+    )
+    return f"""# Kafka 3.9 with the classic group coordinator
+
+{outcome} Measured on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
+{host["cpu"]}, {host["system"]}, Python {host["python"]}, Kafka {CLASSIC_VERSION},
+`group.coordinator.rebalance.protocols=classic`, `group.coordinator.new.enable=false`; before the start the load average
+was {load:.1f}. The tests are those of `make test`, which runs them on Kafka 4. This was run:
+
+```sh
+{command}
+```
+
+| tests | passed | failed | skipped | seconds |
+| --- | ---: | ---: | ---: | ---: |
+{table}
+
+## The race
+
+{RACERS} partitions are taken anew again and again, each straight after a transaction whose commit was given up after 0
+to 50 ms: a new producer with the same transactional id, then the committed offset, then an output with that offset as
+its number, and so on. An offset from before a transaction that has ended doubles an output. "unknown" are commits that
+were given up before the broker had answered.
+
+| how the committed offset is asked for | openings | unknown | outputs doubled | partitions with a gap |
+| --- | ---: | ---: | ---: | ---: |
+{races}
+
+The service asks with `require_stable` (`stream/kafka/topic/committed.py`). `make classic` writes this document; do not
+edit it.
+"""
+
+
+def main(arguments: list[str] | None = None, say: Callable[[str], None] = print) -> int:
+    """Run all, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    parser = argparse.ArgumentParser("python -m bench.kafka39", description="Faults on Kafka 3.9.")
+    parser.add_argument("tests", nargs="*", help="test files instead of all: the document says which were run")
+    parser.add_argument("--times", type=int, default=TIMES, help=f"openings of each of {RACERS} partitions ({TIMES})")
+    options = parser.parse_args(arguments)
+    os.environ[RELEASE_VARIABLE] = CLASSIC_VERSION
+    load = os.getloadavg()[0]
+    try:
+        prepare()
+        stable = race(stable_committed, options.times)
+        say(f"{stable}")
+        own = race(own_question, options.times)
+        say(f"{own}")
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    rows = run_tests(options.tests or list(FILES))
+    given = sys.argv[1:] if arguments is None else arguments
+    text = document(
+        rows,
+        stable,
+        own,
+        " \\\n    ".join(["python -m bench.kafka39", *map(shlex.quote, given)]),
+        machine(),
+        load,
+    )
+    DOCUMENT.write_text(text, "utf-8")
+    say(text)
+    return 1 if "DOES NOT HOLD" in text else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Judges records over a filled state: time, CPU, reads of the judging thread, and the longest write."""
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from bench.index_memory import resident
+from bench.speed.horizon import engine_over
+from bench.speed.index_load import CandidateLoad
+from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store import rocks_opening
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.rocks_options import Tuning, column_families, database_options
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.verdict import Kind
+
+MIB = 2**20
+_NO_SETTINGS = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What judging cost. us: of a page, all threads  ms: of a record  reads: calls of the judging thread
+
+    cold_ms: median of the first tenth of the records, whose caches are empty; the other figures are of the rest
+    write_ms: the longest filing of a record, whatever RocksDB did meanwhile  disk, resident: bytes, at the end
+    compacted: bytes a page that all threads read and wrote beside the judging thread's reads
+    verdicts: of all pages, how many were novel, and how many copies were found
+    """
+
+    pages: int
+    cpu_us: float
+    wall_us: float
+    p50_ms: float
+    p99_ms: float
+    most_ms: float
+    cold_ms: float
+    reads: float
+    read_bytes: float
+    write_ms: float
+    compacted: float
+    disk: int
+    resident: int
+    novel: int
+    copies: int
+
+
+class WatchedState(RocksState):
+    """A state that remembers its longest filing. seconds: of it"""
+
+    seconds = 0.0
+
+    def file(self, *filing: Any, **more: Any) -> None:
+        """As of RocksState."""
+        began = time.perf_counter()
+        super().file(*filing, **more)
+        self.seconds = max(self.seconds, time.perf_counter() - began)
+
+
+def judge_on(
+    directory: Path, load: CandidateLoad, first: int, batch: int, settings: IndexSettings, tuning: Tuning
+) -> Judged:
+    """Judge pages first.. of the load, and file the novel ones, by records of so many pages."""
+    with (
+        patch.object(rocks_opening, "column_families", partial(column_families, tuning=tuning)),
+        patch.object(rocks_opening, "database_options", partial(database_options, tuning)),
+        WatchedState.open(directory, "{}", "bench", settings) as state,
+    ):
+        return _judge(state, load, first, batch, settings)
+
+
+def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings) -> Judged:
+    engine, filed = engine_over(state, settings), state.entry_count
+    compile_kernels(engine.scheme)
+    rows = [(at, min(at + batch, len(load))) for at in range(first, len(load), batch)]
+    cold = len(rows) // 10
+    seconds, kinds = list[float](), np.zeros(max(Kind) + 1, np.int64)
+    cpu, own, whole = 0.0, np.zeros(2), np.zeros(2)
+    for number, (start, end) in enumerate(rows):
+        signatures = load.signatures(start, end)
+        # No page has been seen before: its id is that of no old one, nor of a run before this one.
+        moved = filed + (signatures.offset - first)
+        record = LogRecord(bytes(16), 0, _NO_SETTINGS, replace(signatures, offset=moved), 0)
+        if number == cold:
+            own, whole = _reads("thread-self"), _traffic()
+            state.seconds = 0.0
+        before, spent = time.perf_counter(), time.process_time()
+        applied = engine.apply(record, state.position)
+        seconds.append(time.perf_counter() - before)
+        cpu += (time.process_time() - spent) * (number >= cold)
+        kinds += np.bincount(applied.verdicts.kind, minlength=len(kinds))
+    pages = rows[-1][1] - rows[cold][0]
+    own, whole = _reads("thread-self") - own, _traffic() - whole
+    steady = np.array(seconds[cold:]) * 1e3
+    return Judged(
+        pages=pages,
+        cpu_us=cpu / pages * 1e6,
+        wall_us=float(steady.sum()) / pages * 1e3,
+        p50_ms=float(np.percentile(steady, 50)),
+        p99_ms=float(np.percentile(steady, 99)),
+        most_ms=float(steady.max()),
+        cold_ms=float(np.median(seconds[: cold or 1])) * 1e3,
+        reads=float(own[0]) / pages,
+        read_bytes=float(own[1]) / pages,
+        write_ms=state.seconds * 1e3,
+        compacted=float(whole.sum() - own[1]) / pages,
+        disk=state.stats()["bytes_on_disk"],
+        resident=resident(),
+        novel=int(kinds[Kind.NOVEL]),
+        copies=int(kinds[Kind.DUPLICATE]),
+    )
+
+
+def _figures(process: str) -> dict[str, int]:
+    lines = Path(f"/proc/{process}/io").read_text("ascii").splitlines()
+    return {name: int(value) for name, value in (line.split(": ") for line in lines)}
+
+
+def _reads(process: str) -> Any:
+    """Calls that read, and bytes that came from the disk."""
+    figures = _figures(process)
+    return np.array([figures["syscr"], figures["read_bytes"]], float)
+
+
+def _traffic() -> Any:
+    """Bytes that the process read from the disk and wrote."""
+    figures = _figures("self")
+    return np.array([figures["read_bytes"], figures["write_bytes"]], float)

@@ -1,0 +1,25 @@
+"""Counts which keys found the originals: a digest, one kind of keys alone, or several."""
+
+from bench.quality.ours import Judged
+from spotsieve.stream.scoring import Label, Truth
+from spotsieve.stream.verdict import FoundBy
+
+WAYS = {
+    FoundBy.TABLES: "tables only",
+    FoundBy.MINIMA: "smallest hashes only",
+    FoundBy.PRINTS: "prints only",
+    FoundBy.TITLE: "title only",
+}
+EXACT, SEVERAL = "exact digest", "several"
+
+
+def ways_of_finding(judged: Judged, truth: Truth) -> dict[str, int]:
+    """How many duplicates met their original under which kinds of keys; a page that met it under a digest too counts
+    there alone.
+    """
+    ways = dict.fromkeys((EXACT, *WAYS.values(), SEVERAL), 0)
+    for (label, _), found_by in zip(truth.labels, judged.found_by, strict=True):
+        if label is Label.DUPLICATE and found_by:
+            exact = found_by & (FoundBy.BODY | FoundBy.TEXT)
+            ways[EXACT if exact else WAYS.get(FoundBy(found_by), SEVERAL)] += 1
+    return ways

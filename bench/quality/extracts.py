@@ -1,0 +1,81 @@
+"""Measures other programs' extracts of the main content of pages; keeps them only in a folder that is named."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from bench.quality.sets import LabelledSet
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """Texts of a set's pages ("" where nothing was found), and the CPU seconds that all of them took."""
+
+    texts: tuple[str, ...]
+    cpu_s: float
+
+
+class Extracts:
+    """Extracts pages, or reads what an earlier run kept. cache: a folder, None to measure anew and keep nothing."""
+
+    def __init__(self, cache: Path | None = None) -> None:
+        self._cache = cache
+
+    def main_content(self, labelled: LabelledSet, extractor: str) -> Extract:
+        """Main content of every page by `trafilatura` or `resiliparse`; plain text is taken as it is, at no cost."""
+        count = len(labelled.pages)
+        kept = self._cache and self._cache / f"{labelled.name}-{count}-{extractor}-{version(extractor)}.json"
+        if kept and kept.exists():
+            stored = json.loads(kept.read_text("utf-8"))
+            return Extract(tuple(stored["texts"]), stored["cpu_s"])
+        extract = extract_all(labelled.documents, EXTRACTORS[extractor])
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps({"texts": extract.texts, "cpu_s": extract.cpu_s}), "utf-8")
+        return extract
+
+
+def extract_all(documents: Sequence[tuple[str, bool]], extractor: Callable[[], Callable[[str], str]]) -> Extract:
+    """(text, is HTML) a document -> its main content."""
+    extract = extractor()
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
+    before = time.thread_time()
+    texts = tuple(extract(text) if markup else text for text, markup in documents)
+    return Extract(texts, time.thread_time() - before)
+
+
+def trafilatura() -> Callable[[str], str]:
+    """trafilatura.extract with its defaults, comments left out."""
+    from trafilatura import extract
+
+    def main_content(html: str) -> str:
+        return extract(html, include_comments=False) or ""
+
+    return main_content
+
+
+def resiliparse() -> Callable[[str], str]:
+    """The extract_plain_text of resiliparse, main content only."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    def main_content(html: str) -> str:
+        return str(extract_plain_text(html, main_content=True))
+
+    return main_content
+
+
+def whole_page() -> Callable[[str], str]:
+    """The extract_plain_text of resiliparse over the whole visible page."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    def visible_text(html: str) -> str:
+        return str(extract_plain_text(html, main_content=False))
+
+    return visible_text
+
+
+EXTRACTORS = {"trafilatura": trafilatura, "resiliparse": resiliparse}

@@ -1,0 +1,121 @@
+"""Our side of the comparison: signs a set once with a scheme, and judges it as often as asked."""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.quality.sets import LabelledSet
+from spotsieve.state.log.local import RECORD_BYTES
+from spotsieve.state.log.record import encode, split
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import policy_of
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.scoring import Scores, Truth, check_verdicts, score
+from spotsieve.stream.settings.load import load_settings
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.verdict import Reason
+
+BATCH_PAGES = 512
+ANY_SETTINGS = bytes(16)
+"""The settings digest of records that are judged under other thresholds than they were signed for."""
+_WRITER = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a set. originals: for each page the place of its original, or None; reasons: by their labels
+
+    found_by: for each page FoundBy, 0 where it is no duplicate
+    """
+
+    scores: Scores
+    originals: tuple[int | None, ...]
+    reasons: Counter[str]
+    found_by: tuple[int, ...]
+
+    @property
+    def f1(self) -> float:
+        """Page F1, 0 where there was nothing to find."""
+        return self.scores.pages.retrieval.f1 or 0.0
+
+    @property
+    def lost(self) -> int:
+        """Novel pages dropped."""
+        return self.scores.pages.lost_count
+
+
+def settings_with(overrides: Mapping[str, object], config: Path | None = None) -> Settings:
+    """The settings of a file (none: the defaults) with these put over them, by dotted names. Raises SettingError."""
+    return load_settings(config, {}, overrides)
+
+
+def scheme_under(settings: Settings) -> Scheme:
+    """The scheme that the settings name."""
+    return scheme_of(settings.scheme)
+
+
+def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None) -> list[bytes]:
+    """Log records of the pages, for `judge` under these settings or others that only judging reads.
+
+    scheme: for measurements, another one than the settings name
+    """
+    scheme = scheme or scheme_under(settings)
+    parts = (part for batch in in_batches(pages) for part in split(scheme.sign(batch), RECORD_BYTES))
+    return [encode(part, _WRITER, number, ANY_SETTINGS) for number, part in enumerate(parts)]
+
+
+def judge(
+    records: Sequence[bytes], truth: Truth, settings: Settings, name: str = "", scheme: Scheme | None = None
+) -> Judged:
+    """Judge signed pages in an empty state. records: of the pages of the truth, in its order; scheme: as of `sign`."""
+    engine = Engine(
+        scheme or scheme_under(settings),
+        MemoryState(),
+        settings.index,
+        ANY_SETTINGS,
+        "memory",
+        policy_of(settings),
+    )
+    links: list[str | None] = []
+    reasons: Counter[str] = Counter()
+    found_by: list[int] = []
+    for offset, record in enumerate(records):
+        verdicts = engine.apply(record, offset).verdicts
+        links.extend(original.id if original else None for original in verdicts.originals)
+        reasons.update(Reason(reason).label for reason in verdicts.reason.tolist())
+        found_by.extend(verdicts.found_by.tolist())
+    originals = check_verdicts(truth, zip(truth.ids, links, strict=True), name)
+    return Judged(score(truth, originals), originals, reasons, tuple(found_by))
+
+
+def run(labelled: LabelledSet, settings: Settings, scheme: Scheme | None = None) -> Judged:
+    """Sign and judge a set."""
+    return judge(sign(labelled.pages, settings, scheme), labelled.truth, settings, labelled.name, scheme)
+
+
+def signing_speed(labelled: LabelledSet, settings: Settings, rounds: int) -> float:
+    """10^6 bytes of raw body a second, to complete signatures in batches of 512 pages, on one core.
+
+    CPU seconds of this thread, the median of `rounds` passes over the whole set.
+    """
+    scheme = scheme_under(settings)
+    batches = list(in_batches(labelled.pages))
+    speeds = []
+    for _ in range(rounds + 1):
+        before = time.thread_time()
+        for batch in batches:
+            scheme.sign(batch)
+        speeds.append(labelled.megabytes / (time.thread_time() - before))
+    return statistics.median(speeds[1:])  # the first pass warms caches
+
+
+def in_batches(pages: Sequence[Page]) -> Iterator[Sequence[Page]]:
+    """Micro-batches of 512 pages."""
+    for first in range(0, len(pages), BATCH_PAGES):
+        yield pages[first : first + BATCH_PAGES]

@@ -1,0 +1,65 @@
+"""Writes what the order of arrival changes, and what the first pages of a host cost."""
+
+from statistics import median
+
+from bench.quality.figures import Figures, FirstPages
+from bench.quality.markdown import paragraph, table
+from bench.quality.orders import FIRST_PAGES, Arrivals
+from spotsieve.stream.scoring.score_text import three_decimals
+
+
+def orders(figures: Figures) -> str:
+    """Every set in each order."""
+    if not figures.ordered:
+        return ""
+    rows = []
+    for name, ordered in figures.ordered.items():
+        rows.append(
+            [
+                name,
+                *(
+                    f"{three_decimals(median(shares))}, {three_decimals(min(shares))}"
+                    for shares in (ordered.f1, ordered.recall)
+                ),
+                f"{ordered.median_lost:g}, {max(ordered.lost)}",
+                ", ".join(map(str, ordered.lost)),
+            ]
+        )
+    count = len(next(iter(figures.ordered.values())).runs)
+    note = paragraph(f"""
+        Each set in {count} orders: its own, then shuffled by the seeds 1 to {count - 1}. Which page of a pair is the
+        duplicate, and so how many are novel, follows the order.
+    """)
+    header = ["set", "F1: median, worst", "recall: median, worst", "novel lost: median, worst", "lost in each order"]
+    return f"## Orders\n\n{note}\n\n" + table(header, rows)
+
+
+def first_pages(figures: Figures) -> str:
+    """What care for a host's first pages does."""
+    if not figures.first_pages:
+        return ""
+    rows = [_care(step, name) for step in figures.first_pages for name in step.by_set]
+    note = paragraph(f"""
+        So early nobody knows a host's template. While fewer pages than in the first column have taught a host, pages
+        whose titles do not agree are copies only where nearly all of their text is the same. Counted are the first
+        {FIRST_PAGES} pages of every host, and the later ones, in all orders together: copies let through of all
+        duplicates, novel pages lost of all novel ones.
+    """)
+    header = [
+        "care for pages",
+        "set",
+        "first pages: let through",
+        "first pages: lost",
+        "later: let through",
+        "later: lost",
+    ]
+    return f"## First pages of a host\n\n{note}\n\n" + table(header, rows, 2)
+
+
+def _care(step: FirstPages, name: str) -> list[str]:
+    first, later = step.by_set[name]
+    return [str(step.few_pages), name, *_of(first), *_of(later)]
+
+
+def _of(arrivals: Arrivals) -> tuple[str, str]:
+    return f"{arrivals.missed} of {arrivals.duplicates:,}", f"{arrivals.lost} of {arrivals.novel:,}"

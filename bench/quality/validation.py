@@ -1,0 +1,155 @@
+"""Cross-validates over hosts and clusters: what a fold's training part chooses, and how it does on the rest.
+
+In each fold the scorecards are fitted to the pages of its training part, the thresholds and the bar of kept blocks are
+chosen there, and then the whole stream of every set is filtered once with what came out. Only the pages of the fold's
+held-out part are counted: strangers and originals among the other pages stand in the way as they always do.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench.quality import ours
+from bench.quality.cards import Points
+from bench.quality.folds import FOLDS, Fold, FoldResult, Outcome, choose, make_folds
+from bench.quality.ours import Judged
+from bench.quality.scorecard_fit import Fit, Material, points_replaced
+from bench.quality.sets import LabelledSet
+from bench.quality.thresholds import AXES, choices
+from spotsieve.stream.features import scorecard
+from spotsieve.stream.scoring import Label
+from spotsieve.stream.settings.model import Settings
+
+SEEDS = 2
+KEEP_BAR = "keep bar"
+KEEP_BARS = (scorecard.KEEP_ABOVE, -48)
+"""Sums of the second card that a kept block must be above: the kernel's own, and one that keeps more."""
+FITTED_SCHEME = "spotsieve"
+Choice = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Cross-validation. tried: number of choices  shares: of each set's pages that are held out in some fold
+
+    fitted_on: the set whose training parts the scorecards were fitted to, "" where nothing was fitted
+    """
+
+    tried: int
+    results: Sequence[FoldResult]
+    shares: Mapping[str, float]
+    fitted_on: str
+
+    def of_seed(self, name: str, seed: int) -> Outcome:
+        """The held-out pages of a set, of all folds of one assignment together."""
+        parts = [
+            part.held_out[name] for part in self.results[seed * FOLDS : (seed + 1) * FOLDS] if name in part.held_out
+        ]
+        return Outcome(
+            *(sum(getattr(part, count) for part in parts) for count in ("found", "duplicates", "lost", "novel"))
+        )
+
+
+def validate(
+    sets: Sequence[LabelledSet],
+    fitted_on: LabelledSet,
+    material_of: Callable[[], Material],
+    under: Callable[[Choice], Settings],
+    seeds: int,
+    say: Callable[[str], None],
+) -> Validation | None:
+    """None for a scheme without thresholds to be chosen.
+
+    material_of: gives that of `fitted_on`, where the scheme has scorecards  under: settings with some of them changed
+    """
+    name = under({}).scheme.name
+    thresholds = choices([axis for axis in AXES.get(name, ()) if axis.tried])
+    if thresholds == [{}]:
+        return None
+    is_fitted = name == FITTED_SCHEME and bool(fitted_on.main_texts)
+    material = material_of() if is_fitted else None
+    tried = [{**choice, KEEP_BAR: bar} for bar in KEEP_BARS for choice in thresholds] if is_fitted else thresholds
+    results, held_out = [], Counter[str]()
+    for seed in range(seeds):
+        folds = {labelled.name: make_folds(labelled.hosts, labelled.clusters, FOLDS, seed) for labelled in sets}
+        for number in range(FOLDS):
+            say(f"  seed {seed}, fold {number}")
+            fold = _FoldRun({part: folds[part][number] for part in folds}, sets, fitted_on.name, material, under)
+            results.append(choose(tried, fold.training, fold.held_out))
+            held_out.update({labelled.name: len(fold.folds[labelled.name].held_out) for labelled in sets})
+    shares = {labelled.name: held_out[labelled.name] / seeds / len(labelled.pages) for labelled in sets}
+    return Validation(len(tried), results, shares, fitted_on.name if is_fitted else "")
+
+
+@dataclass
+class _FoldRun:
+    """One fold of every set. material: of the set that is fitted on; None: nothing is fitted"""
+
+    folds: Mapping[str, Fold]
+    sets: Sequence[LabelledSet]
+    fitted_on: str
+    material: Material | None
+    under: Callable[[Choice], Settings]
+
+    def __post_init__(self) -> None:
+        self._signed: dict[object, dict[str, list[bytes]]] = {}
+
+    @cached_property
+    def parts(self) -> list[LabelledSet]:
+        """The training parts, each a stream by itself."""
+        chosen = ((labelled, self.folds[labelled.name].training) for labelled in self.sets)
+        return [labelled.part(places) for labelled, places in chosen if places]
+
+    @cached_property
+    def points(self) -> Points | None:
+        """The scorecards of this fold."""
+        if self.material is None:
+            return None
+        return Fit(self.material.of(self.folds[self.fitted_on].training)).points()
+
+    def training(self, choice: Choice) -> dict[str, Outcome]:
+        """What a choice gives on the training parts."""
+        bar = choice.get(KEEP_BAR)
+        if bar not in self._signed:
+            with self.points_at(bar):
+                self._signed[bar] = {part.name: ours.sign(part.pages, self.under({})) for part in self.parts}
+        settings = self._settings(choice)
+        return {
+            part.name: outcome_of(
+                ours.judge(self._signed[bar][part.name], part.truth, settings, part.name), part, range(len(part.pages))
+            )
+            for part in self.parts
+        }
+
+    def held_out(self, choice: Choice) -> dict[str, Outcome]:
+        """What it gives on the held-out pages of the whole streams."""
+        settings = self._settings(choice)
+        with self.points_at(choice.get(KEEP_BAR)):
+            return {
+                labelled.name: outcome_of(ours.run(labelled, settings), labelled, self.folds[labelled.name].held_out)
+                for labelled in self.sets
+                if self.folds[labelled.name].held_out
+            }
+
+    def points_at(self, bar: object) -> AbstractContextManager[None]:
+        """Within, blocks are kept by this fold's points above this bar."""
+        if self.points is None or not isinstance(bar, int):
+            return nullcontext()
+        start = self.points["second start"][0] + scorecard.KEEP_ABOVE - bar
+        return points_replaced({**self.points, "second start": (start,)})
+
+    def _settings(self, choice: Choice) -> Settings:
+        return self.under({name: value for name, value in choice.items() if name != KEEP_BAR})
+
+
+def outcome_of(judged: Judged, labelled: LabelledSet, places: Sequence[int]) -> Outcome:
+    """What became of some pages of a stream."""
+    dropped = Counter[Label]()
+    pages = Counter[Label]()
+    for place in places:
+        label = labelled.truth.labels[place][0]
+        pages[label] += 1
+        dropped[label] += judged.originals[place] is not None
+    return Outcome(dropped[Label.DUPLICATE], pages[Label.DUPLICATE], dropped[Label.NOVEL], pages[Label.NOVEL])

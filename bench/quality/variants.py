@@ -1,0 +1,111 @@
+"""Variants of a scheme that no setting gives: parts switched off or replaced, for the ablations."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+import numpy as np
+
+from bench.quality import ours
+from bench.quality.ablations import Ablation, Instead
+from bench.quality.cards import Points
+from bench.quality.ours import Judged
+from bench.quality.rules import rules_changed
+from bench.quality.scorecard_fit import points_replaced
+from bench.quality.sets import LabelledSet
+from spotsieve.stream.features import scorecard
+from spotsieve.stream.features.scorecard import SECOND_CARD
+from spotsieve.stream.judge.slots import kinds_of
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Probes, Scheme
+from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import FoundBy
+
+_KEEP_ALL = 1_000_000
+
+
+def run_ablation(
+    ablation: Ablation, labelled: LabelledSet, settings: Settings, refitted: Points | None = None
+) -> Judged:
+    """Sign and judge a set under an ablation. settings: with its overrides; refitted: points without its groups"""
+    scheme = scheme_of(ablation, settings)
+    with points_of(ablation, refitted):
+        records = ours.sign(labelled.pages, settings, scheme)
+        return ours.judge(records, labelled.truth, settings, labelled.name, scheme)
+
+
+@contextmanager
+def judge_of(ablation: Ablation) -> Iterator[None]:
+    """Within, records are judged by the rules that an ablation means; compiling them takes a while."""
+    is_changed = ablation.rules or ablation.only_novel_teach
+    with rules_changed(ablation.rules, ablation.only_novel_teach) if is_changed else nullcontext():
+        yield
+
+
+@contextmanager
+def points_of(ablation: Ablation, refitted: Points | None = None) -> Iterator[None]:
+    """Within, pages are signed with the points that an ablation means."""
+    points = refitted
+    if ablation.instead is Instead.EVERY_BLOCK:
+        points = {**scorecard.frozen_points(), "second start": (_KEEP_ALL,)}
+    elif ablation.instead is Instead.FIRST_CARD_ALONE:
+        points = first_card_alone(scorecard.frozen_points())
+    with points_replaced(points) if points else nullcontext():
+        yield
+
+
+def first_card_alone(points: Points) -> Points:
+    """A second card that gives back the first card's sum, to half a logit, and nothing else."""
+    zeros = {group: (0,) * size for group, size in SECOND_CARD.items()}
+    return {**points, **zeros, "first card": tuple(32 * (step - 12) for step in range(SECOND_CARD["first card"]))}
+
+
+def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:
+    """The scheme that the settings name, with what the ablation changes about it."""
+    scheme = ours.scheme_under(settings)
+    if ablation.keys_off:
+        scheme = FewerKeys(scheme, ablation.keys_off)
+    if ablation.instead is Instead.NO_TITLES:
+        return NoTitles(scheme)
+    return NoSites(scheme) if ablation.instead is Instead.NO_SITES else scheme
+
+
+class FewerKeys(WrappedScheme):
+    """A scheme without some kinds of keys."""
+
+    def __init__(self, inner: Scheme, keys_off: Sequence[FoundBy]) -> None:
+        super().__init__(inner)
+        self._off = np.array(keys_off, np.uint8)
+
+    def probe(self, signatures: Signatures) -> Probes:
+        probes = self.inner.probe(signatures)
+        stay = ~np.isin(kinds_of(probes.keys), self._off)
+        bounds = np.concatenate([[0], np.cumsum(stay)])[probes.bounds]
+        return Probes(
+            probes.keys[stay], bounds, probes.inline[stay], probes.limit[stay], probes.decisive[stay], probes.cap[stay]
+        )
+
+
+class NoTitles(WrappedScheme):
+    """A scheme that reads no title."""
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        signed = self.inner.sign(pages)
+        return replace(signed, titles=signed.titles[:0], titles_bounds=np.zeros_like(signed.titles_bounds))
+
+
+class NoSites(WrappedScheme):
+    """A scheme that does not know which hosts belong together."""
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        signed = self.inner.sign(pages)
+        return replace(signed, site=np.zeros_like(signed.site))
+
+
+def signs_otherwise(settings: Settings, base: Settings, pages: Sequence[Page]) -> bool:
+    """Whether the kernel does something else than under the base: its columns differ."""
+    one, other = (ours.scheme_under(chosen).sign(pages) for chosen in (settings, base))
+    columns = ("fingerprint", "feature_count", "features", "sketch")
+    return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)

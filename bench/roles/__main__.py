@@ -1,0 +1,55 @@
+"""`python -m bench.roles` does harm to the roles of a cluster and writes docs/measured/roles.md."""
+
+import argparse
+import logging
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.roles.report import broken, document
+from bench.roles.run import Plan, run
+from bench.speed.report import machine
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.schemes.registry import scheme_of
+from tests.worlds.services.oracle import settings_from
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "roles.md"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do harm, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    parser = argparse.ArgumentParser(
+        "python -m bench.roles", description="Workers, shards and resolvers that are killed and frozen."
+    )
+    parser.add_argument("--pages", type=int, default=Plan().pages, help="other than 50,000: the document stays")
+    parser.add_argument("--rounds", type=int, default=Plan().rounds, help="of all kinds of harm; other: it stays, too")
+    options = parser.parse_args(arguments)
+    plan = Plan(pages=options.pages, rounds=options.rounds)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    load = os.getloadavg()[0]
+    try:
+        prepare()
+        compile_kernels(scheme_of(settings_from("").scheme))
+        with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
+            ran = run(kafka.bootstrap_servers, Path(scratch), plan, _say)
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    given = sys.argv[1:] if arguments is None else arguments
+    text = document(ran, plan, shlex.join(["python", "-m", "bench.roles", *given]), machine(), load)
+    if plan == Plan():
+        DOCUMENT.write_text(text, "utf-8")
+    print(text)
+    return 1 if broken(ran) else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

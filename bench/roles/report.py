@@ -1,0 +1,70 @@
+"""Writes docs/measured/roles.md: what the last run of `make roles` gave, on which machine."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+from bench.roles.run import Plan, Ran
+
+MOST_SILENT_SECONDS = 10.0
+"""From the kill of the resolver at work to the next outcome."""
+
+
+def broken(ran: Ran) -> list[str]:
+    """The promises that a run broke, in words; empty where all hold."""
+    checked, silent = ran.checked, max(_silences(ran, "killed"))
+    kept = {
+        f"{checked.missing} pages have no verdict": not checked.missing,
+        f"{checked.strange} verdicts are of pages that were not sent": not checked.strange,
+        f"{checked.doubled} verdicts are beyond their page's first": not checked.doubled,
+        f"{checked.differing} verdicts are not those of the log": not checked.differing,
+        f"{silent:.1f} s without an outcome after a resolver was killed": silent <= MOST_SILENT_SECONDS,
+    }
+    return [what for what, well in kept.items() if not well]
+
+
+def document(ran: Ran, plan: Plan, command: str, machine: dict[str, Any], load: float) -> str:
+    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    checked, harms = ran.checked, Counter((harm.role, harm.kind) for harm in ran.harms)
+    rows = [
+        ("pages", f"{checked.pages:,}, {checked.duplicate:,} of them duplicates"),
+        ("pages without a verdict", f"{checked.missing}"),
+        ("pages with two verdicts", f"{checked.doubled}"),
+        ("verdicts other than those of the log, judged again by one process", f"{checked.differing}"),
+        ("pages submitted to the log again", f"{checked.submitted_again:,}"),
+        *((f"{role}, {kind}", f"{count} times") for (role, kind), count in sorted(harms.items())),
+        *((f"no outcome after a resolver was {kind}", _told(_silences(ran, kind))) for kind in ("killed", "frozen")),
+        ("time", f"{ran.seconds:.0f} s"),
+    ]
+    wrong = broken(ran)
+    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
+    return f"""# Harm to workers, shards and resolvers
+
+{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
+{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker, producer and all
+roles share them; before the start the load average was {load:.1f}.
+
+- **Roles**: {plan.workers} workers, {plan.shards} shards, and two resolvers of which one stands by, on a real broker.
+- **Load**: {plan.rate:.0f} pages a second, three in ten of them copies.
+- **Harm**: one process at a time, and {plan.pause:.0f} s between. It is killed (SIGKILL) and started again, or frozen
+  (SIGSTOP) for {plan.frozen:.0f} s, which is longer than any session, or a killed shard also loses its disk.
+- **Check**: afterwards every page id of the input is looked for in the outputs (read_committed). Every verdict is
+  compared with the log judged again by one process.
+- **Silence**: the longest time without an outcome on `verdicts` from the harm on. After a kill it may be
+  {MOST_SILENT_SECONDS:.0f} s.
+
+| what | figure |
+| --- | --- |
+{chr(10).join(f"| {what} | {figure} |" for what, figure in rows)}
+
+`make roles` writes this document; do not edit it.
+"""
+
+
+def _silences(ran: Ran, kind: str) -> list[float]:
+    return [harm.silent for harm in ran.harms if harm.silent is not None and harm.kind == kind]
+
+
+def _told(seconds: list[float]) -> str:
+    return f"{median(seconds):.1f} s (median), {max(seconds):.1f} s at most"

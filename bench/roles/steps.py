@@ -1,0 +1,104 @@
+"""`python -m bench.roles.steps` ends every role at every step of its loop, and writes docs/measured/role-steps.md."""
+
+import argparse
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.speed.report import machine
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.schemes.registry import scheme_of
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.matrix import Outcome
+from tests.worlds.services.oracle import settings_from
+from tests.worlds.services.role_matrix import WAVE, Wave, run_waves, waves_of
+from tests.worlds.services.role_steps import SIGNALS, STEPS
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "role-steps.md"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """End the roles, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    parser = argparse.ArgumentParser(
+        "python -m bench.roles.steps", description="Every step of every role is the last one once."
+    )
+    parser.add_argument("--how", choices=SIGNALS, help="killed or frozen alone: the document stays")
+    parser.add_argument("--waves", type=int, help="the first ones alone: the document stays")
+    options = parser.parse_args(arguments)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    waves, load = waves_of(hows=[options.how] if options.how else SIGNALS), os.getloadavg()[0]
+    waves = waves[: options.waves]
+    try:
+        prepare()
+        compile_kernels(scheme_of(settings_from("").scheme))
+        with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
+            pages = crawl(WAVE * (1 + len(waves)), seed=6).messages
+            outcomes = run_waves(kafka.bootstrap_servers, Path(scratch), waves, pages, _say)
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    text = document(waves, outcomes, machine(), load)
+    if not options.how and options.waves is None:
+        DOCUMENT.write_text(text, "utf-8")
+    print(text)
+    return 0 if all(_holds(found) for found in outcomes) else 1
+
+
+def document(waves: Sequence[Wave], outcomes: Sequence[Outcome], machine: Mapping[str, object], load: float) -> str:
+    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    found = {
+        (role, point.name, wave.how): outcome
+        for wave, outcome in zip(waves, outcomes, strict=True)
+        for role, point in wave.points.items()
+    }
+    rows = [
+        f"| {role} | {point.name} | {point.about} | "
+        + " | ".join(_cell(found.get((role, point.name, how))) for how in SIGNALS)
+        + " |"
+        for role, points in STEPS.items()
+        for point in points
+    ]
+    wrong = sum(not _holds(outcome) for outcome in outcomes)
+    kills = sum(len(wave.points) for wave in waves)
+    return f"""# Roles that end at each step
+
+{"All holds" if not wrong else f"{wrong} WAVES DO NOT HOLD"}: {kills} ends among {sum(one.pages for one in outcomes):,}
+pages, {sum(one.missing for one in outcomes)} without a verdict, {sum(one.repeats for one in outcomes)} verdicts beyond
+a page's first, {sum(one.differing for one in outcomes)} verdicts other than those of one process. Measured by
+`python -m bench.roles.steps` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
+{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Before the start the load
+average was {load:.1f}.
+
+Two workers, two shards and two resolvers run on a real broker, under exactly_once. Pages come in waves of {WAVE}. In
+each a worker, a shard and the resolver at work end right after a step of their loops: killed (SIGKILL) and started
+again, or frozen (SIGSTOP) for longer than their sessions. The roles of one wave share its pages, so a cell says
+what became of the pages of its wave. Every verdict is compared with the log judged again by one process.
+
+| role | step | what was done | killed after it | frozen after it |
+| --- | --- | --- | ---: | ---: |
+{chr(10).join(rows)}
+
+`make rolesteps` writes this document; do not edit it.
+"""
+
+
+def _holds(found: Outcome) -> bool:
+    return not (found.missing or found.repeats or found.differing)
+
+
+def _cell(found: Outcome | None) -> str:
+    return "-" if found is None else f"{found.missing} missing, {found.repeats} doubled, {found.differing} differ"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Draws how far S shards go, in pages a second and in latency: an SVG that is the same bytes for the same figures."""
+
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.scale.cases import SHARDS, Cases
+
+COLOURS = {False: "#0072B2", True: "#D55E00"}
+LABELS = {False: "nothing read ahead", True: "as it is"}
+
+
+def draw(cases: Cases, path: Path) -> None:
+    """Write the plot."""
+    with rc_context({"svg.hashsalt": "spotsieve", "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw_reach(left, cases)
+        _draw_waits(right, cases)
+        path.parent.mkdir(exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+    path.write_text("\n".join(line.rstrip() for line in path.read_text("utf-8").splitlines()) + "\n", "utf-8")
+
+
+def _draw_reach(axes: Axes, cases: Cases) -> None:
+    for ahead, colour in COLOURS.items():
+        reached = [cases.reached[shards, ahead].full.pages_per_s for shards in SHARDS]
+        axes.plot(SHARDS, reached, marker="o", color=colour, label=LABELS[ahead])
+    axes.axhline(cases.ceiling, color="0.5", linestyle="--", label="any number of single processes")
+    axes.set(ylabel="pages/s, as many as are taken", ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    _shards(axes)
+
+
+def _draw_waits(axes: Axes, cases: Cases) -> None:
+    for ahead, colour in COLOURS.items():
+        half = [cases.reached[shards, ahead].half for shards in SHARDS]
+        axes.plot(SHARDS, [one.p99_ms for one in half], marker="o", color=colour, label=f"p99, {LABELS[ahead]}")
+        label = f"p50, {LABELS[ahead]}"
+        axes.plot(SHARDS, [one.p50_ms for one in half], marker=".", linestyle=":", color=colour, label=label)
+    axes.set(ylabel="ms, at half of these pages/s", ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    _shards(axes)
+
+
+def _shards(axes: Axes) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(SHARDS, [str(shards) for shards in SHARDS])
+    axes.set_xlabel("shards")
+    axes.legend(frameon=False)

@@ -1,0 +1,113 @@
+"""Says how many processes a rate needs, what the broker carries then, and how much disk a number of pages takes."""
+
+from collections.abc import Sequence
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+from bench.scale.costs import Costs, state_bytes, told_bytes
+from bench.scale.outcomes import Outcome
+from bench.scale.simulation import Plan, simulate
+
+RATES = (1_000, 10_000, 100_000)
+PAGES = (10**8, 10**9, 10**10)
+SHARDS = (0, 1, 2, 4, 8, 16, 32, 64)
+LOAD = 0.7
+"""Of what a role can do, at most: the rest is for a rebuild, a machine that is away, and an uneven hour."""
+KEPT_UP = 0.97
+MOST_P99_MS = 1_000.0
+DISK_BYTES = 2e12
+"""Of a shard's machine, of which 0.7 are filled."""
+
+
+class Size(NamedTuple):
+    """What a rate needs. shards: 0 where each worker judges for itself  outcome: at this rate; cores: processes
+
+    reached: whether the simulation keeps up at a load of LOAD; else `outcome` is of as many pages as are taken
+    """
+
+    rate: int
+    workers: int
+    shards: int
+    outcome: Outcome
+    reached: bool
+
+    @property
+    def processes(self) -> int:
+        """Workers, shards, the resolver and one that stands by."""
+        return self.workers + (self.shards + 2 if self.shards else 0)
+
+
+def workers_for(rate: float, shards: int, costs: Costs) -> int:
+    """How many workers sign so many pages a second at a load of LOAD; without shards each judges all pages, too."""
+    for_all = costs.judge if not shards else costs.seen
+    room = LOAD - rate * for_all
+    return ceil(rate * (costs.intake + costs.commit) / room) if room > 0 else 0
+
+
+def most_pages_per_s(shards: int, costs: Costs) -> float:
+    """No more than this is taken, were all hops free: a shard's steps and the resolver's come one after the other.
+
+    A shard reads ahead while the resolver works.
+    """
+    pages, steps = Plan(1, 1).round_pages, (costs.answer, costs.confirm, costs.walk, costs.file)
+    if not shards:
+        return 1 / costs.judge
+    shard = sum(step.of_one(pages, shards) for step in steps)
+    return pages / (shard + max(costs.resolver.of_all(pages, shards), costs.ahead.of_one(pages, shards)))
+
+
+def size_for(rate: int, costs: Costs, seconds: float = 6.0) -> Size:
+    """The fewest shards that keep up with a rate at a load of LOAD, or else those that take most. seconds: of a run"""
+    for shards in SHARDS:
+        workers = workers_for(rate, shards, costs)
+        if not workers or most_pages_per_s(shards, costs) * LOAD < rate:
+            continue
+        full = simulate(Plan(workers, shards, seconds=seconds), costs)
+        if full.pages_per_s * LOAD >= rate * KEPT_UP:
+            at_rate = simulate(Plan(workers, shards, float(rate), seconds=seconds), costs)
+            if at_rate.p99_ms <= MOST_P99_MS:
+                return Size(rate, workers, shards, at_rate, True)
+    shards = max(SHARDS, key=lambda one: most_pages_per_s(one, costs))
+    workers = workers_for(most_pages_per_s(shards, costs), shards, costs)
+    full = simulate(Plan(workers, shards, seconds=seconds), costs)
+    return Size(rate, workers, shards, full, False)
+
+
+class Traffic(NamedTuple):
+    """Bytes a second that are written to the broker, and read from it; and of them those on topics of our own."""
+
+    written: float
+    read: float
+    own_written: float
+    own_read: float
+
+
+def traffic(rate: float, workers: int, shards: int, roles: Sequence[dict[str, Any]], message: float) -> Traffic:
+    """What the broker carries, without copies for replication. Each page is read once, and written once or named once.
+
+    Shards and the resolver read all of `signatures` and `matches`; workers and shards read all of `verdicts`. Without
+    shards every worker reads all of `signatures`.
+    """
+    large = max(roles, key=lambda run: run["round"])
+    log, told = large["log_bytes"], told_bytes(roles, shards)
+    if not shards:
+        own_written, own_read = log, workers * log
+    else:
+        measured = {int(name[2:]): found for name, found in large.items() if name[:2] == "S="}
+        nearest = min(measured, key=lambda number: abs(number - shards))
+        outcome = measured[nearest]["outcome_bytes"]
+        answers = told - log - outcome
+        own_written, own_read = told, (shards + 1) * (log + answers) + (workers + shards) * outcome
+    return Traffic(rate * (message + own_written), rate * (message + own_read), rate * own_written, rate * own_read)
+
+
+def disk_of_shard(pages: float, shards: int, roles: Sequence[dict[str, Any]]) -> float:
+    """Bytes on one shard's disk, or on each worker's without shards, for so many filed pages."""
+    return state_bytes(roles, shards) * pages / max(shards, 1)
+
+
+def shards_by_disk(pages: float, roles: Sequence[dict[str, Any]]) -> int:
+    """The fewest shards of SHARDS whose part fits a disk, or 0 where one worker holds it all."""
+    fits = partial(disk_of_shard, pages, roles=roles)
+    return next((shards for shards in SHARDS if fits(shards) <= DISK_BYTES * LOAD), SHARDS[-1])

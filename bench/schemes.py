@@ -1,0 +1,78 @@
+"""`python -m bench.schemes` measures the tables and plots of docs/measured/schemes.md again.
+
+    .venv/bin/python -m bench.schemes [SET ...]
+
+Every scheme with its defaults, and over its threshold, on each set (none named: those of ../shared/data). What stands
+in docs/measured/schemes.md between two comments is replaced, and the plots in
+docs/measured/schemes/; the rest is written by people.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from spotsieve.stream.evaluation import ALL
+from spotsieve.stream.evaluation.choices import named_schemes, over_its_threshold, with_model
+from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+from spotsieve.stream.evaluation.plots import plot
+from spotsieve.stream.evaluation.provenance import measured_on
+from spotsieve.stream.evaluation.set_models import build_models
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.progress import ProgressLine
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.scoring import load_truth
+from spotsieve.stream.scoring.comparison import MEANINGS, comparison_text
+from spotsieve.stream.settings.load import load_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups"))
+BEGIN = "<!-- From here to the end of this section written by `python -m bench.schemes`. -->"
+END = "<!-- End of what is written by `python -m bench.schemes`. -->"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, draw and write; 0. Raises SpotsieveError."""
+    parser = argparse.ArgumentParser(
+        "python -m bench.schemes", description="Write docs/measured/schemes.md's figures again."
+    )
+    parser.add_argument("sets", nargs="*", type=Path, default=SETS, metavar="SET")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "measured" / "schemes.md", help="(%(default)s)")
+    options = parser.parse_args(arguments)
+    plots = options.page.with_suffix("")
+    plots.mkdir(exist_ok=True)
+    parts = [f"Measured on {', '.join(measured_on(datetime.now(UTC)))}; CPU on a machine that others use is more."]
+    for folder in options.sets:
+        print(folder.name, file=sys.stderr, flush=True)
+        outcome = measure(folder)
+        own = {str(one.settings.scheme.name): outcome.scored[one.name] for one in outcome.choices if one.own}
+        file = plots / f"{folder.name}.svg"
+        file.write_bytes(plot([outcome], [folder.name], "svg"))
+        table = "\n".join(comparison_text(own))
+        parts += [f"## {folder.name}", f"```\n{table}\n```", f"![{folder.name}]({plots.name}/{file.name})"]
+    text = options.page.read_text("utf-8")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    options.page.write_text("\n\n".join([before + BEGIN, *parts, MEANINGS, END + after]), "utf-8")
+    return 0
+
+
+def measure(folder: Path) -> SetOutcome:
+    """A set under every scheme, over its threshold; with models of its own pages."""
+    settings, truth = load_settings(None, {}, {}), load_truth(folder)
+    with TemporaryDirectory() as built:
+        schemes = named_schemes([ALL], settings)
+        models = build_models(folder, settings, schemes, Path(built), lambda *_: None)
+        schemes = [with_model(scheme, models) for scheme in schemes]
+        for scheme in schemes:
+            compile_kernels(scheme_of(scheme))
+        choices = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+            scored = score_set(folder, truth, choices, line)
+    return SetOutcome(folder, truth, choices, scored, {}, [])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

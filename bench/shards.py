@@ -1,0 +1,298 @@
+"""`python -m bench.shards [PAGES] [ROUND]` measures shards and resolver: CPU a page of each role, bytes a page.
+
+`make scale` (bench/scale) measures by it, too.
+
+The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
+after the other, over states on disk, as they are deployed; each is charged what it does, from the bytes that it reads
+to those that it sends. What RocksDB does in threads of its own, it does because of filing, so filing is charged with
+it. A shard reads the buckets of a round ahead, before the one before it is filed; "alone" is what one takes that reads
+nothing ahead, and belongs to no sum. The judge of one process runs over a state on disk too, so the ratio compares like
+with like. The second half of the run counts. Bytes of states are told when RocksDB has compacted them.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.speed.index_load import CandidateLoad
+from spotsieve.state.horizon import Clock
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sharding.ahead import ReadAhead
+from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import confirm, with_confirms
+from spotsieve.stream.sharding.filing import file
+from spotsieve.stream.sharding.hosts import first_guess, walk_round
+from spotsieve.stream.sharding.keys import Held, hold
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
+from spotsieve.stream.sharding.records.frame import (
+    KIND_CONFIRMS,
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_WALKS,
+    decode_body,
+    decode_told,
+    encode_told,
+    range_of,
+)
+from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.walks import read_walks, write_walks
+from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.rounds import Round, next_round
+from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.signature import Signatures
+
+SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), bytes(16)
+LIMITS = Limits(INDEX.bucket_cap, INDEX.candidate_limit or SCHEME.candidate_limit, KEEP_FIRST)
+NUMBERS = (1, 2, 4, 8)
+LOG_PAGES = 512
+"""Of a record of the log of a service (service.batch_pages)."""
+Figures = dict[str, float]
+
+
+class Charged:
+    """CPU seconds by role and step: of the thread that works, and apart from it of all others ("threads")."""
+
+    def __init__(self) -> None:
+        self.seconds = defaultdict[str, float](float)
+        self._begun = _of_others()
+
+    @contextmanager
+    def to(self, what: str) -> Iterator[None]:
+        """Charge what happens within."""
+        begun = time.thread_time()
+        yield
+        self.seconds[what] += time.thread_time() - begun
+
+    @property
+    def threads(self) -> float:
+        """What threads of RocksDB have taken since."""
+        return _of_others() - self._begun
+
+
+def _of_others() -> float:
+    return time.process_time() - time.thread_time()
+
+
+def made_log(pages: int, a_round: int, digest: bytes = DIGEST) -> list[bytes]:
+    """The log: records of so many pages, made by a seed. digest: of the settings"""
+    load = CandidateLoad(pages, np.random.default_rng(pages))
+    return [
+        encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, digest)
+        for number, first in enumerate(range(0, pages, a_round))
+    ]
+
+
+def measure_one(log: Sequence[bytes], counted: int) -> Figures:
+    """The judge of one process over its state. counted: pages in the second half of the log"""
+    charged = Charged()
+    with states_on_disk(1) as (state,):
+        for offset, record in enumerate(log):
+            if offset == len(log) // 2:
+                charged = Charged()
+            with charged.to("judge"):
+                verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
+                state.file(filing, offset + 1, 0)
+            del verdicts
+        seconds = charged.seconds["judge"] + charged.threads
+        return {"judge_us": seconds / counted * 1e6, "state_bytes": state_bytes([state])}
+
+
+@contextmanager
+def states_on_disk(number: int) -> Iterator[list[RocksState]]:
+    """States in a folder of their own, which is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        directories = [Path(folder) / str(one) for one in range(number)]
+        yield [opened.enter_context(RocksState.open(one, "{}", "log", INDEX)) for one in directories]
+
+
+def state_bytes(stored: Sequence[RocksState]) -> float:
+    """Bytes of all table files once they are compacted, for each filed page."""
+    return sum(state.compact() for state in stored) / max(state.entry_count for state in stored)
+
+
+def measure_shards(log: Sequence[bytes], coming: bytes, counted: int, number: int) -> Figures:
+    """Resolver and S shards over their states, round by round; and a shard that files the log again.
+
+    coming: the record behind the log, which is read ahead and no more: else the last round would read nothing ahead
+    """
+    with states_on_disk(number) as states:
+        figures, outcomes = _measure_shards(log, coming, counted, number, states)
+        figures |= {"state_bytes": state_bytes(states)}
+    seconds = sum(_measure_rebuild(log, outcomes, Share(one, number)) for one in range(number))
+    return figures | {"rebuild_us": seconds / counted * 1e6}
+
+
+def _measure_shards(
+    log: Sequence[bytes], coming: bytes, counted: int, number: int, states: Sequence[RocksState]
+) -> tuple[Figures, list[bytes]]:
+    """-> the figures, and the outcomes of all rounds."""
+    shares = [Share(one, number) for one in range(number)]
+    charged, sent, walks = Charged(), Counter[int](), 0
+    aheads = [ReadAhead(state) for state in states]
+    entry_count, held_entries, outcomes = 0, 0, list[bytes]()
+    for offset, (record, following) in enumerate(pairwise([*log, coming])):
+        if offset == len(log) // 2:
+            charged, sent, walks = Charged(), Counter(), 0
+        with charged.to("resolver: read"):
+            records = [(offset, decode(record))]
+        with charged.to("resolver"):
+            round_ = next_round(records, 0, Clock(), entry_count, 0, 2**30)
+        told, held = list[bytes](), dict[Share, Held]()
+        signatures = round_.signatures
+        for share, state, ahead in zip(shares, states, aheads, strict=True):
+            with charged.to("shard: keys and buckets"):
+                held[share] = hold(signatures, SCHEME, ahead, share)
+            with charged.to("alone: keys and buckets"):
+                hold(signatures, SCHEME, state, share)
+            with charged.to("shard: answer"):
+                meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
+                told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
+        heard, confirmed = dict[Share, list[Meetings]](), list[bytes]()
+        for share, state in zip(shares, states, strict=True):
+            with charged.to("shard: confirm"):
+                heard[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
+                confirms = confirm(signatures, heard[share], SCHEME, state, share)
+                body = write_confirms(confirms, 0, entry_count)
+                confirmed.append(_told(round_, KIND_CONFIRMS, share, body, sent))
+        with charged.to("resolver: read"):
+            met = [read_meetings(_columns(record, number), entry_count) for record in told]
+            met = _with_confirms(met, confirmed, entry_count)
+        guesses = dict[Share, NDArray[np.bool_]]()
+        read = dict[Share, list[Meetings]]()
+        while True:
+            walks += 1
+            walked = list[bytes]()
+            for share, state in zip(shares, states, strict=True):
+                with charged.to("shard: walk"):
+                    if share not in read:
+                        read[share] = _with_confirms(heard[share], confirmed, entry_count)
+                        # Every shard makes the first guess of the same answers, so no one has to send it.
+                        guesses[share] = first_guess(round_, read[share])
+                    guess = guesses[share]
+                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, read[share], guess)
+                    body = write_walks(found, guess, entry_count)
+                    walked.append(_told(round_, KIND_WALKS, share, body, sent))
+            with charged.to("resolver"):
+                all_walks = [read_walks(_columns(record, number), entry_count)[0] for record in walked]
+                checked = check_guess(round_, SCHEME, LIMITS, met, all_walks, guesses[shares[0]])
+            if checked.guess is None:
+                break
+            guesses = dict.fromkeys(shares, checked.guess)
+        with charged.to("resolver"):
+            resolved = resolve_walks(round_, SCHEME, met, all_walks, checked)
+            outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
+            outcomes.append(outcome)
+        with charged.to("worker: outcomes"):
+            verdicts = _outcome_of(outcome, number, entry_count).verdicts
+        with charged.to("worker: originals"):
+            list(verdicts.originals)
+        for share, ahead in zip(shares, aheads, strict=True):
+            with charged.to("shard: read"):
+                after = decode(following).signatures
+            with charged.to("shard: ahead"):
+                ahead.drop()
+                for number_of_part, part in enumerate(_parts(after)):
+                    ahead.read(number_of_part, part, SCHEME, share)
+        for share, state, ahead in zip(shares, states, aheads, strict=True):
+            with charged.to("shard: file"):
+                resolved = _outcome_of(outcome, number, entry_count)
+                filing = file(round_, resolved, held[share], SCHEME, state, LIMITS, share)
+                state.file(filing, offset + 1, 0)
+                ahead.changed(filing.keys)
+            held_entries += len(filing.pages)
+        entry_count = resolved.next_number
+    charged.seconds["shard: file"] += charged.threads
+    steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
+    shard = sum(value for name, value in steps.items() if name.startswith("shard"))
+    figures = {
+        **steps,
+        "shards_us": shard,
+        "meetings_bytes": sent[KIND_MEETINGS] / counted,
+        "confirms_bytes": sent[KIND_CONFIRMS] / counted,
+        "walks_bytes": sent[KIND_WALKS] / counted,
+        "outcome_bytes": sent[KIND_OUTCOME] / counted,
+        "walks_a_round": walks / (len(log) - len(log) // 2),
+        "entries_held": held_entries / entry_count,
+    }
+    return figures, outcomes
+
+
+def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Share) -> float:
+    """CPU seconds in which a shard whose disk is lost files the second half of the log again."""
+    charged = Charged()
+    with states_on_disk(1) as (state,):
+        for offset, (record, outcome) in enumerate(zip(log, outcomes, strict=True)):
+            if offset == len(log) // 2:
+                charged = Charged()
+            with charged.to("rebuild"):
+                first_number = state.entry_count
+                round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
+                resolved = _outcome_of(outcome, share.shards, first_number)
+                state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
+        return charged.seconds["rebuild"] + charged.threads
+
+
+def _with_confirms(met: Sequence[Meetings], confirmed: Sequence[bytes], first_number: int) -> list[Meetings]:
+    return with_confirms(met, [read_confirms(_columns(one, len(met)), first_number) for one in confirmed])
+
+
+def _parts(signatures: Signatures) -> Iterator[Signatures]:
+    """The pages that come next, as records of the log hold them."""
+    for first in range(0, len(signatures), LOG_PAGES):
+        yield signatures.part(first, min(first + LOG_PAGES, len(signatures)))
+
+
+def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:
+    record = encode_told(kind, DIGEST, share, range_of(round_), body)
+    sent[kind] += len(record)
+    return record
+
+
+def _outcome_of(record: bytes, shards: int, first_number: int) -> Resolved:
+    told = decode_told(record, DIGEST, shards, "verdicts", 0)
+    return decode_body(told, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
+
+
+def _columns(record: bytes, shards: int) -> ColumnReader:
+    return ColumnReader(decode_told(record, DIGEST, shards, "matches", 0).body)
+
+
+def measure(pages: int, a_round: int) -> dict[str, Any]:
+    """The figures of one process, and by "S=1" and so on those of shards and resolver."""
+    *log, coming = made_log(pages + a_round, a_round)
+    counted, warm = pages - len(log) // 2 * a_round, log[:2]
+    measure_one(warm, a_round)
+    measure_shards(warm, coming, a_round, 2)
+    figures = {"pages": pages, "round": a_round, "log_bytes": sum(map(len, log)) / pages, **measure_one(log, counted)}
+    return {**figures, **{f"S={one}": measure_shards(log, coming, counted, one) for one in NUMBERS}}
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    pages, a_round = [*(int(text) for text in sys.argv[1:]), *(200_000, 4096)[len(sys.argv) - 1 :]]
+    print(json.dumps(measure(pages, a_round), indent=1))
+
+
+if __name__ == "__main__":
+    main()

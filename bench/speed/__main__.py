@@ -1,0 +1,165 @@
+"""`python -m bench.speed` runs the measurements that are asked for, and prints one table."""
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from bench.speed import page, report
+from bench.speed.compression import measure_compression
+from bench.speed.latency import measure_latency
+from bench.speed.memory import measure_memory
+from bench.speed.pages import html_pages
+from bench.speed.pipeline import measure_pipeline
+from bench.targets import exit_code
+from spotsieve.stream.demo.localkafka import prepare
+from spotsieve.stream.errors import SpotsieveError
+
+INDEX_SIZES = (1_000_000, 5_000_000)
+INDEX_TABLES = (10, 20)
+QUICK_INDEX_SIZES = (100_000,)
+COMPRESSED_PAGES = 400
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, write docs/measured/bench.json and docs/measured/speed.md, print the table. 5 without a broker.
+
+    1 where a target is missed, measured now or before; small sizes are held to none.
+    """
+    parser = argparse.ArgumentParser(
+        "python -m bench.speed", description="Measure, and print a table with the targets."
+    )
+    parser.add_argument(
+        "what",
+        nargs="*",
+        choices=[*MEASUREMENTS, "all"],
+        default="all",
+        metavar="WHAT",
+        help=f"{', '.join(MEASUREMENTS)} or all (default)",
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; the documents are left alone")
+    options = parser.parse_args(arguments)
+    # Topics are used the moment they are made; that aiokafka then asks twice is no news.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
+    try:
+        prepare()
+        figures = {}
+        for name in chosen:
+            began = time.monotonic()
+            _say(f"{name} ...")
+            figures[name] = MEASUREMENTS[name](options.quick)
+            _say(f"{name}: {time.monotonic() - began:.0f} s")
+            if not options.quick:
+                report.keep({name: figures[name]})
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    kept = {**figures, "machine": report.machine()} if options.quick else report.keep({})
+    if not options.quick:
+        page.rewrite()
+    table = report.table(kept)
+    print(table)
+    return 0 if options.quick else exit_code(table)
+
+
+def _kernel(quick: bool) -> dict[str, Any]:
+    from bench.speed.kernel import measure_kernel
+
+    rounds = 3 if quick else 7
+    try:
+        return {**measure_kernel(rounds), "source": "pages of ../shared/data/news"}
+    except FileNotFoundError:
+        _say("  ../shared/data/news is not here: measuring on generated pages instead")
+        return {**measure_kernel(rounds, html_pages(1_000, 3)), "source": "generated pages"}
+
+
+def _signing(quick: bool) -> dict[str, Any]:
+    from bench.speed.signing import measure_signing
+
+    return {**(measure_signing(2, 32) if quick else measure_signing())}
+
+
+def _index(quick: bool) -> dict[str, Any]:
+    from bench.speed.index import measure_index
+
+    sizes = QUICK_INDEX_SIZES if quick else INDEX_SIZES
+    figures: dict[str, Any] = {}
+    for size in sizes:
+        for tables in INDEX_TABLES:
+            figures[f"{size}.{tables}"] = measure_index(size, tables, progress=_say)
+    return figures
+
+
+def _candidates(quick: bool) -> dict[str, Any]:
+    from bench.speed.index import measure_candidates
+
+    size = QUICK_INDEX_SIZES[0] if quick else INDEX_SIZES[0]
+    return {str(size): measure_candidates(size, progress=_say)}
+
+
+def _pipeline(quick: bool) -> dict[str, Any]:
+    return {**measure_pipeline(1, 4_000, _say)} if quick else {**measure_pipeline(progress=_say)}
+
+
+def _compression(quick: bool) -> dict[str, Any]:
+    from tests.reference.lexbor import DATA, pages_of
+
+    rounds = 1 if quick else 5
+    if not (DATA / "news" / "pages.jsonl.xz").exists():
+        return {**measure_compression(rounds), "source": "generated pages"}
+    # One page after another as in a crawl: generated ones share their sentences, and would shrink more than real ones.
+    real = [(name.encode(), orjson.dumps({"url": name, "body": page.decode()})) for name, page in pages_of("news")]
+    return {**measure_compression(rounds, real[:COMPRESSED_PAGES]), "source": "pages of ../shared/data/news"}
+
+
+def _memory(quick: bool) -> dict[str, Any]:
+    return {**measure_memory(20_000, _say)} if quick else {**measure_memory(progress=_say)}
+
+
+def _latency(quick: bool) -> dict[str, Any]:
+    return {**measure_latency(2.0, 1, _say)} if quick else {**measure_latency(progress=_say)}
+
+
+def _library(quick: bool) -> dict[str, Any]:
+    from bench.speed.library import measure_library
+
+    return {**measure_library(1, 2_000, _say)} if quick else {**measure_library(progress=_say)}
+
+
+def _backfill(quick: bool) -> dict[str, Any]:
+    from bench.speed.backfill import measure_backfill
+
+    return {**measure_backfill(1, 2_000, _say)} if quick else {**measure_backfill(progress=_say)}
+
+
+def _serve(quick: bool) -> dict[str, Any]:
+    from bench.speed.serve import measure_serve
+
+    return {**measure_serve(1, 2_000, 3.0, _say)} if quick else {**measure_serve(progress=_say)}
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+    "kernel": _kernel,
+    "signing": _signing,
+    "compression": _compression,
+    "pipeline": _pipeline,
+    "memory": _memory,
+    "latency": _latency,
+    "library": _library,
+    "backfill": _backfill,
+    "serve": _serve,
+    "index": _index,
+    "candidates": _candidates,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

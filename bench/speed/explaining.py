@@ -1,0 +1,89 @@
+"""Measures `spotsieve explain` on a large state: finding a page by its address, and telling why it has its verdict."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from bench.speed.index_load import CandidateLoad
+from spotsieve.state.still.reading import still_state
+from spotsieve.state.still.view import StillView
+from spotsieve.stream.explain.asking import Judged, Subject, explain, find_subject
+from spotsieve.stream.explain.finding import find_in_entries
+from spotsieve.stream.local.local_engine import LocalEngine
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import Settings
+
+BATCH_PAGES = 2_048
+ASKED = 5
+"""Pages that are explained."""
+
+
+def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, float]:
+    """Judge pages of the default scheme over a directory, then explain some by their address.
+
+    entries: pages that the state knows  cpu_s, seconds: of one explanation, by the state's own log, a mean
+    by_entries_cpu_s: of finding a page among the entries, as in the state of a service, a mean
+    command_cpu_s: of the whole command, the least of some runs  numpy_cpu_s: of a process that only imports NumPy, the
+    same way: what the machine gives just now
+    """
+    settings = Settings()
+    scheme, load = scheme_in_scope(settings), CandidateLoad(pages, np.random.default_rng(pages))
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        with LocalEngine(Path(folder), settings, scheme) as engine:
+            for first in range(0, pages, BATCH_PAGES):
+                for _ in engine.judge_signed(load.signatures(first, min(first + BATCH_PAGES, pages))):
+                    pass
+        with still_state(Path(folder)) as state:
+            view = StillView(state)
+            judged = Judged(settings, scheme, view, state.clock, folder, view.entry_count)
+            chosen = np.linspace(0, view.entry_count - 1, ASKED + 1).astype(np.uint64)
+            names = [entry.url for entry in view.filed(chosen).entries(np.arange(len(chosen)))]
+
+            def ask(name: str) -> None:
+                found = find_subject(state, name, settings)
+                assert isinstance(found, Subject), "the state has a log of its own"
+                explain(name, found, judged)
+
+            ask(names[0])  # the first one compiles, or reads, the kernels
+            entries = float(view.entry_count)
+            seconds, cpu = _mean(ask, names[1:])
+            _, by_entries = _mean(lambda name: find_in_entries(state, name), names[1:])
+        command = ["-m", "spotsieve.stream", "explain", "--state", folder]
+        _cpu_of(*command, names[0])  # the first one writes the modules' byte code
+        return {
+            "entries": entries,
+            "seconds": seconds,
+            "cpu_s": cpu,
+            "by_entries_cpu_s": by_entries,
+            "command_cpu_s": min(_cpu_of(*command, name) for name in names[1:]),
+            "numpy_cpu_s": min(_cpu_of("-c", "import numpy") for _ in names[1:]),
+        }
+
+
+def _mean(act: Callable[[str], object], names: list[str]) -> tuple[float, float]:
+    """Seconds, and CPU seconds, of one."""
+    began, cpu = time.perf_counter(), time.process_time()
+    for name in names:
+        act(name)
+    return (time.perf_counter() - began) / len(names), (time.process_time() - cpu) / len(names)
+
+
+def _cpu_of(*arguments: str) -> float:
+    """CPU seconds of a Python process. Byte code may be written, as an installation has it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_explaining(int(sys.argv[1]) if len(sys.argv) > 1 else 1_450_000), indent=2))

@@ -1,0 +1,128 @@
+"""Measures the index: CPU a page from signatures to verdicts, RocksDB's threads included, and bytes a page."""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import psutil
+
+from bench.speed.index_load import URL_BYTES, CandidateLoad, FingerprintLoad
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.judge import judge
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Kind
+
+BATCH_PAGES = 512
+WINDOW_PAGES = 10_240
+MIB = 2**20
+INDEX = IndexSettings()
+
+
+class Load(Protocol):
+    """Pages to be judged, in order."""
+
+    def __len__(self) -> int: ...
+
+    def signatures(self, first: int, last: int) -> Signatures:
+        """A micro-batch: pages first..last - 1."""
+
+
+def measure_index(
+    fingerprints: int,
+    tables: int,
+    directory: Path | None = None,
+    cap: int = INDEX.bucket_cap,
+    progress: Callable[[str], None] = print,
+) -> dict[str, float]:
+    """File this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
+    scheme = ChainScheme(ChainSettings(tables=tables))
+    compile_kernels(scheme)
+    load = FingerprintLoad(fingerprints, np.random.default_rng(fingerprints + tables))
+    return {"fingerprints": fingerprints, "tables": tables, **measure(scheme, load, directory, cap, progress)}
+
+
+def measure_candidates(
+    pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
+) -> dict[str, float]:
+    """File this many pages under the default scheme (CandidateLoad), with the memory of their hosts."""
+    scheme = SpotsieveScheme(SpotsieveSettings())
+    compile_kernels(scheme)
+    load = CandidateLoad(pages, np.random.default_rng(pages))
+    return {"pages": pages, **measure(scheme, load, directory, INDEX.bucket_cap, progress)}
+
+
+def measure(
+    scheme: Scheme, load: Load, directory: Path | None, cap: int, progress: Callable[[str], None]
+) -> dict[str, float]:
+    """Judge and file the whole load; -> figures.
+
+    cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
+    threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean over the run's second half, so
+    that whole compactions are in it. wall_us_per_page: mean of the whole run.
+    state_bytes_per_entry: RocksDB's live table files after everything is compacted, without the addresses, by filed
+    page. An address is URL_BYTES random letters, which LZ4 cannot shorten: what it takes is just its length.
+    bytes_per_page: files on disk after closing, by page of the load. rss_mib: at the end.
+    """
+    count = len(load)
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        state = RocksState.open(Path(scratch), "{}", "bench", IndexSettings())
+        windows, duplicates, candidates, wall = [], 0, 0, time.perf_counter()
+        for start in range(0, count, WINDOW_PAGES):
+            window, signing = time.process_time(), 0.0
+            for first in range(start, min(start + WINDOW_PAGES, count), BATCH_PAGES):
+                before = time.process_time()
+                batch = load.signatures(first, min(first + BATCH_PAGES, count))
+                signing += time.process_time() - before
+                verdicts, filing = judge(batch, scheme, state, cap, INDEX.candidate_limit)
+                state.file(filing, first + 1, 0)
+                duplicates += int((verdicts.kind == Kind.DUPLICATE).sum())
+                candidates += int(verdicts.candidates.sum())
+            size = min(WINDOW_PAGES, count - start)
+            windows.append((time.process_time() - window - signing) / size * 1e6)
+            if start // WINDOW_PAGES % 25 == 24:
+                progress(f"  {start + size:,} pages, {windows[-1]:.1f} us a page")
+        wall = time.perf_counter() - wall
+        rss, entries = psutil.Process().memory_info().rss, state.entry_count
+        state_bytes = state.compact() - entries * URL_BYTES
+        state.close()
+        on_disk = sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
+    return {
+        "cpu_us_per_page": statistics.median(windows[-max(1, 100_000 // WINDOW_PAGES) :]),
+        "cpu_us_per_page_mean": statistics.fmean(windows[len(windows) // 2 :]),
+        "wall_us_per_page": wall / count * 1e6,
+        "state_bytes_per_entry": state_bytes / entries,
+        "bytes_per_page": on_disk / count,
+        "rss_mib": rss / MIB,
+        "entries": entries,
+        "duplicates": duplicates,
+        "postings_per_page": candidates / count,
+    }
+
+
+def main() -> None:
+    """`python -m bench.speed.index [pages] [tables]`: one run as JSON; 0 tables: of the default scheme."""
+    arguments = [int(text) for text in sys.argv[1:]]
+    pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    figures = measure_index(pages, tables, progress=say) if tables else measure_candidates(pages, progress=say)
+    print(json.dumps({**figures, "cores": os.cpu_count()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""`make large` at a tiny size: the state that it fills is judged like one that was filed, and the document tells."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.large_state import filling, report
+from bench.large_state.filling import KEYS, Postings, fill, in_buckets, old_numbers, postings_of
+from bench.large_state.judging import Judged
+from bench.large_state.report import PAGES, Ran, broken, document
+from bench.large_state.variants import DEFAULTS, HALF_CACHE, VARIANTS, Plan, compare
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.fingerprints.tables import KEY_BITS
+from spotsieve.stream.settings.model import IndexSettings
+
+PLAN = Plan(pages=2_000, judged=400, batch=100, buffer_mb=1)
+WELL = Judged(360, 90.0, 200.0, 9.0, 20.0, 30.0, 15.0, 0.5, 2e3, 40.0, 900.0, 10 * 2**30, 2**30, 270, 130)
+MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11"}
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write table files in threads: a process of its own takes seconds to begin."""
+    monkeypatch.setattr(filling, "ProcessPoolExecutor", lambda workers, _: ThreadPoolExecutor(workers))
+
+
+@pytest.mark.usefixtures("one_process")
+def test_copies_of_old_pages_are_found_under_every_tuning(tmp_path: Path) -> None:
+    variants = [DEFAULTS, *(variant for variant in VARIANTS if variant.refill or variant.tuning.universal)]
+
+    runs = list(compare(tmp_path, PLAN, variants))
+
+    load, old = PLAN.load()
+    copies = np.isin(load.sketch[old:], load.sketch[:old]).all(axis=1).sum()
+    assert {(judged.novel, judged.copies) for _, judged in runs} == {(runs[0][1].novel, runs[0][1].copies)}
+    assert runs[0][1].novel + runs[0][1].copies == PLAN.judged
+    assert runs[0][1].copies >= copies > 0.1 * PLAN.judged
+    assert all(judged.disk > 300 * PLAN.pages and judged.reads > 0 for _, judged in runs)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_filled_state_has_all_entries_and_the_old_pages_in_place(tmp_path: Path) -> None:
+    load, old = PLAN.load()
+
+    fill(tmp_path, PLAN.pages, load, old, DEFAULTS.tuning)
+
+    numbers = old_numbers(PLAN.pages, old)
+    with RocksState.open(tmp_path, "{}", "bench", IndexSettings()) as state:
+        assert state.entry_count == PLAN.pages
+        assert len(state.filed(np.arange(PLAN.pages, dtype=np.uint64)).own_texts().site) == PLAN.pages
+        assert (state.filed(numbers).compared(False).sketch == load.sketch[:old]).all()
+        hosts = np.arange(1, 1 + PLAN.pages // 50, dtype=np.uint64)
+        assert (state.memories(hosts).pages == 50).all()
+
+
+def test_made_up_keys_are_as_many_as_the_scheme_s() -> None:
+    load, old = PLAN.load()
+
+    filed = postings_of(load.signatures(0, old), np.arange(old, dtype=np.uint64))
+
+    tags, counts = np.unique(filed.keys >> np.uint64(KEY_BITS), return_counts=True)
+    assert [(tag, keys) for tag, keys, _ in KEYS] == [(int(t), c / old) for t, c in zip(tags, counts, strict=True)]
+
+
+def test_a_bucket_keeps_its_first_different_numbers() -> None:
+    words = [np.array(column, np.uint64) for column in ([7, 5, 7, 7, 7], [9, 1, 3, 3, 4], [0] * 5)]
+
+    names, values = in_buckets(Postings(*words), 2)
+
+    assert names == [(5).to_bytes(8, "big"), (7).to_bytes(8, "big")]
+    assert [len(value) for value in values] == [1 + 13, 1 + 2 * 13]
+
+
+def test_the_document_says_what_does_not_hold() -> None:
+    small, large = Ran(PLAN, [(DEFAULTS, WELL)]), Ran(replace(PLAN, pages=PAGES), [(DEFAULTS, WELL)])
+    stalled, fat = replace(WELL, write_ms=1001.0), replace(WELL, resident=3 * 2**30)
+    worse = Ran(PLAN, [(DEFAULTS, stalled), (HALF_CACHE, fat)])
+    other = Ran(PLAN, [(DEFAULTS, WELL), (HALF_CACHE, replace(WELL, novel=271, copies=129))])
+
+    assert broken(large) == []
+    assert len(broken(worse)) == 3
+    assert "All holds." in document(small, large, "make large", MACHINE, (0.1, 2.0))
+    assert "DOES NOT HOLD: a state of 2,000 pages" in document(small, worse, "make large", MACHINE, (0.1, 2.0))
+    assert "THEY DIFFER" in document(other, large, "make large", MACHINE, (0.1, 2.0))
+    assert report.LONGEST_WRITE_MS == 1000

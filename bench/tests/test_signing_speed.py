@@ -1,0 +1,15 @@
+"""No scheme takes longer than 2 ms to sign a page of 20 KB."""
+
+import pytest
+
+from bench.speed.report import SIGNING_US
+from bench.speed.signing import signing_pages, signing_us
+from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from tests.worlds.pages.scheme_settings import settings_named
+
+PAGES = signing_pages(24)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_no_scheme_takes_longer_than_two_milliseconds_of_cpu_to_sign_a_page_of_20_kb(name: str) -> None:
+    assert signing_us(scheme_of(settings_named(name)), PAGES, 4) < SIGNING_US

@@ -1,0 +1,76 @@
+"""`python -m bench.verdicts` compares every scheme's verdicts on the labelled sets with docs/measured/verdicts.json.
+
+    .venv/bin/python -m bench.verdicts [--write] [--scheme NAME ...] [SET ...]
+
+A change that should leave verdicts alone is shown to: exit code 1 where a digest differs from the file. A change that
+should not writes the file anew (--write) and says in CHANGELOG.md why verdicts change.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from spotsieve.stream.evaluation import ALL
+from spotsieve.stream.evaluation.choices import named_schemes, single, with_model
+from spotsieve.stream.evaluation.judging import score_set
+from spotsieve.stream.evaluation.set_models import build_models
+from spotsieve.stream.files.writer import OutputFile
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.progress import ProgressLine
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.scoring import load_truth
+from spotsieve.stream.settings.load import load_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups", "catalogue"))
+KEPT = ROOT / "docs" / "measured" / "verdicts.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge, compare or write; 1 where a digest differs. Raises SpotsieveError."""
+    parser = argparse.ArgumentParser("python -m bench.verdicts", description=__doc__.partition("\n")[0])
+    parser.add_argument("sets", nargs="*", type=Path, default=SETS, metavar="SET")
+    parser.add_argument("--scheme", nargs="+", default=[ALL], metavar="NAME", help="only of these (after the sets)")
+    parser.add_argument("--write", action="store_true", help="keep the digests instead of comparing with those kept")
+    options = parser.parse_args(arguments)
+    kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
+    differing = 0
+    for folder in options.sets:
+        before = kept.setdefault(folder.name, {})
+        for scheme, digest in verdict_digests(folder, options.scheme).items():
+            if options.write:
+                before[scheme] = digest
+            same = before.get(scheme) == digest
+            differing += not same
+            print(f"{folder.name:<12} {scheme:<18} {digest}  {'as kept' if same else 'DIFFERS'}", flush=True)
+    if options.write:
+        KEPT.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", "utf-8")
+    return min(differing, 1)
+
+
+def verdict_digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """The first 128 bits of the SHA-256 of a set's verdict lines, by scheme; models are of the set's own pages."""
+    settings, truth = load_settings(None, {}, {}), load_truth(folder)
+    digests = {}
+    with TemporaryDirectory() as built:
+        schemes = named_schemes(names, settings)
+        models = build_models(folder, settings, schemes, Path(built), lambda *_: None)
+        for scheme in (with_model(scheme, models) for scheme in schemes):
+            compile_kernels(scheme_of(scheme))
+            lines = Path(built) / "verdicts.jsonl"
+            out = OutputFile(str(lines))
+            with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+                score_set(folder, truth, [single(settings, scheme)], line, out)
+            out.complete()
+            digests[str(scheme.name)] = hashlib.sha256(lines.read_bytes()).hexdigest()[:32]
+            lines.unlink()
+    return digests
+
+
+if __name__ == "__main__":
+    sys.exit(main())

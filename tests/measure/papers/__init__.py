@@ -1,1 +1,0 @@
-"""Measurements that papers report, made again with our schemes; they write docs/papers.md."""

@@ -1,1 +1,0 @@
-"""The quality measurements: `python -m tests.measure.quality` writes docs/quality.md from the labelled sets."""
