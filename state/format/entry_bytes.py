@@ -3,13 +3,9 @@
 state/FORMATS.md has the grammar, and pack_entry in state/format/entries.py writes one entry by it.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 import struct
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +13,7 @@ from spotsieve.state.format.little_endian import write_word
 from spotsieve.state.format.own_texts import OWN_TEXT_BYTES
 from spotsieve.state.index import Filing
 from spotsieve.stream.byte_texts import byte_texts
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.signature import OwnText, no_own_text
 
 ENTRY = struct.Struct("<BBIiqqHHQI")
@@ -108,7 +105,7 @@ def _no_own_texts() -> OwnText:
 _NO_OWN = _no_own_texts()
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _measure(columns, own, pages, layout, bounds):
     # columns: _Pages  own: OwnText, of the f filed pages  pages: int64[f]  layout: Layout  ->  bounds: int64[f + 1]
     # returns the most prints or title words that a page has
@@ -130,7 +127,7 @@ def _measure(columns, own, pages, layout, bounds):
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _write(columns, own, pages, sources, layout, bounds, buffer):
     # sources: uint32[f]  bounds: int64[f + 1], the others as of _measure  ->  buffer: uint8[bounds[f]]
     for row in range(len(pages)):
@@ -172,7 +169,7 @@ def _write(columns, own, pages, sources, layout, bounds, buffer):
             at += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _write_own_text(own, row, buffer, at):
     # own: OwnText  row: int64  at: int64, where in the buffer  ->  buffer: uint8[...]; returns where it goes on
     print_first, print_end = own.print_bounds[row], own.print_bounds[row + 1]

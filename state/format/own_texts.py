@@ -7,9 +7,8 @@ import struct
 from itertools import pairwise
 from typing import NamedTuple
 
-import numba
-
 from spotsieve.state.format.little_endian import read_word
+from spotsieve.stream.jit import kernel
 
 OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
 _OWN_TEXT = struct.Struct("<HBHBB")
@@ -49,8 +48,8 @@ def unpack_own_text(value: bytes, at: int) -> OwnParts:
     return OwnParts(site, share, listed, words[:prints], words[prints:])
 
 
-@numba.njit(nogil=True, cache=True)
-def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):  # type: ignore[no-untyped-def]
+@kernel
+def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):
     """Fill the columns of OwnText, whose bounds are given, and return the first entry out of order, or -1.
 
     raw: uint8[...], of all entries  starts: int64[e], -1 where an entry has no own text
