@@ -1,13 +1,11 @@
 """Finds the different values of an array, and where values are among them."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernel from its argument types; its comment says what these are.
-
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spotsieve.stream.jit import kernel
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits: numbers that follow one another are spread over the table (Knuth, TAOCP 3, 6.4)."""
@@ -40,7 +38,7 @@ def places_in(values: NDArray[np.uint64], asked: NDArray[np.int64]) -> NDArray[n
     return places
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _places_in(values, asked):
     # values: uint64[v]  asked: int64[m]  ->  int64[m]. A table of hashes, at most half full; -1: a free place.
     size = 16

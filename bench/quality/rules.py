@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 from numba import njit
 
-from spotsieve.stream import judge
+from spotsieve.stream import jit, judge
+from spotsieve.stream.jit import inlined
 from spotsieve.stream.judge import by_host
-from spotsieve.stream.judge.slots import inlined
 
 _MODULES = ("memory", "own_text", "pairs", "learning", "walk")
 """Of spotsieve.stream.judge.by_host, each after those that it takes from."""
@@ -35,7 +35,7 @@ def rules_changed(rules: Mapping[str, float], only_novel_teach: bool = False) ->
 def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
     """The module of the judge of hosts, made of the changed ones."""
     made: dict[str, Any] = {}
-    with patch.dict(sys.modules):
+    with patch.dict(sys.modules), patch.object(jit, "kernel", njit(nogil=True)):
         for name in _MODULES:
             spec = find_spec(f"{by_host.__name__}.{name}")
             if spec is None or spec.loader is None:
@@ -49,9 +49,7 @@ def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
                     setattr(made[name], constant, value)
         if only_novel_teach:
             made["learning"].teach = _only_filed(made["learning"].teach)
-    walk = made["walk"]
-    walk.njit = lambda **_: njit(nogil=True)
-    return walk
+    return made["walk"]
 
 
 def _only_filed(teach: Any) -> Any:

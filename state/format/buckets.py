@@ -7,7 +7,6 @@ and verifies it at each read. Decoding checks the version, the length and the or
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +14,7 @@ from spotsieve.state.index import Buckets
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS
+from spotsieve.stream.jit import kernel
 
 
 def encode_keys(numbers: NDArray[np.uint64]) -> list[bytes]:
@@ -28,15 +28,15 @@ def decode_keys(keys: Sequence[bytes]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
 
 
-@numba.njit(nogil=True, cache=True)
-def write_word(buffer, at, size, word):  # type: ignore[no-untyped-def]
+@kernel
+def write_word(buffer, at, size, word):
     """Write the low `size` bytes of word: uint64 -> buffer: uint8[at:at + size]."""
     for byte in range(size):
         buffer[at + byte] = np.uint8(word >> np.uint64(8 * byte) & np.uint64(255))
 
 
-@numba.njit(nogil=True, cache=True)
-def read_word(buffer, at, size):  # type: ignore[no-untyped-def]
+@kernel
+def read_word(buffer, at, size):
     """Read buffer: uint8[at:at + size] -> uint64."""
     word = np.uint64(0)
     for byte in range(size):
@@ -88,8 +88,8 @@ def _posting_bytes(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     return _POSTING_BYTES[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
-@numba.njit(nogil=True, cache=True)
-def _write_buckets(sizes, bounds, numbers, inlines, buffer):  # type: ignore[no-untyped-def]
+@kernel
+def _write_buckets(sizes, bounds, numbers, inlines, buffer):
     # sizes: int64[u], bytes of a posting  bounds: int64[u + 1]  numbers, inlines: uint64[p]  ->  buffer: uint8[...]
     at = 0
     for bucket in range(len(sizes)):
@@ -101,8 +101,8 @@ def _write_buckets(sizes, bounds, numbers, inlines, buffer):  # type: ignore[no-
             at += sizes[bucket]
 
 
-@numba.njit(nogil=True, cache=True)
-def _read_buckets(sizes, buffer, lengths, numbers, inlines):  # type: ignore[no-untyped-def]
+@kernel
+def _read_buckets(sizes, buffer, lengths, numbers, inlines):
     # sizes: int64[u], bytes of a posting  buffer: uint8[...]  lengths: int64[u], -1 where there is no value
     # ->  numbers, inlines: uint64[p]; returns the first bad value, or -1
     at, posting = 0, 0

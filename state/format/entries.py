@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +30,7 @@ from spotsieve.state.format.entry_bytes import (
 from spotsieve.state.index import Filing
 from spotsieve.stream.byte_texts import ByteTexts, byte_texts
 from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
 from spotsieve.stream.text.machine.memory import copy_bytes
@@ -289,8 +289,8 @@ def _read_features(
     return features, np.stack([np.array(bounds[:-1]), np.array(bounds[1:])], axis=1)
 
 
-@numba.njit(nogil=True, cache=True)
-def _gather_heads(raw, bounds, version, words, heads):  # type: ignore[no-untyped-def]
+@kernel
+def _gather_heads(raw, bounds, version, words, heads):
     # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all  ->  heads: uint8[e, h]
     # returns the first entry that is cut, of another version or with another sketch, or -1
     size, to, from_ = heads.shape[1], heads.ctypes.data, raw.ctypes.data
@@ -302,8 +302,8 @@ def _gather_heads(raw, bounds, version, words, heads):  # type: ignore[no-untype
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
-def _measure_own_texts(raw, bounds, starts, prints, titles):  # type: ignore[no-untyped-def]
+@kernel
+def _measure_own_texts(raw, bounds, starts, prints, titles):
     # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of own texts, -1 where there is none
     # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or of another version, or -1
     for entry in range(len(starts)):

@@ -5,20 +5,17 @@ the features and the address. state/FORMATS.md has the grammar, and pack_entry i
 entry by it.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 import struct
 from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import read_word, write_word
 from spotsieve.state.index import Filing
 from spotsieve.stream.byte_texts import byte_texts
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.signature import OwnText, no_own_text
 
 OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
@@ -59,7 +56,7 @@ def unpack_own_text(value: bytes, at: int) -> OwnParts:
     return OwnParts(site, share, listed, words[:prints], words[prints:])
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):
     """Fill the columns of OwnText, whose bounds are given, and return the first entry out of order, or -1.
 
@@ -175,7 +172,7 @@ def _no_own_texts() -> OwnText:
 _NO_OWN = _no_own_texts()
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _measure(columns, own, pages, layout, bounds):
     # columns: _Pages  own: OwnText, of the f filed pages  pages: int64[f]  layout: Layout  ->  bounds: int64[f + 1]
     # returns the most prints or title words that a page has
@@ -197,7 +194,7 @@ def _measure(columns, own, pages, layout, bounds):
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _write(columns, own, pages, sources, layout, bounds, buffer):
     # sources: uint32[f]  bounds: int64[f + 1], the others as of _measure  ->  buffer: uint8[bounds[f]]
     for row in range(len(pages)):
@@ -239,7 +236,7 @@ def _write(columns, own, pages, sources, layout, bounds, buffer):
             at += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _write_own_text(own, row, buffer, at):
     # own: OwnText  row: int64  at: int64, where in the buffer  ->  buffer: uint8[...]; returns where it goes on
     print_first, print_end = own.print_bounds[row], own.print_bounds[row + 1]

@@ -12,7 +12,6 @@ has no checksum of its own; RocksDB keeps one on every block. Decoding checks ve
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ from spotsieve.state.format.buckets import NUMBER_BYTES, encode_keys, read_word,
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.jit import kernel
 
 LEAD_VERSION = 1
 """Of the memory of a host with one page, which is filed."""
@@ -95,8 +95,8 @@ def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.
     return np.array([int.from_bytes(value[1 : 1 + NUMBER_BYTES], "little") for value in values], np.uint64)
 
 
-@numba.njit(nogil=True, cache=True)
-def _write_memories(pages, last, first, items, item_bounds, words, word_bounds, ends, buffer):  # type: ignore[no-untyped-def]
+@kernel
+def _write_memories(pages, last, first, items, item_bounds, words, word_bounds, ends, buffer):
     # pages to word_bounds: as in HostMemories, h hosts  ends: int64[h + 1]  ->  buffer: uint8[ends[h]]
     for host in range(len(ends) - 1):
         at = ends[host]
@@ -121,8 +121,8 @@ def _write_memories(pages, last, first, items, item_bounds, words, word_bounds, 
             at += _WORD_BYTES
 
 
-@numba.njit(nogil=True, cache=True)
-def _measure_memories(raw, ends, item_bounds, word_bounds):  # type: ignore[no-untyped-def]
+@kernel
+def _measure_memories(raw, ends, item_bounds, word_bounds):
     # raw: uint8[...]  ends: int64[h + 1], of the values, empty where there is none  ->  item_bounds, word_bounds:
     # int64[h + 1]; returns the first value of a wrong version or length, or -1
     for host in range(len(ends) - 1):
@@ -138,8 +138,8 @@ def _measure_memories(raw, ends, item_bounds, word_bounds):  # type: ignore[no-u
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
-def _read_memories(raw, ends, pages, last, first, items, item_bounds, words, word_bounds):  # type: ignore[no-untyped-def]
+@kernel
+def _read_memories(raw, ends, pages, last, first, items, item_bounds, words, word_bounds):
     # raw: uint8[...]  ends: int64[h + 1]  item_bounds, word_bounds: int64[h + 1]  ->  the rest as in HostMemories;
     # returns the first value of 0 pages or of items or words that do not ascend or are not counted, or -1
     for host in range(len(ends) - 1):
@@ -168,8 +168,8 @@ def _read_memories(raw, ends, pages, last, first, items, item_bounds, words, wor
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
-def _counted(column, bounds, count_bits):  # type: ignore[no-untyped-def]
+@kernel
+def _counted(column, bounds, count_bits):
     # column: uint32[...]  bounds: int64[2]  ->  whether what is counted there ascends and no count is 0
     for place in range(bounds[0], bounds[1]):
         if column[place] & ((1 << count_bits) - 1) == 0:

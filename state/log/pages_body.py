@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +29,7 @@ from spotsieve.state.index import Committed
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.byte_texts import ByteTexts, text_lengths
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
@@ -297,7 +297,7 @@ def _ragged(
     return numbers, bounds, at + numbers.nbytes
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _sound(
     source: NDArray[np.uint16],
     sources: int,

@@ -1,17 +1,14 @@
 """Keeps the entries that were asked for last: pages meet those of the same few pages, in record after record."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.byte_texts import ByteTexts, byte_texts
 from spotsieve.stream.distinct import SPREAD
+from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.text.machine.memory import copy_bytes
 
 MOST_BYTES = 8 * 2**20
@@ -80,7 +77,7 @@ def _clear(half: _Half) -> None:
     half.taken.fill(0)
 
 
-@numba.njit(nogil=True, no_cpython_wrapper=True)
+@part
 def _place_of(half, number):  # _Half, uint64 -> int64
     """The place of an entry, or the free one where it would stand."""
     mask = np.uint64(len(half.number) - 1)
@@ -90,7 +87,7 @@ def _place_of(half, number):  # _Half, uint64 -> int64
     return np.int64(at)
 
 
-@numba.njit(nogil=True, no_cpython_wrapper=True)
+@part
 def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, int64
     """Keep an entry, if there is room."""
     at, size, used = _place_of(half, number), end - start, half.taken[0]
@@ -105,7 +102,7 @@ def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, i
     half.taken[1] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _find(new, old, numbers, found):
     # new, old: _Half  numbers: uint64[e]  ->  found: int64[e], the place in the new half, or behind it that in the old
     # one, or _MISSING; returns how many are missing
@@ -120,7 +117,7 @@ def _find(new, old, numbers, found):
     return missing
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _lay(new, old, numbers, found, others, other_bounds, bounds):
     # new, old, numbers, found: as of _find  others: uint8[...], those that are missing, by other_bounds: int64[m + 1]
     # ->  new: has them all, as far as there is room  bounds: int64[e + 1]
@@ -150,7 +147,7 @@ def _lay(new, old, numbers, found, others, other_bounds, bounds):
     return laid
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _keep_others(new, old, numbers, raw, bounds):
     # new, old: _Half  numbers: uint64[e]  raw: uint8[...], the entries, by bounds: int64[e + 1]
     # ->  new: those that found no room in the other half, as far as there is room

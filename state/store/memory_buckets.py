@@ -4,14 +4,11 @@ The table is open addressing with linear probing, and at most three fifths full.
 the next power of two; rooms that are given back are used again, of each size the last one first.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
+from spotsieve.stream.jit import kernel
 
 _KEY, _FIRST, _SIZE = range(3)
 _EMPTY = np.uint64(0)
@@ -88,7 +85,7 @@ class MemoryBuckets:
             self._postings = room
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _find(slots, key):
     # slots: uint64[s, 3], s a power of two  key: uint64  ->  int64, the slot of the key, or the empty one where it goes
     mixed = key
@@ -102,7 +99,7 @@ def _find(slots, key):
     return slot
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _move(slots, moved):
     # slots: uint64[s, 3]  ->  moved: uint64[t, 3], with the buckets that have postings; returns how many these are
     used = 0
@@ -113,7 +110,7 @@ def _move(slots, moved):
     return used
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _read(slots, postings, keys):
     # slots: uint64[s, 3]  postings: uint64[r, 2]  keys: uint64[u]  ->  the columns of Buckets
     bounds, first = np.zeros(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
@@ -130,7 +127,7 @@ def _read(slots, postings, keys):
     return bounds, numbers, inlines
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _room_bits(size):
     # size: int64, 1 or more  ->  int64, the logarithm of the least power of two with room for so many
     bits = 0
@@ -139,7 +136,7 @@ def _room_bits(size):
     return bits
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _put(slots, postings, counts, free, keys, bounds, numbers, inlines):
     # slots: uint64[s, 3]  postings: uint64[r, 2]  counts: int64[3]  free: int64[64]  keys: uint64[c]
     # bounds, numbers, inlines: as of Buckets  ->  slots, postings, counts, free

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 import spotsieve
@@ -146,5 +147,6 @@ def _parser_with(filled: Sequence[str | None]) -> argparse.ArgumentParser:
     return parser
 
 
-def _module(command: str):  # type: ignore[no-untyped-def]  # a module with add_arguments and run
+def _module(command: str) -> ModuleType:
+    """The module of a command, with add_arguments and run."""
     return importlib.import_module(f"spotsieve.stream.cli.{command}")

@@ -1,17 +1,15 @@
 """Turns pages into spots, one kernel call for a batch."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.spots import SpotModel, chain_spots, choose_antecedents, mark_words
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.machine import slots
-from spotsieve.stream.text.machine.sources import part, sources_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +66,14 @@ def _run(
 ) -> PageFeatures:
     # The arrays whose addresses are in the state must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))
-    features = PageFeatures(
-        *_kernel()(batch_at(buffer, bounds, markup), state, model.table, model.settings.chain_length)
-    )
+    batch = batch_at(buffer, bounds, markup)
+    features = PageFeatures(*_extract_batch(batch, state, model.table, model.settings.chain_length))
     arrays.clear()
     return features
 
 
-@part
-def _extract_batch(batch, state, table, chain_length):  # type: ignore[no-untyped-def]
+@kernel
+def _extract_batch(batch, state, table, chain_length):
     """batch: Batch of n pages  state: int64[24]  table: SpotTable  chain_length: int64
 
     ->  spots: uint64[m]  spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n]
@@ -113,16 +110,3 @@ def _extract_batch(batch, state, table, chain_length):  # type: ignore[no-untype
             )
         spot_bounds[page + 1] = written
     return spots[: spot_bounds[pages]].copy(), spot_bounds, token_counts, block_counts
-
-
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The outermost function, the only one that is cached on disk (stream/text/machine/sources.py says why)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def extract(batch, state, table, chain_length):  # type: ignore[no-untyped-def]
-        state[slots.SOURCES // 8] = sources
-        return _extract_batch(batch, state, table, chain_length)
-
-    return extract

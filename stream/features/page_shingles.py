@@ -3,16 +3,13 @@
 A shingle of one token is the token, mixed once more because two bits of a token hash are always 0.
 """
 
-from functools import cache
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.features.shingles import shingle_hashes
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.text.machine.memory import load_int
-from spotsieve.stream.text.machine.sources import part, sources_digest
 from spotsieve.stream.text.tokens import PageTokens
 
 
@@ -29,12 +26,12 @@ def shingle_pages(tokens: PageTokens, shortest: int, longest: int) -> tuple[NDAr
     bounds = bounds_of(sizes)
     hashes = np.empty(bounds[-1], np.uint64)
     token_hashes, token_bounds = np.ascontiguousarray(tokens.hashes), np.ascontiguousarray(tokens.bounds)
-    _kernel()(token_hashes.ctypes.data, token_bounds.ctypes.data, len(tokens), shortest, longest, hashes)
+    _shingle_batch(token_hashes.ctypes.data, token_bounds.ctypes.data, len(tokens), shortest, longest, hashes)
     return hashes, bounds
 
 
-@part
-def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):  # type: ignore[no-untyped-def]
+@kernel
+def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):
     """Addresses of tokens: uint64[t] and bounds: int64[n + 1]; pages: n  ->  hashes: uint64[m]"""
     written = np.int64(0)
     for page in range(pages):
@@ -42,15 +39,3 @@ def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):  # type: i
         for width in range(shortest, longest + 1):
             if end - first >= width:
                 written += shingle_hashes(tokens + (first << 3), end - first, width, hashes[written:])
-
-
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The cached outermost function (stream/text/machine/sources.py says why it closes over the digest)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def shingle(tokens, bounds, pages, shortest, longest, hashes):  # type: ignore[no-untyped-def]
-        _shingle_batch(tokens, bounds, pages if sources >= 0 else 0, shortest, longest, hashes)
-
-    return shingle

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.scorecard import KEPT_IN_NEED
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import HASH_BITS, SEED, WITH_DIGIT, chain_hash, finish_hash, hash_chain, hash_token
 from spotsieve.stream.text.machine.memory import load_word
-from spotsieve.stream.text.machine.sources import part
 
 CLASS_WEIGHTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256], dtype=np.float64)
 """The weight that a class stands for: float64[16], tokens."""
@@ -93,14 +93,14 @@ def weight_of(prints: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 
 @part
-def room_for_prints(most):  # type: ignore[no-untyped-def]  # int64 -> PrintRoom
+def room_for_prints(most):  # int64 -> PrintRoom
     """Room for the items of pages with up to `most` blocks."""
     items = np.empty(2 * most, dtype=np.uint64)
     return PrintRoom(items, np.empty(2 * most, dtype=np.uint64), np.empty(_RADIX + 1, dtype=np.int64))
 
 
 @part
-def find_prints(tokens, blocks, count, features, room, prints):  # type: ignore[no-untyped-def]
+def find_prints(tokens, blocks, count, features, room, prints):
     """Write the prints of a page, ascending; how many: int64.
 
     tokens: address of uint64[], of all blocks  blocks: Blocks, with reasons  count, features: int64, of blocks and of
@@ -128,7 +128,7 @@ def find_prints(tokens, blocks, count, features, room, prints):  # type: ignore[
 
 
 @part
-def collect_items(tokens, blocks, count, items):  # type: ignore[no-untyped-def]
+def collect_items(tokens, blocks, count, items):
     """Write the items of all blocks, in their order, to items: uint64[2 * count]; how many."""
     found, end = np.int64(0), np.int64(0)
     for block in range(count):
@@ -158,14 +158,14 @@ def collect_items(tokens, blocks, count, items):  # type: ignore[no-untyped-def]
 
 
 @part
-def item_of(state, number, weight):  # type: ignore[no-untyped-def]  # uint64, uint64, int64 -> uint64
+def item_of(state, number, weight):  # uint64, uint64, int64 -> uint64
     """Identity and class of a finished chain."""
     identity = finish_hash(state) >> np.uint64(HASH_SHIFT) << _U1 | number
     return identity << _ITEM_SHIFT | _CLASSES[np.uint64(min(weight, np.int64(_HEAVIEST)))]
 
 
 @part
-def sort_by_insertion(items, count):  # type: ignore[no-untyped-def]  # uint64[], int64 -> bool
+def sort_by_insertion(items, count):  # uint64[], int64 -> bool
     """Sort items that are nearly in order; whether it came to an end. A page can be made so that they are not."""
     most = _MOVES * count
     for behind in range(1, count):
@@ -182,7 +182,7 @@ def sort_by_insertion(items, count):  # type: ignore[no-untyped-def]  # uint64[]
 
 
 @part
-def count_digits(items, starts, count, shift):  # type: ignore[no-untyped-def]
+def count_digits(items, starts, count, shift):
     """Where the items of each nine-bit digit go in a radix sort.
 
     items: uint64[]  starts: int64[513], written over  shift: uint64
@@ -197,7 +197,7 @@ def count_digits(items, starts, count, shift):  # type: ignore[no-untyped-def]
 
 
 @part
-def move_by_digit(source, target, starts, count, shift):  # type: ignore[no-untyped-def]
+def move_by_digit(source, target, starts, count, shift):
     """One pass of a radix sort. source, target: uint64[]  starts: int64[513], as of count_digits  shift: uint64"""
     for place in range(count):
         item = source[place]
@@ -207,7 +207,7 @@ def move_by_digit(source, target, starts, count, shift):  # type: ignore[no-unty
 
 
 @part
-def unite_items(items, count):  # type: ignore[no-untyped-def]  # uint64[], int64 -> int64
+def unite_items(items, count):  # uint64[], int64 -> int64
     """Make equal items one, in items sorted by identity: kept and strong if any is, of the largest class; how many."""
     last = np.int64(-1)
     for place in range(count):
@@ -223,7 +223,7 @@ def unite_items(items, count):  # type: ignore[no-untyped-def]  # uint64[], int6
 
 
 @part
-def choose_items(items, count, most, ranks, prints):  # type: ignore[no-untyped-def]
+def choose_items(items, count, most, ranks, prints):
     """Write the best items, as prints and in their order: those of the highest ranks, of equals the first; how many.
 
     items: uint64[], by identity  ranks: int64[>= 11], written over  prints: uint32[>= most + 1]
@@ -253,7 +253,7 @@ def choose_items(items, count, most, ranks, prints):  # type: ignore[no-untyped-
 
 
 @part
-def rank_of(item):  # type: ignore[no-untyped-def]  # uint64 -> int64
+def rank_of(item):  # uint64 -> int64
     """Half its class, one more if it is kept, two fewer if it is weak; from 0 on, not from _LOWEST_RANK."""
     rank = np.int64((item & _CLASS) >> _U1) + np.int64((item & _KEPT) >> np.uint64(4)) - _LOWEST_RANK
     return rank - 2 * np.int64(item & _STRONG == _U0)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.jit import kernel
 
 MOST_WORDS = 10**9
 LARGEST_RATIO = 1024
@@ -96,8 +96,8 @@ def head_sizes(shingles: NDArray[np.uint64], spans: NDArray[np.int64], ratios: N
     return np.asarray(_head_sizes(shingles, spans, _GREATEST // ratios))
 
 
-@numba.njit(nogil=True, cache=True)
-def _head_sizes(shingles, spans, last):  # type: ignore[no-untyped-def]
+@kernel
+def _head_sizes(shingles, spans, last):
     # shingles: uint64[m]  spans: int64[c, 2]  last: uint64[c]  ->  int64[c], how many of each row are at most its last
     sizes = np.empty(len(spans), np.int64)
     for row in range(len(spans)):

@@ -34,9 +34,9 @@ from spotsieve.stream.features.scorecard import (
     WORD_CLASSES,
     WORD_EDGES,
 )
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.html.elements import LEAD_PLAIN, section_of
 from spotsieve.stream.text.machine.memory import byte_at, load_int, load_int32
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import leading_zeros
 
 
@@ -58,7 +58,7 @@ _COARSE_LINK_CLASS = _classes(COARSE_LINK_EDGES, 16)
 
 
 @part
-def select_blocks(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> bool
+def select_blocks(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> bool
     """Fill blocks.reasons with indexes into REASONS; returns whether blocks were kept for want of others.
 
     explains: whether to find out which group speaks against a block
@@ -74,7 +74,7 @@ def select_blocks(blocks, count, card, explains):  # type: ignore[no-untyped-def
 
 
 @part
-def score_first(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> None
+def score_first(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> None
     """Fill card.words, unlinked, firsts, and against: the group of the first card with the fewest points."""
     card.unlinked[: EDGE + 1] = 0
     card.words[: EDGE + 1] = 0
@@ -130,7 +130,7 @@ def score_first(blocks, count, card, explains):  # type: ignore[no-untyped-def] 
 
 
 @part
-def score_second(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> None
+def score_second(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> None
     """Fill card.seconds from card.firsts, and against, by the groups of both cards as REASONS has them."""
     card.likely[: EDGE + 1] = 0
     card.capped[: EDGE + 1] = 0
@@ -188,7 +188,7 @@ def score_second(blocks, count, card, explains):  # type: ignore[no-untyped-def]
 
 
 @part
-def choose_kept(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> bool
+def choose_kept(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> bool
     """Fill blocks.reasons from card.seconds and against; returns whether blocks were kept for want of others."""
     enough = min(np.int64(ENOUGH_WORDS), card.unlinked[EDGE + count] // 2)
     kept = np.int64(0)
@@ -210,32 +210,32 @@ def choose_kept(blocks, count, card, explains):  # type: ignore[no-untyped-def] 
 
 
 @part
-def point(points, place):  # type: ignore[no-untyped-def]  # int64 address of int32[], int64 -> int64
+def point(points, place):  # int64 address of int32[], int64 -> int64
     """The points at a place."""
     return load_int32(points + (place << 2))
 
 
 @part
-def first_sum(sums):  # type: ignore[no-untyped-def]  # int64[] -> int64
+def first_sum(sums):  # int64[] -> int64
     """The address of the running sum before the first block."""
     return np.int64(sums.ctypes.data) + (EDGE << 3)
 
 
 @part
-def around(sums, block, reach):  # type: ignore[no-untyped-def]  # address as of first_sum, int64, int64 -> int64
+def around(sums, block, reach):  # address as of first_sum, int64, int64 -> int64
     """By running sums, the sum over a block and `reach` <= EDGE blocks on each side."""
     place = sums + (block << 3)
     return load_int(place + ((reach + 1) << 3)) - load_int(place - (reach << 3))
 
 
 @part
-def sum_of_7(given):  # type: ignore[no-untyped-def]  # 7 int64 -> int64
+def sum_of_7(given):  # 7 int64 -> int64
     """Their sum. numba's own sum of a tuple goes through memory and takes a fifth of the time of a card."""
     return given[0] + given[1] + given[2] + given[3] + given[4] + given[5] + given[6]
 
 
 @part
-def fewest(given):  # type: ignore[no-untyped-def]  # tuple of int64 -> int64
+def fewest(given):  # tuple of int64 -> int64
     """The place of the least, the first of equals."""
     least, best, place = given[0], np.int64(0), np.int64(0)
     for some in given:
@@ -246,19 +246,19 @@ def fewest(given):  # type: ignore[no-untyped-def]  # tuple of int64 -> int64
 
 
 @part
-def log2(value, highest):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
+def log2(value, highest):  # int64, int64 -> int64
     """The binary logarithm of 1 + value, rounded down, at most `highest`."""
     return min(np.int64(63) - leading_zeros(np.uint64(value + 1)), np.int64(highest))
 
 
 @part
-def eighths(share, whole, highest):  # type: ignore[no-untyped-def]  # int64, int64, int64 -> int64
+def eighths(share, whole, highest):  # int64, int64, int64 -> int64
     """How many eighths of the whole, at most `highest`."""
     return min(quotient(share * 8, max(whole, np.int64(1))), np.int64(highest))
 
 
 @part
-def quotient(number, divisor):  # type: ignore[no-untyped-def]  # int64 >= 0, int64 > 0 -> int64
+def quotient(number, divisor):  # int64 >= 0, int64 > 0 -> int64
     """Rounded down, for numbers below 2^50 and quotients below 2^12.
 
     IEEE division of doubles takes a third of the time of integer division. The quotient of two integers is at least
@@ -268,7 +268,7 @@ def quotient(number, divisor):  # type: ignore[no-untyped-def]  # int64 >= 0, in
 
 
 @part
-def part_of(number, reciprocal):  # type: ignore[no-untyped-def]  # int64 >= 0, float64 -> int64
+def part_of(number, reciprocal):  # int64 >= 0, float64 -> int64
     """`quotient` by the rounded reciprocal of the divisor, for divisors below 2^40 and quotients up to 64.
 
     The half moves every quotient away from the whole numbers by at least half of 1 / divisor, which is more than the
@@ -278,6 +278,6 @@ def part_of(number, reciprocal):  # type: ignore[no-untyped-def]  # int64 >= 0, 
 
 
 @part
-def share_class(likely, words):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
+def share_class(likely, words):  # int64, int64 -> int64
     """0 where there are no other words, else 1 and the eighths of likely ones, in 256ths of words."""
     return min(quotient(likely, max(words, np.int64(1)) << 5), np.int64(8)) + 1 if words > 0 else np.int64(0)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import SEED, chain_hash, finish_hash
 from spotsieve.stream.text.machine.memory import load_word
-from spotsieve.stream.text.machine.sources import part
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MOST_STEPS = 512
@@ -35,7 +35,7 @@ class Repeats(NamedTuple):
 
 
 @part
-def shingle_hashes(tokens, count, width, features):  # type: ignore[no-untyped-def]
+def shingle_hashes(tokens, count, width, features):
     """tokens: address of uint64[count]  ->  features: uint64[>= count], one a place; how many: int64
 
     A text with fewer tokens than `width` is one shingle by itself; one without tokens has none.
@@ -60,7 +60,7 @@ def shingle_hashes(tokens, count, width, features):  # type: ignore[no-untyped-d
 
 
 @part
-def room_for_repeats(most):  # type: ignore[no-untyped-def]  # int64 -> Repeats
+def room_for_repeats(most):  # int64 -> Repeats
     """Arrays for pages of up to `most` >= 16 shingles."""
     return Repeats(
         np.empty(8 * most, dtype=np.int32),
@@ -72,7 +72,7 @@ def room_for_repeats(most):  # type: ignore[no-untyped-def]  # int64 -> Repeats
 
 
 @part
-def number_repeats(features, count, room):  # type: ignore[no-untyped-def]
+def number_repeats(features, count, room):
     """Replace shingle hashes by features, all different: (shingle, how many equal ones stand before it).
 
     features: uint64[>= count]  room: Repeats for at least `count`
@@ -98,7 +98,7 @@ def number_repeats(features, count, room):  # type: ignore[no-untyped-def]
 
 
 @part
-def count_others(features, later, shift, room):  # type: ignore[no-untyped-def]
+def count_others(features, later, shift, room):
     """Fill room.before: how many equal shingles stand before each of the first `later` of room.others."""
     firsts, others, before, keys, counts = room
     bits = slot_bits(2 * later)
@@ -122,7 +122,7 @@ def count_others(features, later, shift, room):  # type: ignore[no-untyped-def]
 
 
 @part
-def slot_bits(least):  # type: ignore[no-untyped-def]  # int64 -> int64
+def slot_bits(least):  # int64 -> int64
     """The bits of the number of a slot among `least` or a few more, at least 4."""
     bits = np.int64(4)
     while (np.int64(1) << bits) < least:

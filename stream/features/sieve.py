@@ -1,12 +1,10 @@
 """Turns pages into the columns of the scheme `spotsieve`, one kernel call for a batch, and explains blocks."""
 
 from dataclasses import dataclass, fields
-from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
@@ -19,12 +17,12 @@ from spotsieve.stream.features.vocabulary import Vocabulary, choose_language, vo
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
 from spotsieve.stream.fingerprints.bottomk import smallest_hashes
 from spotsieve.stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
+from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.text.batch import Batch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS, title_words
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import load_word
-from spotsieve.stream.text.machine.sources import part, sources_digest
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -196,11 +194,11 @@ def _run(
 
 def _call(batch: Batch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
     room = Room(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
-    return SievedPages(*_kernel()(batch, state, room, settings.shingle_words, settings.minima, settings.sketch_bits))
+    return SievedPages(*_sieve_batch(batch, state, room, settings.shingle_words, settings.minima, settings.sketch_bits))
 
 
 @part
-def _keep_tokens(tokens, blocks, count, kept):  # type: ignore[no-untyped-def]
+def _keep_tokens(tokens, blocks, count, kept):
     """Copy the tokens of kept blocks, tokens: address of uint64[], to kept: uint64[]; how many: int64."""
     end, written = np.int64(0), np.int64(0)
     for block in range(count):
@@ -212,8 +210,8 @@ def _keep_tokens(tokens, blocks, count, kept):  # type: ignore[no-untyped-def]
     return written
 
 
-@part
-def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+@kernel
+def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
     """batch: Batch of n pages  state: int64[24]  room: Room  the others: as in SieveSettings
 
     ->  the columns of SievedPages, in their order
@@ -282,16 +280,3 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits): 
         titles[: title_bounds[pages]].copy(),
         title_bounds,
     )
-
-
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The outermost function, the only one that is cached on disk (stream/text/machine/sources.py says why)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def sieve(batch, state, room, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
-        state[slots.SOURCES // 8] = sources
-        return _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits)
-
-    return sieve

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
 from spotsieve.stream.text.machine.memory import byte_at, load_int32, load_word, put_int32, put_word
 from spotsieve.stream.text.machine.slots import BLOCK_SHIFT
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.tables import is_token
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
@@ -160,7 +160,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
 
 
 @part
-def mark_words(tokens, count, table, antecedents):  # type: ignore[no-untyped-def]
+def mark_words(tokens, count, table, antecedents):
     """Set the flags of a page's tokens, and note where the antecedents are; return how many.
 
     tokens: address of uint64[count]  table: SpotTable  antecedents: address of int32[count + 1]
@@ -179,7 +179,7 @@ def mark_words(tokens, count, table, antecedents):  # type: ignore[no-untyped-de
 
 
 @part
-def choose_antecedents(tokens, antecedents, count, table, distance, chosen):  # type: ignore[no-untyped-def]
+def choose_antecedents(tokens, antecedents, count, table, distance, chosen):
     """Copy those of a page's antecedents that have this spot distance, in their order; return how many.
 
     tokens, table: as of mark_words  antecedents: address of int32[count]  chosen: address of int32[count + 1]
@@ -197,7 +197,7 @@ def choose_antecedents(tokens, antecedents, count, table, distance, chosen):  # 
 
 
 @part
-def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):  # type: ignore[no-untyped-def]
+def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):
     """Write the spot hashes of one page to spots[place:], return how many.
 
     tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending

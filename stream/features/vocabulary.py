@@ -18,9 +18,9 @@ from spotsieve.stream.features.languages import (
     WORD_INDEX_BITS,
     language_table,
 )
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import LONE
 from spotsieve.stream.text.machine.memory import load_word
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import trailing_zeros
 
 MOST_TOKENS = 128
@@ -69,7 +69,7 @@ def vocabulary() -> Vocabulary:
 
 
 @part
-def choose_language(tokens, count, words):  # type: ignore[no-untyped-def]
+def choose_language(tokens, count, words):
     """tokens: address of uint64[count]  words: Vocabulary  ->  int64, the path that the first MOST_TOKENS tokens choose
 
     The rules are those of stream/features/languages.py. Every word is counted first, so that its languages are gone

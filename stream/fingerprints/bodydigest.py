@@ -7,8 +7,7 @@ waiting for memory. Pages of up to SHORT_BYTES, which the specification hashes i
 # ruff: noqa: ARG001
 # numba hands an intrinsic its typing context and arguments by position, whether it needs them or not.
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types, see the comment of each; its intrinsics build untyped LLVM values.
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
@@ -16,8 +15,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.machine.memory import load_word
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import folded_product
 
 SHORT_BYTES = 240
@@ -81,12 +80,12 @@ def merged(lanes, secret, state):  # uint64[>= 8], int64, uint64 -> uint64
     return state ^ state >> np.uint64(32)
 
 
-def _lanes_at(builder, address, offset=0):
+def _lanes_at(builder: ir.IRBuilder, address: ir.Value, offset: int = 0) -> ir.Value:
     place = builder.add(address, ir.Constant(_I64, offset))
     return builder.load(builder.inttoptr(place, _LANES.as_pointer()), align=1)
 
 
-def _stripe_added(builder, sums, data, keyed):
+def _stripe_added(builder: ir.IRBuilder, sums: ir.Value, data: ir.Value, keyed: ir.Value) -> ir.Value:
     """XXH3's accumulation of one stripe of 64 bytes: products of the keyed halves, and the neighbours' data."""
     low = builder.and_(keyed, ir.Constant(_LANES, [0xFFFFFFFF] * 8))
     product = builder.mul(low, builder.lshr(keyed, ir.Constant(_LANES, [32] * 8)))
@@ -95,7 +94,9 @@ def _stripe_added(builder, sums, data, keyed):
     return builder.add(sums, builder.add(product, crossed))
 
 
-def _repeated(builder, count, sums, generate_step):
+def _repeated(
+    builder: ir.IRBuilder, count: ir.Value, sums: ir.Value, generate_step: Callable[[ir.Value, ir.Value], ir.Value]
+) -> None:
     """Apply sums = generate_step(index, sums) `count` times, with the sums in registers."""
     pointer = builder.inttoptr(sums, _LANES.as_pointer())
     entry, before = builder.block, builder.load(pointer, align=8)

@@ -8,15 +8,15 @@ more candidates than the judge looks at, a copy is missed (news: 2 of 663; newsg
 
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import K0, K4
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import folded_product
 
 _SPARE_BITS = np.uint64(8)
 
 
 @part
-def smallest_hashes(shingles, count, reach, minima):  # type: ignore[no-untyped-def]
+def smallest_hashes(shingles, count, reach, minima):
     """shingles: uint64[>= count], hashes in page order  reach: places from a phrase's first shingle to its second
     ->  minima: uint64[k], ascending, all different, 56 bits each (a key holds no more); how many there are: int64
     """

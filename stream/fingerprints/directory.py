@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of
-from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.jit import part
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def directory_of(hashes: NDArray[np.uint64]) -> Directory:
 
 
 @part
-def place_of(wanted, hashes, first, shift):  # type: ignore[no-untyped-def]
+def place_of(wanted, hashes, first, shift):
     """A hash, and the fields of a Directory -> its place: int64, -1 where it is none of them."""
     leading = wanted >> shift
     for place in range(first[leading], first[leading + np.uint64(1)]):

@@ -1,11 +1,12 @@
 """Counts the bits in which fingerprints differ, inside kernels."""
 
-import numba
 import numpy as np
 
+from spotsieve.stream.jit import kernel
 
-@numba.njit(nogil=True, cache=True)
-def count_bits(word):  # type: ignore[no-untyped-def]
+
+@kernel
+def count_bits(word):
     """Set bits of a uint64; LLVM turns this into one popcnt."""
     # word: uint64  ->  uint64
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))

@@ -8,14 +8,11 @@ is then scaled so that its greatest coordinate is +-127, and a cosine is one of 
 division, which IEEE 754 rounds in one way: verdicts are the same everywhere.
 """
 
-from functools import cache
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.directory import Directory, place_of
-from spotsieve.stream.text.machine.sources import sources_digest
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.text.tokens import PageTokens
 
 MOST = 127
@@ -28,9 +25,7 @@ def project_pages(tokens: PageTokens, directory: Directory, rows: NDArray[np.int
     directory: of the terms  rows: int16[t, d], in its order
     """
     sums = np.zeros((len(tokens), rows.shape[1]), np.int64)
-    _kernel()(
-        tokens.hashes.copy(), tokens.bounds.copy(), directory.hashes, directory.first, directory.shift, rows, sums
-    )
+    _project(tokens.hashes.copy(), tokens.bounds.copy(), directory.hashes, directory.first, directory.shift, rows, sums)
     return quantise(sums)
 
 
@@ -51,21 +46,14 @@ def cosines(one: NDArray[np.int8], other: NDArray[np.int8]) -> NDArray[np.float6
     return found
 
 
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The cached function (stream/text/machine/sources.py says why it closes over the digest)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def project(tokens, bounds, known, first, shift, rows, sums):  # type: ignore[no-untyped-def]
-        # tokens: uint64[m]  bounds: int64[n + 1]  known, first, shift: Directory  rows: int16[t, d]
-        # ->  sums: int64[n, d], 0 before
-        dimensions = rows.shape[1]
-        for page in range(len(bounds) - 1 if sources >= 0 else 0):
-            for place in range(bounds[page], bounds[page + 1]):
-                found = place_of(tokens[place], known, first, shift)
-                if found >= 0:
-                    for dimension in range(dimensions):
-                        sums[page, dimension] += np.int64(rows[found, dimension])
-
-    return project
+@kernel
+def _project(tokens, bounds, known, first, shift, rows, sums):
+    # tokens: uint64[m]  bounds: int64[n + 1]  known, first, shift: Directory  rows: int16[t, d]
+    # ->  sums: int64[n, d], 0 before
+    dimensions = rows.shape[1]
+    for page in range(len(bounds) - 1):
+        for place in range(bounds[page], bounds[page + 1]):
+            found = place_of(tokens[place], known, first, shift)
+            if found >= 0:
+                for dimension in range(dimensions):
+                    sums[page, dimension] += np.int64(rows[found, dimension])

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.text.machine.memory import load_int
-from spotsieve.stream.text.machine.sources import part, sources_digest
 
 P = 2**32 - 1
 """The paper's "large prime" is none (3 * 5 * 17 * 257 * 65537). It is taken as given: the functions then are no
@@ -45,7 +44,7 @@ def minimum_hashes(
     """
     minima = np.zeros((len(bounds) - 1, len(functions.A)), np.uint32)
     shingles, bounds = np.ascontiguousarray(shingles), np.ascontiguousarray(bounds)
-    _kernel()(shingles.ctypes.data, bounds.ctypes.data, functions.A, functions.B, minima)
+    _minima_of_batch(shingles.ctypes.data, bounds.ctypes.data, functions.A, functions.B, minima)
     return minima
 
 
@@ -57,15 +56,15 @@ def _splitmix64(step: int) -> int:
 
 
 @part
-def _folded(value):  # type: ignore[no-untyped-def]  # uint64 -> uint64
+def _folded(value):  # uint64 -> uint64
     """The value mod p, 0..p - 1: 2^32 is 1 mod p, so the halves are added, twice."""
     value = (value & _P) + (value >> _HALF)
     value = (value & _P) + (value >> _HALF)
     return np.uint64(0) if value == _P else value
 
 
-@part
-def _minima_of_batch(shingles, bounds, A, B, minima):  # type: ignore[no-untyped-def]  # noqa: N803
+@kernel
+def _minima_of_batch(shingles, bounds, A, B, minima):  # noqa: N803
     """Addresses of shingles: uint64[m] and bounds: int64[n + 1]  A, B: uint64[h]  ->  minima: uint32[n, h]"""
     reduced = np.empty(1024, dtype=np.uint32)
     for page in range(len(minima)):
@@ -81,16 +80,3 @@ def _minima_of_batch(shingles, bounds, A, B, minima):  # type: ignore[no-untyped
                     # both below 2^32, and A x + B at most p p
                     least = min(least, np.int64(_folded(A[slot] * np.uint64(reduced[place]) + B[slot])))
                 minima[page, slot] = least
-
-
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The cached outermost function (stream/text/machine/sources.py says why it closes over the digest)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def fold(shingles, bounds, A, B, minima):  # type: ignore[no-untyped-def]  # noqa: N803
-        if sources >= 0:
-            _minima_of_batch(shingles, bounds, A, B, minima)
-
-    return fold

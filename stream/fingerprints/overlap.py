@@ -1,9 +1,9 @@
 """Counts the features that two pages share, where whole sets are compared, by merging two ascending runs."""
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.signature import Compared
 
 
@@ -12,8 +12,8 @@ def count_shared(pages: Compared, others: Compared) -> NDArray[np.int64]:
     return np.asarray(_count_shared(pages.features, pages.spans, others.features, others.spans))
 
 
-@numba.njit(nogil=True, cache=True)
-def _count_shared(features, spans, other_features, other_spans):  # type: ignore[no-untyped-def]
+@kernel
+def _count_shared(features, spans, other_features, other_spans):
     # features, other_features: uint64[...]  spans, other_spans: int64[c, 2]  ->  int64[c]
     shared = np.empty(len(spans), np.int64)
     for row in range(len(spans)):

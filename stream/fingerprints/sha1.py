@@ -6,11 +6,11 @@ hash    = the first 8 bytes of its SHA-1, big endian
 hashlib takes .67 us a shingle, with the call; the same compiled takes .15 us.
 """
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of
+from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.text.tokens import PageTokens
 
 _BITS = 0xFFFFFFFF
@@ -31,8 +31,8 @@ def sha1_shingles(tokens: PageTokens, width: int) -> tuple[NDArray[np.uint64], N
     return hashes, bounds
 
 
-@numba.njit(nogil=True, cache=True)
-def _hash_shingles(tokens, bounds, width, hashes):  # type: ignore[no-untyped-def]
+@kernel
+def _hash_shingles(tokens, bounds, width, hashes):
     # tokens: uint64[t]  bounds: int64[n + 1]  width: int64  ->  hashes: uint64[m]
     blocks = (2 * width + 3 + 15) // 16
     message = np.zeros(16 * blocks, dtype=np.uint32)
@@ -50,8 +50,8 @@ def _hash_shingles(tokens, bounds, width, hashes):  # type: ignore[no-untyped-de
             written += 1
 
 
-@numba.njit(nogil=True, cache=True)
-def _sha1_64(message, blocks, schedule):  # type: ignore[no-untyped-def]
+@kernel
+def _sha1_64(message, blocks, schedule):
     # message: uint32[16 * blocks], padded  schedule: uint32[80], written over  ->  uint64
     h0, h1, h2 = np.uint32(_START[0]), np.uint32(_START[1]), np.uint32(_START[2])
     h3, h4 = np.uint32(_START[3]), np.uint32(_START[4])
@@ -74,12 +74,12 @@ def _sha1_64(message, blocks, schedule):  # type: ignore[no-untyped-def]
     return (np.uint64(h0) << np.uint64(32)) | np.uint64(h1)
 
 
-@numba.njit(nogil=True, inline="always")
-def _turned(word, bits):  # type: ignore[no-untyped-def]  # uint32, int -> uint32
+@part
+def _turned(word, bits):  # uint32, int -> uint32
     return np.uint32((word << np.uint32(bits)) | (np.uint32(word) >> np.uint32(32 - bits)))
 
 
-@numba.njit(nogil=True, inline="always")
-def _round(a, b, c, d, e, mixed, constant, word):  # type: ignore[no-untyped-def]  # uint32, ... -> 5 x uint32
+@part
+def _round(a, b, c, d, e, mixed, constant, word):  # uint32, ... -> 5 x uint32
     turned = np.uint32(_turned(a, 5) + np.uint32(mixed) + e + np.uint32(constant) + word)
     return turned, a, _turned(b, 30), c, d

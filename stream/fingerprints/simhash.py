@@ -1,14 +1,11 @@
 """Folds a page's features into a 64-bit simhash (Charikar, STOC 2002; Manku, Jain, Das Sarma, WWW 2007, sec. 2)."""
 
-from functools import cache
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import sizes_of
+from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.text.machine.memory import load_int
-from spotsieve.stream.text.machine.sources import part, sources_digest
 from spotsieve.stream.text.machine.vectors import count_bits
 
 HASH_BITS = 64
@@ -32,12 +29,12 @@ def simhash64(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> tuple[
     if bounds[0] < 0 or bounds[-1] > len(features) or (sizes_of(bounds) < 0).any():
         raise ValueError(f"bounds must ascend within 0..{len(features)}, got {bounds[0]}..{bounds[-1]}")
     features, bounds = np.ascontiguousarray(features), np.ascontiguousarray(bounds)
-    fingerprints: NDArray[np.uint64] = _kernel()(features.ctypes.data, bounds.ctypes.data, len(bounds) - 1)
+    fingerprints: NDArray[np.uint64] = _fold(features.ctypes.data, bounds.ctypes.data, len(bounds) - 1)
     return fingerprints, sizes_of(bounds) > 0
 
 
-@part
-def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
+@kernel
+def _fold(features, bounds, pages):
     """Addresses of features: uint64[m] and bounds: int64[n + 1]; pages: n -> uint64[n]
 
     Addresses, since numba compiles once more for an array that is read-only.
@@ -51,7 +48,7 @@ def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
 
 
 @part
-def fold_features(features, count, ones):  # type: ignore[no-untyped-def]
+def fold_features(features, count, ones):
     """features: address of uint64[count]  ones: uint32[64], written over  ->  uint64, 0 where count is 0"""
     ones[:] = 0
     totals = np.int64(ones.ctypes.data)
@@ -62,15 +59,3 @@ def fold_features(features, count, ones):  # type: ignore[no-untyped-def]
         # ones > zeros; the weighted sum of +1 and -1 is ones - zeros
         fingerprint |= np.uint64(2 * np.int64(ones[bit]) > count) << np.uint64(bit)
     return fingerprint
-
-
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The cached outermost function (stream/text/machine/sources.py says why it closes over the digest)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def fold(features, bounds, pages):  # type: ignore[no-untyped-def]
-        return _fold(features, bounds, pages if sources >= 0 else 0)
-
-    return fold

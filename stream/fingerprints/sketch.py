@@ -16,9 +16,9 @@ has the same winner in two texts with probability Jaccard(A, B). Of the winner o
 
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import K0
 from spotsieve.stream.text.machine.memory import load_word, put_word
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import folded_product
 
 ROUND = np.uint64(0xD6E8FEB86659FD93)
@@ -29,7 +29,7 @@ _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @part
-def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-def]
+def sketch_features(features, count, bins, sketch):
     """features: uint64[>= count], random bits  bins: uint64[k], written over
     ->  sketch: uint64[k / 64], bin b is bit b % 64 of word b // 64; 0 for a text without features
     """
@@ -55,7 +55,7 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
 
 
 @part
-def throw_features(features, count, pair, bins):  # type: ignore[no-untyped-def]  # uint64[], int64, uint64, uint64[k]
+def throw_features(features, count, pair, bins):  # uint64[], int64, uint64, uint64[k]
     """Throw all features in rounds 2 * pair and 2 * pair + 1.
 
     Without a branch: who wins cannot be foreseen. Looking first whether a bin is empty takes longer even in late
@@ -72,7 +72,7 @@ def throw_features(features, count, pair, bins):  # type: ignore[no-untyped-def]
 
 
 @part
-def any_empty(bins):  # type: ignore[no-untyped-def]  # uint64[k] -> bool
+def any_empty(bins):  # uint64[k] -> bool
     """Whether a bin is empty. All are looked at: so the compiler takes eight at once."""
     empty = np.int64(0)
     for chosen in range(len(bins)):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.jit import kernel
 
 FINGERPRINT_BITS = 64
 KEY_BITS = 56
@@ -80,7 +80,7 @@ class TableDesign:
         return keys
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def tagged(tag: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """words: uint64[...], or one in a kernel -> keys of this tag that hold their low 56 bits, alike."""
     return np.uint64(tag) << _KEY_BITS | words & KEY_MASK
@@ -217,8 +217,8 @@ def _runs(mask: int) -> list[tuple[int, int]]:
     return runs
 
 
-@numba.njit(nogil=True, cache=True)
-def _fill_keys(fingerprints, piece_bounds, piece_shift, piece_mask, piece_place, keys):  # type: ignore[no-untyped-def]
+@kernel
+def _fill_keys(fingerprints, piece_bounds, piece_shift, piece_mask, piece_place, keys):
     # fingerprints: uint64[n]  piece_bounds: int64[T + 1]  pieces: uint64[m]  ->  keys: uint64[n, T]
     for table in range(len(piece_bounds) - 1):
         tag = np.uint64(table) << np.uint64(KEY_BITS)

@@ -1,14 +1,12 @@
 """Folds weighted hashes into a 64-bit simhash (Charikar, STOC 2002; Roul et al., sec. 3.8 and fig. 1, step 3)."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.directory import Directory, place_of
-from spotsieve.stream.text.machine.sources import sources_digest
+from spotsieve.stream.jit import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ def weighted_simhash64(
     pages = len(bounds) - 1
     fingerprints, counts = np.zeros(pages, np.uint64), np.zeros(pages, np.int64)
     directory = weights.directory
-    _kernel()(
+    _fold(
         hashes,
         bounds,
         directory.hashes,
@@ -46,31 +44,24 @@ def weighted_simhash64(
     return fingerprints, counts
 
 
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The cached function (stream/text/machine/sources.py says why it closes over the digest)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def fold(hashes, bounds, known, first, shift, weight, unseen, fingerprints, counts):  # type: ignore[no-untyped-def]
-        # hashes: uint64[m]  bounds: int64[n + 1]  known, first, shift: Directory  weight: uint16[t]  unseen: int64
-        # ->  fingerprints: uint64[n]  counts: int64[n]
-        ones = np.empty(64, dtype=np.int64)
-        for page in range(len(bounds) - 1 if sources >= 0 else 0):
-            ones[:] = 0
-            total, counted = np.int64(0), np.int64(0)
-            for place in range(bounds[page], bounds[page + 1]):
-                one = hashes[place]
-                found = place_of(one, known, first, shift)
-                weighs = np.int64(weight[found]) if found >= 0 else np.int64(unseen)
-                for bit in range(64):
-                    ones[bit] += weighs * np.int64((one >> np.uint64(bit)) & np.uint64(1))
-                total += weighs
-                counted += np.int64(weighs > 0)
-            fingerprint = np.uint64(0)
+@kernel
+def _fold(hashes, bounds, known, first, shift, weight, unseen, fingerprints, counts):
+    # hashes: uint64[m]  bounds: int64[n + 1]  known, first, shift: Directory  weight: uint16[t]  unseen: int64
+    # ->  fingerprints: uint64[n]  counts: int64[n]
+    ones = np.empty(64, dtype=np.int64)
+    for page in range(len(bounds) - 1):
+        ones[:] = 0
+        total, counted = np.int64(0), np.int64(0)
+        for place in range(bounds[page], bounds[page + 1]):
+            one = hashes[place]
+            found = place_of(one, known, first, shift)
+            weighs = np.int64(weight[found]) if found >= 0 else np.int64(unseen)
             for bit in range(64):
-                fingerprint |= np.uint64(2 * ones[bit] > total) << np.uint64(bit)
-            fingerprints[page] = fingerprint
-            counts[page] = counted
-
-    return fold
+                ones[bit] += weighs * np.int64((one >> np.uint64(bit)) & np.uint64(1))
+            total += weighs
+            counted += np.int64(weighs > 0)
+        fingerprint = np.uint64(0)
+        for bit in range(64):
+            fingerprint |= np.uint64(2 * ones[bit] > total) << np.uint64(bit)
+        fingerprints[page] = fingerprint
+        counts[page] = counted

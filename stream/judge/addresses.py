@@ -4,9 +4,6 @@ An address is the text before its fragment (RFC 3986, sec. 3.5), as the log hold
 common with any. A page that is submitted again is itself, and not fetched again.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +11,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledEntries
 from spotsieve.stream.hosts import address_of
-from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.jit import inlined
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures, page_ids_of

@@ -1,19 +1,15 @@
 """Finds the original of each page among the filed ones: reads and confirms what it meets, and applies the rule."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, FiledEntries, FiledPages, StateView
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.distinct import distinct
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.addresses import Addresses, addresses_of, no_addresses, relation_to_filed
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
@@ -24,7 +20,6 @@ from spotsieve.stream.judge.rules import (
     Pair,
     final_kinds,
     is_refused,
-    judge_sources,
     nothing_found,
     weigh,
 )
@@ -118,7 +113,7 @@ def choose(
 
     place: int64[m], where in `addresses` the filed page of each pair is  worths: of the pages
     """
-    _choose_kernel()(met, place, answers, worths.own, addresses, limits, found)
+    _choose_kernel(met, place, answers, worths.own, addresses, limits, found)
 
 
 def confirm_met(
@@ -149,33 +144,27 @@ def confirm_met(
     return Answers(worth_of_filed(filed, entries.feature_count, limits.worth)[place], row, confirmed)
 
 
-@cache
-def _choose_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def choose(met, entry, answers, worth, addresses, limits, found):
-        # met: Met  entry: int64[m], where the page of each pair is among the entries  answers: Answers
-        # worth: float64[n], of the pages  addresses: Addresses  limits: Limits  ->  found: Found
-        for page in range(len(worth) if sources >= 0 else 0):
-            found.cut[page] = met.cut_at[page] != NEVER
-            for place in range(met.bounds[page], met.bounds[page + 1]):
-                pair = Pair(met.number[place], met.proof[place], met.kinds[place], met.distance[place])
-                if is_refused(found, page, pair, answers.confirmed, answers.row[place]):
-                    continue
-                is_original = weigh(
-                    found,
-                    page,
-                    pair,
-                    answers.confirmed,
-                    answers.row[place],
-                    worth[page],
-                    answers.worth[place],
-                    relation_to_filed(addresses, page, entry[place]),
-                    limits,
-                )
-                if is_original:
-                    found.cut[page] = place >= met.cut_at[page]
-                    break
-
-    return choose
+@kernel
+def _choose_kernel(met, entry, answers, worth, addresses, limits, found):
+    # met: Met  entry: int64[m], where the page of each pair is among the entries  answers: Answers
+    # worth: float64[n], of the pages  addresses: Addresses  limits: Limits  ->  found: Found
+    for page in range(len(worth)):
+        found.cut[page] = met.cut_at[page] != NEVER
+        for place in range(met.bounds[page], met.bounds[page + 1]):
+            pair = Pair(met.number[place], met.proof[place], met.kinds[place], met.distance[place])
+            if is_refused(found, page, pair, answers.confirmed, answers.row[place]):
+                continue
+            is_original = weigh(
+                found,
+                page,
+                pair,
+                answers.confirmed,
+                answers.row[place],
+                worth[page],
+                answers.worth[place],
+                relation_to_filed(addresses, page, entry[place]),
+                limits,
+            )
+            if is_original:
+                found.cut[page] = place >= met.cut_at[page]
+                break

@@ -3,21 +3,17 @@
 One merge serves the postings in the state, those that a record adds, and the search for all matches of a page.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.distance import count_bits
-from spotsieve.stream.judge.rules import Pair, judge_sources
-from spotsieve.stream.judge.slots import Slots, filed_postings, inlined
+from spotsieve.stream.jit import inlined, kernel
+from spotsieve.stream.judge.rules import Pair
+from spotsieve.stream.judge.slots import Slots, filed_postings
 
 NEVER = np.iinfo(np.int64).max
 
@@ -58,7 +54,7 @@ def meet_filed(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.u
     candidate_limit: most candidates of a page  final: kinds of decisive keys (FoundBy) at which its search ends
     """
     room = _most_met(slots, buckets, candidate_limit, final)
-    met: Met = _meet_kernel()(slots, filed_postings(buckets), candidate_limit, final, room, new_cursors(slots))
+    met: Met = _meet_kernel(slots, filed_postings(buckets), candidate_limit, final, room, new_cursors(slots))
     return met
 
 
@@ -121,38 +117,32 @@ def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, 
     cursors.number[slot] = np.int64(postings.number[at]) if at < end else NEVER
 
 
-@cache
-def _meet_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def meet(slots, postings, candidate_limit, final, most, cursors):
-        # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: pairs that there is room for
-        # cursors: Cursors, written over  ->  Met
-        pages = len(slots.bounds) - 1 if sources >= 0 else 0
-        bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
-        numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
-        kinds, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)
-        taken = 0
-        for page in range(pages):
-            bounds[page] = taken
-            begin(slots, postings, page, cursors)
-            compared = 0
-            while True:
-                pair = next_met(slots, postings, page, cursors)
-                if pair.number == NEVER:
-                    break
-                if not pair.proof and compared == candidate_limit:
-                    cut_at[page] = taken
-                    drop_candidates(slots, page, cursors)
-                    continue
-                compared += not pair.proof
-                numbers[taken], proof[taken] = pair.number, pair.proof
-                kinds[taken], distance[taken] = pair.kinds, pair.distance
-                taken += 1
-                if pair.proof & final:
-                    break
-        bounds[pages] = taken
-        return Met(bounds, numbers[:taken], proof[:taken], kinds[:taken], distance[:taken], cut_at)
-
-    return meet
+@kernel
+def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
+    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: pairs that there is room for
+    # cursors: Cursors, written over  ->  Met
+    pages = len(slots.bounds) - 1
+    bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
+    numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
+    kinds, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)
+    taken = 0
+    for page in range(pages):
+        bounds[page] = taken
+        begin(slots, postings, page, cursors)
+        compared = 0
+        while True:
+            pair = next_met(slots, postings, page, cursors)
+            if pair.number == NEVER:
+                break
+            if not pair.proof and compared == candidate_limit:
+                cut_at[page] = taken
+                drop_candidates(slots, page, cursors)
+                continue
+            compared += not pair.proof
+            numbers[taken], proof[taken] = pair.number, pair.proof
+            kinds[taken], distance[taken] = pair.kinds, pair.distance
+            taken += 1
+            if pair.proof & final:
+                break
+    bounds[pages] = taken
+    return Met(bounds, numbers[:taken], proof[:taken], kinds[:taken], distance[:taken], cut_at)

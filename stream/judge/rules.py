@@ -33,22 +33,17 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   on demand (state/removal.py) are the exception: they are met no more.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.addresses import APART, SAME_ADDRESS
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, Policy
-from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.schemes import Confirmed
-from spotsieve.stream.text.machine.sources import sources_digest
 from spotsieve.stream.verdict import FoundBy, Reason
 
 LENGTH = int(Worth.LENGTH)
@@ -147,18 +142,13 @@ def reason_of(proof, confirmed):  # uint8, uint8 -> uint8
     return _NEAR if proof else confirmed
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The same of m pairs: uint8[m] each -> uint8[m]."""
     reasons = np.empty(len(proof), np.uint8)
     for pair in range(len(proof)):
         reasons[pair] = reason_of(proof[pair], confirmed[pair])
     return reasons
-
-
-def judge_sources() -> int:
-    """The digest that a cached kernel of this folder closes over (stream/text/machine/sources.py says why)."""
-    return sources_digest("spotsieve.stream.judge")
 
 
 @inlined

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
@@ -19,14 +18,6 @@ from spotsieve.stream.fingerprints.tables import (
 )
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.verdict import FoundBy
-
-inlined = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, _nrt=False)
-"""Decorates the parts of the judge's kernels. They take tuples of arrays and make no arrays.
-
-LLVM copies them into their callers; a call would pass every field of every array on the stack. Nor do they count
-references (_nrt), as numba does for each field that is read: together that made the merge of postings three times as
-slow.
-"""
 
 
 class Slots(NamedTuple):

@@ -1,17 +1,12 @@
 """Says what each page of a record is, by what was found of it among the filed pages and within the record."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernel from its argument types; its comment says what these are.
-
-from functools import cache
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.filed import FiledOriginals
-from spotsieve.stream.judge.rules import judge_sources, reason_of
+from spotsieve.stream.judge.rules import reason_of
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, Status
@@ -42,7 +37,7 @@ def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, w
     kind, reason, found_by = np.empty(pages, np.uint8), np.empty(pages, np.uint8), np.zeros(pages, np.uint8)
     score, distance = np.full(pages, np.nan), np.zeros(pages, np.uint8)
     by_proof, replaces_one = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
-    _say_kernel()(
+    _say_kernel(
         *(signatures.status, _REASON_OF_STATUS, itself, filed.found, walked.found),
         *(kind, reason, score, found_by, distance, by_proof, replaces_one),
     )
@@ -52,34 +47,28 @@ def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, w
     return Verdicts(kind, reason, score, tuple(originals), walked.postings, found_by, walked.found.cut, replaces)
 
 
-@cache
-def _say_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def say(status, of_status, itself, filed, within, kind, reason, score, found_by, distance, by_proof, replaces):
-        # status: uint8[n]  of_status: uint8[...], reasons by Status  itself: bool[n], its original is the very page
-        # filed, within: Found  ->  kind, reason, found_by, distance: uint8[n], score: float64[n], nan where no pair was
-        # confirmed, by_proof: bool[n], its score is that of its distance, replaces: bool[n]
-        for page in range(len(status) if sources >= 0 else 0):
-            judged = status[page] == FINGERPRINTED
-            kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
-            found = filed if filed.number[page] != NOBODY else within
-            if found.number[page] != NOBODY and not itself[page]:
-                kind[page], reason[page] = _DUPLICATE, reason_of(found.proof[page], found.reason[page])
-                by_proof[page], distance[page] = found.proof[page] != 0, found.distance[page]
-                score[page], found_by[page] = found.score[page], found.found_by[page]
-            elif found.number[page] != NOBODY and judged:
-                reason[page] = _FIRST_ATTEMPT
-            if kind[page] != _NOVEL:
-                continue
-            replaces[page] = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
-            if reason[page] == _NO_MATCH and replaces[page]:
-                reason[page] = _LONGER
-            elif reason[page] == _NO_MATCH and (filed.recrawl[page] or within.recrawl[page]):
-                reason[page] = _RECRAWL
-
-    return say
+@kernel
+def _say_kernel(status, of_status, itself, filed, within, kind, reason, score, found_by, distance, by_proof, replaces):
+    # status: uint8[n]  of_status: uint8[...], reasons by Status  itself: bool[n], its original is the very page
+    # filed, within: Found  ->  kind, reason, found_by, distance: uint8[n], score: float64[n], nan where no pair was
+    # confirmed, by_proof: bool[n], its score is that of its distance, replaces: bool[n]
+    for page in range(len(status)):
+        judged = status[page] == FINGERPRINTED
+        kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
+        found = filed if filed.number[page] != NOBODY else within
+        if found.number[page] != NOBODY and not itself[page]:
+            kind[page], reason[page] = _DUPLICATE, reason_of(found.proof[page], found.reason[page])
+            by_proof[page], distance[page] = found.proof[page] != 0, found.distance[page]
+            score[page], found_by[page] = found.score[page], found.found_by[page]
+        elif found.number[page] != NOBODY and judged:
+            reason[page] = _FIRST_ATTEMPT
+        if kind[page] != _NOVEL:
+            continue
+        replaces[page] = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+        if reason[page] == _NO_MATCH and replaces[page]:
+            reason[page] = _LONGER
+        elif reason[page] == _NO_MATCH and (filed.recrawl[page] or within.recrawl[page]):
+            reason[page] = _RECRAWL
 
 
 def _accepted(signatures: Signatures, filed: FiledOriginals, walked: Walked) -> list[tuple[int, Entry]]:

@@ -1,17 +1,13 @@
 """Walks through one record: finds originals among its own earlier pages, and files every page that has none."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets
 from spotsieve.stream.bounds import bounds_of, sizes_of
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.addresses import APART, Addresses, relation_within
 from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.met import NEVER, begin, drop_candidates, new_cursors, next_met
@@ -20,13 +16,12 @@ from spotsieve.stream.judge.rules import (
     Found,
     Limits,
     is_refused,
-    judge_sources,
     nothing_found,
     outgrows,
     passes_recrawled,
     weigh,
 )
-from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, inlined, no_postings
+from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, no_postings
 from spotsieve.stream.judge.worth import Worths
 from spotsieve.stream.schemes import Confirmed, Scheme
 from spotsieve.stream.signature import Compared
@@ -108,19 +103,18 @@ def walk_record(
     walked.found.recrawl[:] = found.recrawl
     cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
-    find_candidates, settle = _candidates_kernel(), _settle_kernel()
     chunk = CHUNK_PAGES if confirming else max(count, 1)
     number, capped = first_number, 0
     for start in range(0, count, chunk):
         end = min(start + chunk, count)
         others, confirmed = np.empty(0, np.int64), NO_PAIRS
         if confirming:
-            others = find_candidates(record, walked.added, start, end, limits, bounds, cursors)
+            others = _candidates_kernel(record, walked.added, start, end, limits, bounds, cursors)
         if len(others):
             page = np.repeat(np.arange(start, end), sizes_of(bounds[start : end + 1]))
             confirmed = scheme.confirm(pages.take(page), pages.take(others))
         candidates = _Candidates(bounds, others, confirmed)
-        number, left_out = settle(record, start, end, candidates, limits, number, cursors, walked)
+        number, left_out = _settle_kernel(record, start, end, candidates, limits, number, cursors, walked)
         capped += left_out
     return walked._replace(capped=capped)
 
@@ -156,76 +150,64 @@ def _suppose_filed(record, page, before, cap, added):  # _Record, int64, int64[u
             _add(added, slots, slot, page)
 
 
-@cache
-def _candidates_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def find_candidates(record, added, start, end, limits, bounds, cursors):
-        # record: _Record  added: Postings  limits: Limits  cursors: Cursors, written over  bounds: as of _Candidates
-        # ->  others: int64[c]. Every page of the chunk is taken to be filed in all its buckets that have room before
-        # the chunk; at the end all are taken out again.
-        slots, others = record.slots, np.empty(64, np.int64)
-        before = added.end.copy()
-        taken = 0
-        for page in range(start, end if sources >= 0 else start):
-            bounds[page] = taken
-            if record.filed[page] == NOBODY:
-                begin(slots, added, page, cursors)
-                from_before = 0
-                while True:
-                    pair = next_met(slots, added, page, cursors)
-                    other = pair.number
-                    if other == NEVER or from_before >= record.room[page]:
+@kernel
+def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
+    # record: _Record  added: Postings  limits: Limits  cursors: Cursors, written over  bounds: as of _Candidates
+    # ->  others: int64[c]. Every page of the chunk is taken to be filed in all its buckets that have room before
+    # the chunk; at the end all are taken out again.
+    slots, others = record.slots, np.empty(64, np.int64)
+    before = added.end.copy()
+    taken = 0
+    for page in range(start, end):
+        bounds[page] = taken
+        if record.filed[page] == NOBODY:
+            begin(slots, added, page, cursors)
+            from_before = 0
+            while True:
+                pair = next_met(slots, added, page, cursors)
+                other = pair.number
+                if other == NEVER or from_before >= record.room[page]:
+                    break
+                if other < start:
+                    if pair.proof:
+                        relation = relation_within(record.addresses, page, other)
+                        worth, other_worth = record.worths.own[page], record.worths.met[other]
+                        if (
+                            relation == APART
+                            or passes_recrawled(pair.proof, relation, limits)
+                            or outgrows(worth, other_worth, pair.proof, relation, limits)
+                        ):
+                            continue
                         break
-                    if other < start:
-                        if pair.proof:
-                            relation = relation_within(record.addresses, page, other)
-                            worth, other_worth = record.worths.own[page], record.worths.met[other]
-                            if (
-                                relation == APART
-                                or passes_recrawled(pair.proof, relation, limits)
-                                or outgrows(worth, other_worth, pair.proof, relation, limits)
-                            ):
-                                continue
-                            break
-                        from_before += 1
-                    if taken == len(others):
-                        others = np.append(others, np.empty(len(others), np.int64))
-                    others[taken] = other
-                    taken += 1
-                _suppose_filed(record, page, before, limits.cap, added)
-        bounds[end] = taken
-        added.end[:] = before
-        return others[:taken]
-
-    return find_candidates
+                    from_before += 1
+                if taken == len(others):
+                    others = np.append(others, np.empty(len(others), np.int64))
+                others[taken] = other
+                taken += 1
+            _suppose_filed(record, page, before, limits.cap, added)
+    bounds[end] = taken
+    added.end[:] = before
+    return others[:taken]
 
 
-@cache
-def _settle_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def settle(record, start, end, candidates, limits, entry_number, cursors, walked):
-        # record: _Record  candidates: _Candidates  limits: Limits  cursors: Cursors, written over  ->  walked: Walked
-        # returns the next entry number, and how many filings found their bucket full
-        capped = 0
-        for page in range(start, end if sources >= 0 else start):
-            count_postings(record.slots, record.sizes, page, walked)
-            if record.filed[page] != NOBODY:
-                continue
-            _find_original(record, page, candidates, limits, cursors, walked)
-            if walked.found.number[page] != NOBODY:
-                continue
-            fits, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
-            capped += full
-            if fits:
-                walked.entry[page] = entry_number
-                entry_number += 1
-        return entry_number, capped
-
-    return settle
+@kernel
+def _settle_kernel(record, start, end, candidates, limits, entry_number, cursors, walked):
+    # record: _Record  candidates: _Candidates  limits: Limits  cursors: Cursors, written over  ->  walked: Walked
+    # returns the next entry number, and how many filings found their bucket full
+    capped = 0
+    for page in range(start, end):
+        count_postings(record.slots, record.sizes, page, walked)
+        if record.filed[page] != NOBODY:
+            continue
+        _find_original(record, page, candidates, limits, cursors, walked)
+        if walked.found.number[page] != NOBODY:
+            continue
+        fits, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
+        capped += full
+        if fits:
+            walked.entry[page] = entry_number
+            entry_number += 1
+    return entry_number, capped
 
 
 @inlined
@@ -283,26 +265,20 @@ def file_page(slots, sizes, page, cap, added):  # Slots, int64[u], int64, int64 
 def file_given(slots: Slots, sizes: NDArray[np.int64], entry: NDArray[np.int64], cap: int) -> Given:
     """File the pages that have an entry number: int64[n], or NOBODY, under these slots. sizes: as of walk_record"""
     added, fits = no_postings(slots, len(sizes)), np.zeros(len(entry), np.bool_)
-    capped = _file_kernel()(slots, sizes, entry, cap, added, fits)
+    capped = _file_kernel(slots, sizes, entry, cap, added, fits)
     return Given(added, capped, fits)
 
 
-@cache
-def _file_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def file(slots, sizes, entry, cap, added, fits):
-        # slots: Slots  sizes: int64[u]  entry: int64[n]  cap: int64  ->  added: Postings, fits: bool[n]
-        # returns how many filings found their bucket full
-        capped = 0
-        for page in range(len(entry) if sources >= 0 else 0):
-            if entry[page] != NOBODY:
-                fits[page], full = file_page(slots, sizes, page, cap, added)
-                capped += full
-        return capped
-
-    return file
+@kernel
+def _file_kernel(slots, sizes, entry, cap, added, fits):
+    # slots: Slots  sizes: int64[u]  entry: int64[n]  cap: int64  ->  added: Postings, fits: bool[n]
+    # returns how many filings found their bucket full
+    capped = 0
+    for page in range(len(entry)):
+        if entry[page] != NOBODY:
+            fits[page], full = file_page(slots, sizes, page, cap, added)
+            capped += full
+    return capped
 
 
 def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]) -> tuple[NDArray[np.int64], Buckets]:
@@ -314,25 +290,19 @@ def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]
     grown = np.flatnonzero(added)
     bounds = bounds_of(sizes_of(buckets.bounds)[grown] + added[grown])
     contents = Postings(bounds[:-1], bounds[1:], np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
-    _grow_kernel()(grown, filed_postings(buckets), postings, entry, contents)
+    _grow_kernel(grown, filed_postings(buckets), postings, entry, contents)
     return grown, Buckets(bounds, contents.number, contents.inline)
 
 
-@cache
-def _grow_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def grow(grown, filed, added, entry, contents):
-        # grown: int64[c], buckets that took postings  filed, added: Postings  entry: int64[n]  ->  contents: Postings
-        for place in range(len(grown) if sources >= 0 else 0):
-            bucket, at = grown[place], contents.first[place]
-            for posting in range(filed.first[bucket], filed.end[bucket]):
-                contents.number[at], contents.inline[at] = filed.number[posting], filed.inline[posting]
-                at += 1
-            for posting in range(added.first[bucket], added.end[bucket]):
-                contents.number[at] = np.uint64(entry[np.int64(added.number[posting])])
-                contents.inline[at] = added.inline[posting]
-                at += 1
-
-    return grow
+@kernel
+def _grow_kernel(grown, filed, added, entry, contents):
+    # grown: int64[c], buckets that took postings  filed, added: Postings  entry: int64[n]  ->  contents: Postings
+    for place in range(len(grown)):
+        bucket, at = grown[place], contents.first[place]
+        for posting in range(filed.first[bucket], filed.end[bucket]):
+            contents.number[at], contents.inline[at] = filed.number[posting], filed.inline[posting]
+            at += 1
+        for posting in range(added.first[bucket], added.end[bucket]):
+            contents.number[at] = np.uint64(entry[np.int64(added.number[posting])])
+            contents.inline[at] = added.inline[posting]
+            at += 1

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
+from spotsieve.stream.jit import kernel
 
 
 class Trials(NamedTuple):
@@ -73,10 +73,8 @@ def sampling_trials(
     return Trials(int(similar), found, both, len(shingles) / 2.0 ** np.arange(levels))
 
 
-@numba.njit(nogil=True, cache=True)
-def _compare_all(  # type: ignore[no-untyped-def]
-    number, remainder, bounds, postings, posting_bounds, sizes, threshold, fewest, found, both
-):
+@kernel
+def _compare_all(number, remainder, bounds, postings, posting_bounds, sizes, threshold, fewest, found, both):
     # number, remainder: int64[m]  postings: int64[m], pages of shingle s postings[posting_bounds[s]:...], ascending
     # sizes: int64[n, w], shingles of each remainder modulo w  ->  found, both: int64[l, w]; pairs without sampling
     pages, widest = sizes.shape

@@ -5,12 +5,12 @@ A scheme says which keys of a kind each page has, and what holds for all keys of
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.tables import KEY_BITS, KEY_MASK, TableDesign, tagged
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.schemes import UNCAPPED, Probes
 
 _HALF, _REST = np.uint64(KEY_BITS // 2), np.uint64(64 - KEY_BITS)
@@ -99,7 +99,7 @@ def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64]) -> Keys:
     return Keys(keys, bounds[:-1], count, np.zeros(len(count), np.uint64))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def mixed_with_host(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one.
 
@@ -111,8 +111,8 @@ def mixed_with_host(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArr
     return mixed ^ (mixed >> _HALF)
 
 
-@numba.njit(nogil=True, cache=True)
-def _place(kind, at, columns):  # type: ignore[no-untyped-def]
+@kernel
+def _place(kind, at, columns):
     # kind: Keys  ->  columns: _Columns, of each page from slot at[page] on  at: int64[n], moved past them
     keys, inline, cap = columns.keys, columns.inline, columns.cap
     limit, decisive = columns.limit, columns.decisive

@@ -17,26 +17,21 @@ both own beside its template, by their titles, and by their sketches (Yuan et al
 their sketches. docs/measured/quality.md has the figures.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernel from its argument types; its comment says what these are.
-
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.prints import CLASS_MASK, IDENTITY_SHIFT, MIDDLE_FEATURES, SHORT_FEATURES
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
+from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, UNCAPPED, Bar, Bars, Confirmed, Probes, Way
 from spotsieve.stream.schemes.identity import hash_hosts_and_sites, signed, status_of
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import FINGERPRINTED, IN_NEED, Compared, Signatures, emptied, has_keys
-from spotsieve.stream.text.machine.sources import part, sources_digest
 
 PRINT_CAP = 4
 """Pages of a host under one print: more novel pages have only its template."""
@@ -103,7 +98,7 @@ class SpotsieveScheme:
         """
         status, own = signatures.status, signatures
         return Probes(
-            *_probe_kernel()(
+            *_probe_kernel(
                 *(has_keys(status), status == FINGERPRINTED, own.digest, own.features, own.features_bounds),
                 *(own.titles, own.titles_bounds, own.prints, own.prints_bounds, own.host, own.feature_count),
                 self.settings.minima_cap,
@@ -127,47 +122,41 @@ class SpotsieveScheme:
         return np.ones(len(distance))
 
 
-@cache
-def _probe_kernel():
-    sources = sources_digest("spotsieve.stream.schemes")
-
-    @njit(nogil=True, cache=True)
-    def probe(
-        filed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
-    ):
-        # filed: bool[n], pages that have a digest's key  judged: bool[n], those that have the others
-        # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], by bounds: int64[n + 1]
-        # host: uint64[n]  size: uint32[n], features  cap: int64, of keys of minima and titles
-        # ->  keys, bounds, inline, limit, decisive, cap: as of Probes
-        pages = len(filed) if sources >= 0 else 0
-        most = pages * (2 + MOST_KEYS) + len(minima)
-        keys, inline, caps = np.empty(most, np.uint64), np.zeros(most, np.uint64), np.full(most, cap)
-        decisive, bounds = np.zeros(most, np.bool_), np.zeros(pages + 1, np.int64)
-        weights, at = np.empty(MOST_KEYS, np.uint32), 0
-        for page in range(pages):
-            if filed[page]:
-                keys[at], inline[at] = tagged(DIGEST_TAG, digest[page, 0]), digest[page, 1]
-                decisive[at], caps[at] = True, UNCAPPED
+@kernel
+def _probe_kernel(
+    filed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
+):
+    # filed: bool[n], pages that have a digest's key  judged: bool[n], those that have the others
+    # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], by bounds: int64[n + 1]
+    # host: uint64[n]  size: uint32[n], features  cap: int64, of keys of minima and titles
+    # ->  keys, bounds, inline, limit, decisive, cap: as of Probes
+    pages = len(filed)
+    most = pages * (2 + MOST_KEYS) + len(minima)
+    keys, inline, caps = np.empty(most, np.uint64), np.zeros(most, np.uint64), np.full(most, cap)
+    decisive, bounds = np.zeros(most, np.bool_), np.zeros(pages + 1, np.int64)
+    weights, at = np.empty(MOST_KEYS, np.uint32), 0
+    for page in range(pages):
+        if filed[page]:
+            keys[at], inline[at] = tagged(DIGEST_TAG, digest[page, 0]), digest[page, 1]
+            decisive[at], caps[at] = True, UNCAPPED
+            at += 1
+        if judged[page]:
+            for place in range(minima_bounds[page], minima_bounds[page + 1]):
+                keys[at] = tagged(MINIMA_TAG, minima[place])
                 at += 1
-            if judged[page]:
-                for place in range(minima_bounds[page], minima_bounds[page + 1]):
-                    keys[at] = tagged(MINIMA_TAG, minima[place])
-                    at += 1
-                first, end = title_bounds[page], title_bounds[page + 1]
-                if first < end:
-                    words = _title_words(titles, first, end) & KEY_MASK
-                    keys[at] = tagged(TITLE_TAG, mixed_with_host(words, host[page]))
-                    at += 1
-                few = SOME_KEYS if size[page] < MIDDLE_FEATURES else FEW_KEYS
-                wanted = MOST_KEYS if size[page] < SHORT_FEATURES else few
-                first, end = print_bounds[page], print_bounds[page + 1]
-                chosen = _heaviest(prints, first, end, host[page], min(wanted, end - first), weights, keys, at)
-                caps[at : at + chosen] = PRINT_CAP
-                at += chosen
-            bounds[page + 1] = at
-        return keys[:at], bounds, inline[:at], np.zeros(at, np.uint8), decisive[:at], caps[:at]
-
-    return probe
+            first, end = title_bounds[page], title_bounds[page + 1]
+            if first < end:
+                words = _title_words(titles, first, end) & KEY_MASK
+                keys[at] = tagged(TITLE_TAG, mixed_with_host(words, host[page]))
+                at += 1
+            few = SOME_KEYS if size[page] < MIDDLE_FEATURES else FEW_KEYS
+            wanted = MOST_KEYS if size[page] < SHORT_FEATURES else few
+            first, end = print_bounds[page], print_bounds[page + 1]
+            chosen = _heaviest(prints, first, end, host[page], min(wanted, end - first), weights, keys, at)
+            caps[at : at + chosen] = PRINT_CAP
+            at += chosen
+        bounds[page + 1] = at
+    return keys[:at], bounds, inline[:at], np.zeros(at, np.uint8), decisive[:at], caps[:at]
 
 
 @part

@@ -5,17 +5,14 @@ the shard files a round. So what was read ahead counts until a filing changes th
 those of a shard that reads nothing ahead, however the log is cut into rounds.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt, Buckets, FiledPages, HostMemories, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.keys import own_keys
@@ -100,7 +97,7 @@ class ReadAhead:
         return self._state.attempts(page_ids)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _let_go(held, changed, counts):
     # held, changed: uint64[u], uint64[c], ascending  ->  counts: bool[u], no more where a held one was changed
     at = 0
@@ -113,7 +110,7 @@ def _let_go(held, changed, counts):
             counts[row] = False
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _find(keys, held, counts, bounds, postings, first, size):
     # keys, held: uint64[k], uint64[u], ascending  counts: bool[u]  bounds: int64[u + 1], of the buckets that are held
     # postings: how many come before these  ->  first, size: int64[k], of a bucket that is found; whether any is
@@ -129,7 +126,7 @@ def _find(keys, held, counts, bounds, postings, first, size):
     return any_found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(first, bounds, values):
     # first: int64[k]  bounds: int64[k + 1], of what is gathered  values: uint64[p]  ->  uint64[bounds[k]]
     gathered = np.empty(bounds[-1], np.uint64)

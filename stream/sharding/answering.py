@@ -5,23 +5,19 @@ one candidate more than the limit allows, so that whoever merges the lists sees 
 behind the first one that the shard itself accepts none can be an original, and none is sent.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt, Buckets, FiledPages, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.distinct import distinct
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.addresses import PLAIN_PAIR
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
+from spotsieve.stream.judge.rules import Limits, final_kinds, outgrows
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.keys import Held, Own
@@ -69,7 +65,7 @@ def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme:
         accepted[candidate] = answers.confirmed.accepted[answers.row[candidate]]
         score[candidate] = answers.confirmed.score[answers.row[candidate]]
         length[:] = answers.worth
-        _keep_kernel()(met, accepted, answers.worth, worth_of_pages(signatures, limits.worth).own, limits, kept)
+        _keep_kernel(met, accepted, answers.worth, worth_of_pages(signatures, limits.worth).own, limits, kept)
     said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
     sent = distinct(place[kept & accepted])
     return Meetings(
@@ -166,24 +162,18 @@ def _kept_pairs(
     )
 
 
-@cache
-def _keep_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def keep(met, accepted, filed_worth, worth, limits, kept):
-        # met: Met of m pairs  accepted: bool[m]  filed_worth: float64[m], of the entries  worth: float64[n], of the
-        # pages  limits: Limits  ->  kept: bool[m]
-        for page in range(len(worth) if sources >= 0 else 0):
-            settled = False
-            for at in range(met.bounds[page], met.bounds[page + 1]):
-                proof = met.proof[at]
-                if settled and not proof:
-                    continue
-                kept[at] = True
-                if accepted[at] and not outgrows(worth[page], filed_worth[at], proof, PLAIN_PAIR, limits):
-                    settled = True
-                    if proof:
-                        break
-
-    return keep
+@kernel
+def _keep_kernel(met, accepted, filed_worth, worth, limits, kept):
+    # met: Met of m pairs  accepted: bool[m]  filed_worth: float64[m], of the entries  worth: float64[n], of the
+    # pages  limits: Limits  ->  kept: bool[m]
+    for page in range(len(worth)):
+        settled = False
+        for at in range(met.bounds[page], met.bounds[page + 1]):
+            proof = met.proof[at]
+            if settled and not proof:
+                continue
+            kept[at] = True
+            if accepted[at] and not outgrows(worth[page], filed_worth[at], proof, PLAIN_PAIR, limits):
+                settled = True
+                if proof:
+                    break

@@ -5,23 +5,18 @@ entry's number names holds it for all of them. It hears whom all shards have met
 its entries whether it could be a copy. An address, and what a host's shard compares, are sent once.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.distinct import distinct
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
 from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
-from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Bars, Scheme
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings, SentTexts
 from spotsieve.stream.sharding.shares import Share, shards_of_entries
@@ -151,7 +146,7 @@ def _say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars:
     filed = view.filed(numbers.astype(np.uint64))
     compared, text = filed.compared(False), filed.own_texts()
     others = texts_filed(compared.host, compared.feature_count, compared.sketch, text)
-    _say_kernel()(met, place, texts_of(signatures), others, bars, said)
+    _say_kernel(met, place, texts_of(signatures), others, bars, said)
     is_open = np.zeros(len(numbers), np.bool_)
     is_open[place[said == OPEN]] = True
     decided = is_open | np.isin(numbers, originals)
@@ -168,7 +163,7 @@ def _say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars:
     return Confirms(said, numbers[sent], entries, texts)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pairs_kernel(bounds, number, proof, holder, shard):
     # bounds: int64[n + 1]  number, holder: int64[m]  proof: uint8[m]  shard: int64
     # ->  the pairs whose entries the shard holds, as of Pairs
@@ -181,7 +176,7 @@ def _pairs_kernel(bounds, number, proof, holder, shard):
     return pages[:some], numbers[:some], proofs[:some]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _said_kernel(holder, said, at, ends):
     # holder: int64[m], the shard of each entry  said: uint8[p], of all shards
     # at, ends: int64[S], where in it what each shard says goes on, and where it ends
@@ -195,20 +190,14 @@ def _said_kernel(holder, said, at, ends):
     return found
 
 
-@cache
-def _say_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def say_of_pairs(met, place, pages, others, bars, said):
-        # met: Pairs, m  place: int64[m], in others  pages, others: Texts  bars: Bars  ->  said: uint8[m]
-        for at in range(len(place) if sources >= 0 else 0):
-            if met.proof[at]:
-                continue
-            page, other = met.page[at], place[at]
-            if pages.host[page] == others.host[other]:
-                said[at] = _OF_HOST
-            elif could_be_copy_across(pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)):
-                said[at] = _OPEN
-
-    return say_of_pairs
+@kernel
+def _say_kernel(met, place, pages, others, bars, said):
+    # met: Pairs, m  place: int64[m], in others  pages, others: Texts  bars: Bars  ->  said: uint8[m]
+    for at in range(len(place)):
+        if met.proof[at]:
+            continue
+        page, other = met.page[at], place[at]
+        if pages.host[page] == others.host[other]:
+            said[at] = _OF_HOST
+        elif could_be_copy_across(pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)):
+            said[at] = _OPEN

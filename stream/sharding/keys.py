@@ -4,20 +4,17 @@ A shard walks over the pages of its hosts, so it needs all of their keys. Of all
 under which it answers and files, and those that lead to a page that it walks over.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, StateView
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
 from spotsieve.stream.schemes import Probes, Scheme
 from spotsieve.stream.sharding.shares import Share, are_own, shards_of, shards_of_hosts
@@ -118,7 +115,7 @@ def hold_own(signatures: Signatures, scheme: Scheme, view: StateView, share: Sha
     return Own(keys, slots, view.buckets(keys))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _need_kernel(keys, bounds, walks, own):
     # keys, bounds: as of Probes  walks: bool[n], the pages that a shard walks over  own: bool[m], its own keys
     # ->  bool[m], the keys that it has a use for: its own, and those of the pages that it walks over, in other pages
@@ -181,7 +178,7 @@ def _chosen(slots: Slots, which: NDArray[np.bool_]) -> Slots:
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _take_kernel(bounds, which):
     # bounds: int64[n + 1], of each page's rows  which: bool[m], of all rows
     # ->  the places of these: int64[k], and the bounds of each page's among them

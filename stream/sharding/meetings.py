@@ -7,21 +7,16 @@ outgrown, a shard's candidate may be decisive in another shard and would not cou
 (answering.py).
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.filed import Answers
 from spotsieve.stream.judge.met import NEVER, Met
-from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Confirmed
 from spotsieve.stream.signature import Entry, OwnText
 
@@ -117,13 +112,13 @@ def merge(
         return found
 
     others = map(column, ("proof", "kinds", "distance", "said", "score", "length"))
-    merged = _merge_kernel()(_Pairs(page, number[order], *others), pages, candidate_limit, final)
+    merged = _merge_kernel(_Pairs(page, number[order], *others), pages, candidate_limit, final)
     bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
     answers = Answers(length.astype(np.float64), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
     return Merged(Met(bounds, number, proof, kinds, distance, cut_at), answers, said)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _order_kernel(bounds, number, which):
     # bounds: int64[S, n + 1], of the pairs of each shard  number: int64[m], of all pairs, one shard after the other
     # which: bool[n], pages  ->  page, place: int64[k], of the pairs of these, by page and number
@@ -153,60 +148,54 @@ def _order_kernel(bounds, number, which):
     return page_of[:some], place[:some]
 
 
-@cache
-def _merge_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def merge(pairs, pages, candidate_limit, final):
-        # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
-        # ->  the columns of Met, said, score, length
-        asking, met, proofs, found_by, distances, words, scores, lengths = pairs
-        some = len(met)
-        bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
-        numbers, proof, kinds = np.empty(some, np.int64), np.empty(some, np.uint8), np.empty(some, np.uint8)
-        distance, said, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
-        length = np.empty(some, np.int64)
-        at, taken = 0, 0
-        for page in range(pages if sources >= 0 else 0):
-            bounds[page] = taken
-            compared, ended = 0, False
-            while at < some and asking[at] == page:
-                number = met[at]
-                all_proof, all_kinds, least, word = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
-                likeness, features = np.nan, np.int64(0)
-                while at < some and asking[at] == page and met[at] == number:
-                    all_proof |= proofs[at]
-                    all_kinds |= found_by[at]
-                    least = min(least, distances[at])
-                    features = max(features, lengths[at])
-                    if not proofs[at]:
-                        word, likeness = max(word, words[at]), scores[at]
-                    at += 1
-                if ended:
+@kernel
+def _merge_kernel(pairs, pages, candidate_limit, final):
+    # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
+    # ->  the columns of Met, said, score, length
+    asking, met, proofs, found_by, distances, words, scores, lengths = pairs
+    some = len(met)
+    bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
+    numbers, proof, kinds = np.empty(some, np.int64), np.empty(some, np.uint8), np.empty(some, np.uint8)
+    distance, said, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
+    length = np.empty(some, np.int64)
+    at, taken = 0, 0
+    for page in range(pages):
+        bounds[page] = taken
+        compared, ended = 0, False
+        while at < some and asking[at] == page:
+            number = met[at]
+            all_proof, all_kinds, least, word = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
+            likeness, features = np.nan, np.int64(0)
+            while at < some and asking[at] == page and met[at] == number:
+                all_proof |= proofs[at]
+                all_kinds |= found_by[at]
+                least = min(least, distances[at])
+                features = max(features, lengths[at])
+                if not proofs[at]:
+                    word, likeness = max(word, words[at]), scores[at]
+                at += 1
+            if ended:
+                continue
+            if not all_proof and cut_at[page] == NEVER and compared == candidate_limit:
+                cut_at[page] = taken
+            if cut_at[page] != NEVER:
+                if not all_proof:
                     continue
-                if not all_proof and cut_at[page] == NEVER and compared == candidate_limit:
-                    cut_at[page] = taken
-                if cut_at[page] != NEVER:
-                    if not all_proof:
-                        continue
-                    all_kinds = all_proof
-                compared += not all_proof
-                numbers[taken], proof[taken], kinds[taken] = number, all_proof, all_kinds
-                distance[taken], said[taken], score[taken], length[taken] = least, word, likeness, features
-                taken += 1
-                ended = all_proof & final != 0
-        bounds[pages] = taken
-        return (
-            bounds,
-            numbers[:taken],
-            proof[:taken],
-            kinds[:taken],
-            distance[:taken],
-            cut_at,
-            said[:taken],
-            score[:taken],
-            length[:taken],
-        )
-
-    return merge
+                all_kinds = all_proof
+            compared += not all_proof
+            numbers[taken], proof[taken], kinds[taken] = number, all_proof, all_kinds
+            distance[taken], said[taken], score[taken], length[taken] = least, word, likeness, features
+            taken += 1
+            ended = all_proof & final != 0
+    bounds[pages] = taken
+    return (
+        bounds,
+        numbers[:taken],
+        proof[:taken],
+        kinds[:taken],
+        distance[:taken],
+        cut_at,
+        said[:taken],
+        score[:taken],
+        length[:taken],
+    )

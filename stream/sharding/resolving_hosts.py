@@ -8,25 +8,21 @@ So a third copy of a story does not rest on the second one. Who is filed rests o
 original fits the bucket of its bytes, which nobody else is in.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.bounds import sizes_of
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
 from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_of
 from spotsieve.stream.judge.filed import FiledOriginals
-from spotsieve.stream.judge.rules import Found, Limits, judge_sources, nothing_found
+from spotsieve.stream.judge.rules import Found, Limits, nothing_found
 from spotsieve.stream.judge.slots import Postings
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
@@ -86,49 +82,43 @@ def check_guess(
     some = some[np.argsort(slots.bucket[some], kind="stable")]
     of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some]
     of_pages = shard, guess, is_filed, most_met > limits.candidates, search_end
-    rests = _check_kernel()(*of_slots, *of_pages, texts_of(signatures), scheme.bars, more)
+    rests = _check_kernel(*of_slots, *of_pages, texts_of(signatures), scheme.bars, more)
     return Checked(is_filed if rests else None, more)
 
 
-@cache
-def _check_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def check(bucket, page, decides, room, shard, guess, is_filed, crowded, search_end, texts, bars, more):
-        # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  room: int64[s], how many of the round
-        # its bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  texts: Texts  bars: Bars
-        # search_end: int64[n], where the search of each page ends: its original's row, n without an original, and
-        # NOBODY where the original was filed before the round
-        # ->  more: int64[n]; returns whether a page rests on a wrong guess
-        first = 0
-        for at in range(len(bucket) if sources >= 0 else 0):
-            if bucket[at] != bucket[first]:
-                first = at
-            asking = page[at]
-            walked, right = 0, 0
-            for before in range(first, at):
-                # A full bucket takes nobody else. Without this line 16,384 pages of one key take .9 s.
-                if walked >= room[at] and right >= room[at]:
-                    break
-                other = page[before]
-                same = shard[other] == shard[asking]
-                was_met = (is_filed[other] if same else guess[other]) and walked < room[at]
-                is_met = is_filed[other] and right < room[at]
-                walked += was_met
-                right += is_met
-                if was_met == is_met:
-                    continue
-                if other <= search_end[asking]:
-                    if same or decides[at] or crowded[asking] or other == search_end[asking]:
-                        return True
-                    jaccard = estimated_jaccard(texts, asking, texts, other)
-                    if could_be_copy_across(texts, asking, texts, other, bars, jaccard):
-                        return True
-            more[asking] += right - walked
-        return False
-
-    return check
+@kernel
+def _check_kernel(bucket, page, decides, room, shard, guess, is_filed, crowded, search_end, texts, bars, more):
+    # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  room: int64[s], how many of the round
+    # its bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  texts: Texts  bars: Bars
+    # search_end: int64[n], where the search of each page ends: its original's row, n without an original, and
+    # NOBODY where the original was filed before the round
+    # ->  more: int64[n]; returns whether a page rests on a wrong guess
+    first = 0
+    for at in range(len(bucket)):
+        if bucket[at] != bucket[first]:
+            first = at
+        asking = page[at]
+        walked, right = 0, 0
+        for before in range(first, at):
+            # A full bucket takes nobody else. Without this line 16,384 pages of one key take .9 s.
+            if walked >= room[at] and right >= room[at]:
+                break
+            other = page[before]
+            same = shard[other] == shard[asking]
+            was_met = (is_filed[other] if same else guess[other]) and walked < room[at]
+            is_met = is_filed[other] and right < room[at]
+            walked += was_met
+            right += is_met
+            if was_met == is_met:
+                continue
+            if other <= search_end[asking]:
+                if same or decides[at] or crowded[asking] or other == search_end[asking]:
+                    return True
+                jaccard = estimated_jaccard(texts, asking, texts, other)
+                if could_be_copy_across(texts, asking, texts, other, bars, jaccard):
+                    return True
+        more[asking] += right - walked
+    return False
 
 
 def resolve_walks(

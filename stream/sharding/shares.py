@@ -5,19 +5,15 @@ its page belongs to the shard of that host, so that the shard that remembers a h
 belongs to the shard that its number names, and to that of its host.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from typing import NamedTuple
 
 import numpy as np
 import xxhash
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
-from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Signatures, page_ids_of
 
@@ -48,7 +44,7 @@ def shards_of(words: NDArray[np.uint64], shards: int) -> NDArray[np.int64]:
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _shards_kernel(words, shards):
     # words: uint64[m]  shards: int64  ->  int64[m]
     found = np.empty(len(words), np.int64)
@@ -91,7 +87,7 @@ def are_own(keys: NDArray[np.uint64], share: Share, of_hosts: bool) -> NDArray[n
     return own
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _entries_kernel(numbers, shards):
     # numbers: int64[e]  shards: int64  ->  int64[e]
     found, of = np.empty(len(numbers), np.int64), np.uint64(shards)
@@ -100,7 +96,7 @@ def _entries_kernel(numbers, shards):
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _own_kernel(keys, number, shards, of_hosts):
     # keys: uint64[m]  of_hosts: bool  ->  bool[m]
     own = np.empty(len(keys), np.bool_)

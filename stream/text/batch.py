@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import sizes_of
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.html.elements import element_table
 from spotsieve.stream.text.html.scan import scan_markup
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import byte_at, load_int
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import PADDING
 from spotsieve.stream.text.plain import scan_plain
 from spotsieve.stream.text.tables import text_tables
@@ -112,7 +112,7 @@ def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], 
 
 
 @part
-def scan_page(state, batch, page):  # type: ignore[no-untyped-def]  # int64[24], Batch, int64 -> (int64, int64)
+def scan_page(state, batch, page):  # int64[24], Batch, int64 -> (int64, int64)
     """Write tokens and blocks of a page into the arrays of the state; the addresses where the page begins and ends."""
     start = batch.buffer + load_int(batch.bounds + (page << 3))
     end = batch.buffer + load_int(batch.bounds + (page << 3) + 8)

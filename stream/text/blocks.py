@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.machine.memory import load_int32, load_word
 from spotsieve.stream.text.machine.slots import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
-from spotsieve.stream.text.machine.sources import part
 
 
 class Blocks(NamedTuple):
@@ -32,7 +32,7 @@ def empty_blocks(most: int) -> Blocks:
 
 
 @part
-def unpack_blocks(records, count, blocks):  # type: ignore[no-untyped-def]  # int64 address, int64, Blocks -> None
+def unpack_blocks(records, count, blocks):  # int64 address, int64, Blocks -> None
     """Fill words, links, sections and leads of `count` blocks from the scanner's records (machine/slots.py)."""
     end, linked = np.int64(0), np.int64(0)
     for block in range(count):
@@ -46,7 +46,7 @@ def unpack_blocks(records, count, blocks):  # type: ignore[no-untyped-def]  # in
 
 
 @part
-def open_sections(depths):  # type: ignore[no-untyped-def]  # uint64 -> int64
+def open_sections(depths):  # uint64 -> int64
     """Bit i of 15 where the i-th group of four bits is not zero."""
     depths |= depths >> np.uint64(2)
     depths = (depths | depths >> np.uint64(1)) & np.uint64(0x0111111111111111)

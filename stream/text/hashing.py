@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.machine.vectors import folded_product, loaded16, lowered16
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -63,13 +63,13 @@ def _folded(left: int, right: int) -> int:
 
 
 @part
-def finish_hash(state):  # type: ignore[no-untyped-def]  # uint64 -> uint64
+def finish_hash(state):  # uint64 -> uint64
     """The last mixing step of every hash."""
     return folded_product(state ^ K1, K2)
 
 
 @part
-def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
+def hash_lowered(address, length):  # int64, int64 -> uint64
     """Hash of an ASCII token in any case."""
     state = SEED
     while length > 16:
@@ -83,7 +83,7 @@ def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int
 
 
 @part
-def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
+def hash_bytes(address, length):  # int64, int64 -> uint64
     """Hash of normalised bytes as they are; also the key of an entity name."""
     state = SEED
     while length > 16:
@@ -97,7 +97,7 @@ def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64
 
 
 @part
-def digit_flag(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
+def digit_flag(address, length):  # int64, int64 -> uint64
     """WITH_DIGIT if normalised bytes have an ASCII digit, else 0."""
     found = np.uint64(0)
     while length > 0:
@@ -111,6 +111,6 @@ def digit_flag(address, length):  # type: ignore[no-untyped-def]  # int64, int64
 
 
 @part
-def chain_hash(state, token):  # type: ignore[no-untyped-def]  # uint64, uint64 -> uint64
+def chain_hash(state, token):  # uint64, uint64 -> uint64
     """The state of a chain with one more token."""
     return folded_product(state ^ K3, (token & HASH_BITS) ^ K4)

@@ -1,15 +1,12 @@
 """Scans plain text to token hashes and blocks: a blank line ends a block."""
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.html.elements import LEAD_PLAIN
 from spotsieve.stream.text.html.skips import find_byte
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import byte_at, put_int
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.words import close_word, end_block, spell
 
 

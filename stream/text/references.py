@@ -1,14 +1,11 @@
 """Reads HTML character references such as `&amp;`, `&#123;` and `&#x7B;`, by the HTML standard's rules (13.2.5.72)."""
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import hash_bytes
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import byte_at, load_int, load_word
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.tables import ENTITY_SLOT_BITS, LONGEST_BARE_ENTITY, LONGEST_ENTITY
 from spotsieve.stream.text.utf8 import REPLACEMENT, is_alphanumeric
 

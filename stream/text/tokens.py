@@ -1,18 +1,16 @@
 """Turns pages into the hashes of their tokens, one kernel call for a batch, for schemes that use all of a page."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.hashing import HASH_BITS
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import load_word
-from spotsieve.stream.text.machine.sources import part, sources_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,13 @@ def extract_tokens(
 def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_]) -> PageTokens:
     # the arrays whose addresses are in the state must outlive the call
     state, arrays = scan_state(int(sizes_of(bounds).max()))
-    tokens = PageTokens(*_kernel()(batch_at(buffer, bounds, markup), state))
+    tokens = PageTokens(*_extract_batch(batch_at(buffer, bounds, markup), state))
     arrays.clear()
     return tokens
 
 
-@part
-def _extract_batch(batch, state):  # type: ignore[no-untyped-def]
+@kernel
+def _extract_batch(batch, state):
     """batch: Batch of n pages  state: int64[24]  ->  hashes: uint64[m]  bounds: int64[n + 1]"""
     ends = np.zeros(batch.pages + 1, dtype=np.int64)
     hashes = np.empty(512 * batch.pages + 64, dtype=np.uint64)
@@ -82,16 +80,3 @@ def _extract_batch(batch, state):  # type: ignore[no-untyped-def]
             hashes[written + place] = load_word(tokens + (place << 3)) & HASH_BITS
         ends[page + 1] = written + count
     return hashes[: ends[batch.pages]].copy(), ends
-
-
-@cache
-def _kernel():  # type: ignore[no-untyped-def]
-    """The outermost function, the only one that is cached on disk (stream/text/machine/sources.py says why)."""
-    sources = sources_digest()
-
-    @njit(nogil=True, cache=True)
-    def extract(batch, state):  # type: ignore[no-untyped-def]
-        state[slots.SOURCES // 8] = sources
-        return _extract_batch(batch, state)
-
-    return extract

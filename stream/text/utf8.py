@@ -1,12 +1,9 @@
 """Reads and writes UTF-8, one character at a time, as Unicode 14 says it (table 3-7)."""
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.machine.memory import byte_at, put_byte
-from spotsieve.stream.text.machine.sources import part
 
 REPLACEMENT = 0xFFFD
 """The code point that stands for bytes which are no UTF-8."""

@@ -4,11 +4,9 @@ The scanner (html/scan.py) takes plain ASCII words in strides, and calls this fo
 tokens and blocks, in the state that stream/text/machine/slots.py describes.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import LONE, digit_flag, hash_bytes
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import (
@@ -21,7 +19,6 @@ from spotsieve.stream.text.machine.memory import (
     put_int32,
     put_word,
 )
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.references import reference
 from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD
 from spotsieve.stream.text.utf8 import decode, encode, is_alphanumeric

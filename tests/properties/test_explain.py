@@ -135,7 +135,7 @@ def test_what_a_scheme_tells_of_a_pair_is_what_it_confirms(name: str) -> None:
 
 def test_explaining_needs_no_kernel_that_the_judge_does_not_have() -> None:
     compile_kernels(DEFAULT)
-    kernels = (_confirm_kernel(), _walk_kernel(), _meet_kernel())
+    kernels = (_confirm_kernel, _walk_kernel, _meet_kernel)
     before = [list(kernel.signatures) for kernel in kernels]
     pages, state = [page for page in CRAWL if page.judgeable], MemoryState()
     _, filing = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)

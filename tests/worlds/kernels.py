@@ -1,6 +1,5 @@
 """Counts what numba has compiled, in a process that a test starts."""
 
-import gc
 import sys
 
 from numba.core.dispatcher import Dispatcher
@@ -8,9 +7,8 @@ from numba.core.dispatcher import Dispatcher
 
 def compiled() -> dict[str, int]:
     """The kernels of Spotsieve that are loaded, and for how many kinds of arguments each is compiled."""
-    # Kernels are globals of their modules, or held by a cached function, where the garbage collector finds them.
     modules = [module for name, module in sys.modules.items() if name.startswith("spotsieve.")]
-    there = [value for module in modules for value in vars(module).values()] + gc.get_objects()
+    there = [value for module in modules for value in vars(module).values()]
     return {
         f"{one.py_func.__module__}.{one.py_func.__qualname__}": len(one.signatures)
         for one in there

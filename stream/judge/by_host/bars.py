@@ -1,12 +1,9 @@
 """Lays out the bars that pages are held to: those of the scheme, or of the rule that a page's address has."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.jit import inlined
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures

@@ -1,16 +1,12 @@
 """Asks about every pair of a page and a filed page that are met, by what is known of the hosts now."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledEntries, StateView
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.by_host import ways
 from spotsieve.stream.judge.by_host.bars import bars_in, bars_of_pages
 from spotsieve.stream.judge.by_host.own_text import Asked, ask, new_asked
@@ -18,7 +14,6 @@ from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_answer
 from spotsieve.stream.judge.by_host.recalled import Recalled, recall_record
 from spotsieve.stream.judge.by_host.texts import texts_of
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures
@@ -75,34 +70,28 @@ def _confirm(
     read = recall_record(signatures, met, view, [])
     place, asked = read.place(met.number), new_asked()
     noted = Noted(np.zeros((noting, ways.BARS, 2)), np.zeros((noting, ways.FIGURES)))
-    accepted, score, reason = _confirm_kernel()(
+    accepted, score, reason = _confirm_kernel(
         *(met, place, read.row, texts_of(signatures), read.texts, read.memory),
         *(*bars_of_pages(signatures, bars, rules), asked, new_answer(), noted),
     )
     return OfPage(read, place, accepted, score, reason, noted, asked)
 
 
-@cache
-def _confirm_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def confirm(met, place, row, pages, filed, memory, chosen, table, asked, answer, noted):
-        # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
-        # chosen, table: as of bars_of_pages
-        # noted: Noted, of all pairs or of none  ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
-        pairs = len(place)
-        accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
-        for page in range(len(row) if sources >= 0 else 0):
-            bars = bars_in(table, chosen[page])
-            ask(pages, page, memory, row[page], bars.template_share, asked)
-            for at in range(met.bounds[page], met.bounds[page + 1]):
-                if not met.proof[at]:
-                    confirm_pair(pages, page, filed, place[at], memory, row[page], asked, bars, answer)
-                    accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
-                    reason[at] = answer.reason[0]
-                    if len(noted.figures):
-                        noted.bars[at], noted.figures[at] = answer.bars, answer.figures
-        return accepted, score, reason
-
-    return confirm
+@kernel
+def _confirm_kernel(met, place, row, pages, filed, memory, chosen, table, asked, answer, noted):
+    # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
+    # chosen, table: as of bars_of_pages
+    # noted: Noted, of all pairs or of none  ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
+    pairs = len(place)
+    accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
+    for page in range(len(row)):
+        bars = bars_in(table, chosen[page])
+        ask(pages, page, memory, row[page], bars.template_share, asked)
+        for at in range(met.bounds[page], met.bounds[page + 1]):
+            if not met.proof[at]:
+                confirm_pair(pages, page, filed, place[at], memory, row[page], asked, bars, answer)
+                accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
+                reason[at] = answer.reason[0]
+                if len(noted.figures):
+                    noted.bars[at], noted.figures[at] = answer.bars, answer.figures
+    return accepted, score, reason

@@ -11,22 +11,17 @@ are written and removed with the record's own batch, so they are a function of t
 that is sent again long after its commit is judged by what is known then.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from collections.abc import Mapping
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, StateView
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.by_host.recalled import Recalled
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.rules import Found, judge_sources
-from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.judge.rules import Found
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.verdict import FoundBy, Reason
@@ -120,47 +115,41 @@ def attempts_of(
 
     judged: bool[n] -> the pages: int64[a], and their attempts
     """
-    pages, *columns = _attempts_kernel()(judged, known.state, filed, walked.found, walked.entry)
+    pages, *columns = _attempts_kernel(judged, known.state, filed, walked.found, walked.entry)
     return pages, tuple(map(Attempt, *(column.tolist() for column in columns))) if len(pages) else ()
 
 
-@cache
-def _attempts_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def attempts(judged, state, filed, within, entry):
-        # judged: bool[n]  state: uint8[n], as of Known  filed, within: Found  entry: int64[n]
-        # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of Attempt
-        pages = np.empty(len(entry), np.int64)
-        originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
-        reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
-        count = 0
-        for page in range(len(entry) if sources >= 0 else 0):
-            replaces = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
-            if not judged[page] or state[page] != NEW or (entry[page] != NOBODY and not replaces):
-                continue
-            from_state = filed.number[page] != NOBODY
-            found = filed if from_state else within
-            original, exact = found.number[page], found.proof[page] & _BODY
-            if not from_state and original != NOBODY:
-                original = entry[original]
-            replaced = within.replaced[page]
-            replaced = filed.replaced[page] if replaced == NOBODY else entry[replaced]
-            score, kind = np.nan, np.uint8(0)
-            if original != NOBODY:
-                score, reason = (1.0, _EXACT) if exact else (found.score[page], found.reason[page])
-                kind = found.found_by[page]
-            elif replaced != NOBODY:
-                original, score, reason = replaced, 0.0, _LONGER
-            else:
-                reason = _RECRAWL if filed.recrawl[page] or within.recrawl[page] else _NO_MATCH
-            pages[count], originals[count], scores[count] = page, original, score
-            reasons[count], kinds[count] = reason, kind
-            count += 1
-        return pages[:count], originals[:count], scores[:count], reasons[:count], kinds[:count]
-
-    return attempts
+@kernel
+def _attempts_kernel(judged, state, filed, within, entry):
+    # judged: bool[n]  state: uint8[n], as of Known  filed, within: Found  entry: int64[n]
+    # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of Attempt
+    pages = np.empty(len(entry), np.int64)
+    originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
+    reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
+    count = 0
+    for page in range(len(entry)):
+        replaces = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+        if not judged[page] or state[page] != NEW or (entry[page] != NOBODY and not replaces):
+            continue
+        from_state = filed.number[page] != NOBODY
+        found = filed if from_state else within
+        original, exact = found.number[page], found.proof[page] & _BODY
+        if not from_state and original != NOBODY:
+            original = entry[original]
+        replaced = within.replaced[page]
+        replaced = filed.replaced[page] if replaced == NOBODY else entry[replaced]
+        score, kind = np.nan, np.uint8(0)
+        if original != NOBODY:
+            score, reason = (1.0, _EXACT) if exact else (found.score[page], found.reason[page])
+            kind = found.found_by[page]
+        elif replaced != NOBODY:
+            original, score, reason = replaced, 0.0, _LONGER
+        else:
+            reason = _RECRAWL if filed.recrawl[page] or within.recrawl[page] else _NO_MATCH
+        pages[count], originals[count], scores[count] = page, original, score
+        reasons[count], kinds[count] = reason, kind
+        count += 1
+    return pages[:count], originals[:count], scores[:count], reasons[:count], kinds[:count]
 
 
 @inlined

@@ -1,21 +1,14 @@
 """Has pages teach their hosts, and says what an entry keeps of a page: as it is judged, and again without judging."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
-from functools import cache
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.by_host.memory import Memory, teach
 from spotsieve.stream.judge.by_host.own_text import ask, listed_words, new_asked, template_share
 from spotsieve.stream.judge.by_host.texts import Texts, texts_of
-from spotsieve.stream.judge.rules import judge_sources
-from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
@@ -49,7 +42,7 @@ def learn_again(
     """
     pages, judged = texts_of(signatures), signatures.status == FINGERPRINTED
     within = nothing_owned(pages)
-    _learn_kernel()(
+    _learn_kernel(
         pages,
         row,
         judged,
@@ -79,7 +72,7 @@ def owned_texts(signatures: Signatures, within: Texts, pages: NDArray[np.int64])
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _runs(column, first, end, rows):
     # column: [c]  first, end: int64[n]  rows: int64[r]  ->  column[first[i]:end[i]] of these rows i, one after the
     # other, and where each lies there: int64[r + 1]
@@ -146,31 +139,25 @@ def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_file
     )
 
 
-@cache
-def _learn_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def learn(pages, row, judged, taught, entry, within, original_row, filed, place, memory, share, number, asked):
-        # pages, within, filed: Texts  row: int64[n], of each page's host, NOBODY of hosts that are remembered elsewhere
-        # judged: bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], as of learn_again  number: int64
-        # asked: written over  ->  within, memory
-        skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
-        for page in range(len(row) if sources >= 0 else 0):
-            is_filed = entry[page] != NOBODY
-            if row[page] != NOBODY and judged[page] and (is_filed or taught[page] != TAUGHT_NOTHING):
-                ask(pages, page, memory, row[page], share, asked)
-                if is_filed:
-                    keep_own(pages, within, page, asked)
-                if taught[page] != TAUGHT_NOTHING:
-                    sure = taught[page] == TAUGHT_REST
-                    if sure:
-                        skipped[:] = False
-                        if original_row[page] != NOBODY:
-                            skip_shared(pages, page, within, original_row[page], asked, skipped)
-                        else:
-                            skip_shared(pages, page, filed, place[page], asked, skipped)
-                    teach_page(memory, row[page], pages, page, sure, skipped, no_word, number, is_filed)
-            number += is_filed
-
-    return learn
+@kernel
+def _learn_kernel(pages, row, judged, taught, entry, within, original_row, filed, place, memory, share, number, asked):
+    # pages, within, filed: Texts  row: int64[n], of each page's host, NOBODY of hosts that are remembered elsewhere
+    # judged: bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], as of learn_again  number: int64
+    # asked: written over  ->  within, memory
+    skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+    for page in range(len(row)):
+        is_filed = entry[page] != NOBODY
+        if row[page] != NOBODY and judged[page] and (is_filed or taught[page] != TAUGHT_NOTHING):
+            ask(pages, page, memory, row[page], share, asked)
+            if is_filed:
+                keep_own(pages, within, page, asked)
+            if taught[page] != TAUGHT_NOTHING:
+                sure = taught[page] == TAUGHT_REST
+                if sure:
+                    skipped[:] = False
+                    if original_row[page] != NOBODY:
+                        skip_shared(pages, page, within, original_row[page], asked, skipped)
+                    else:
+                        skip_shared(pages, page, filed, place[page], asked, skipped)
+                teach_page(memory, row[page], pages, page, sure, skipped, no_word, number, is_filed)
+        number += is_filed

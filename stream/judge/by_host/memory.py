@@ -14,19 +14,15 @@ three quarters are used (the same for words). Counts stay at their greatest valu
 A host that one filed page has taught is a lead: its entry has all that the memory would hold, and stands for it.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
-from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.signature import OwnText
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
@@ -127,7 +123,7 @@ def _rows(
     return rows, sizes_of(bounds)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _spread(column, bounds, rows):
     # column: uint32[c]  bounds: int64[h + 1]  ->  rows: uint32[h, width], of each as much as it has
     for row in range(len(rows)):
@@ -135,7 +131,7 @@ def _spread(column, bounds, rows):
             rows[row, place - bounds[row]] = column[place]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _ragged(rows, which, bounds):
     # rows: uint32[h, width]  which: int64[r]  bounds: int64[r + 1]  ->  uint32[bounds[r]], the used parts of these rows
     column = np.empty(bounds[-1], np.uint32)

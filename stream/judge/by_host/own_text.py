@@ -1,8 +1,5 @@
 """Finds what of a page is its own, by the memory of its host: what stands on few of the host's pages."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +7,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
 from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
+from spotsieve.stream.jit import inlined
 from spotsieve.stream.judge.by_host import ways
 from spotsieve.stream.judge.by_host.memory import common_limit, pages_with, template_limit
-from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 TENTHS, _LEFT_OUT_TENTHS = 10, 4

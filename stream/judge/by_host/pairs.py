@@ -19,9 +19,6 @@ by what has judged.
 docs/measured/quality.md has the effect of each rule, measured on the labelled sets.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
 import math
 from typing import NamedTuple
 
@@ -29,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.prints import IDENTITY_SHIFT
+from spotsieve.stream.jit import inlined
 from spotsieve.stream.judge.by_host import ways
 from spotsieve.stream.judge.by_host.own_text import (
     NO_TITLE,
@@ -48,7 +46,6 @@ from spotsieve.stream.judge.by_host.own_text import (
     words_of,
 )
 from spotsieve.stream.judge.by_host.texts import estimated_jaccard
-from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Confirmed
 from spotsieve.stream.verdict import Reason
 

@@ -1,15 +1,12 @@
 """What pages are compared by, as columns: of a record's pages, and of filed ones."""
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernel from its argument types; the comment says what these are.
-
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.distance import count_bits
-from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.jit import inlined
 from spotsieve.stream.signature import OwnText, Signatures
 
 

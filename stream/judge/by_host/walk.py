@@ -3,19 +3,15 @@
 What a page that was judged before gets, known.py says: what was learned in between changes no verdict.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-# numba compiles the kernels from their argument types; the comment of each says what these are.
-
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.prints import MOST_PRINTS
+from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
 from spotsieve.stream.judge.by_host.bars import bars_in, bars_of_pages
 from spotsieve.stream.judge.by_host.known import (
@@ -53,11 +49,10 @@ from spotsieve.stream.judge.rules import (
     Pair,
     final_kinds,
     is_refused,
-    judge_sources,
     nothing_found,
     weigh,
 )
-from spotsieve.stream.judge.slots import Slots, inlined
+from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.judge.worth import Worths
 from spotsieve.stream.page import PageId
@@ -202,7 +197,7 @@ def walk_hosts(
     record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses, *worths)
     walked, taught = nothing_walked(slots, len(signatures), len(sizes)), np.zeros(len(signatures), np.uint8)
     scratch = new_cursors(slots), new_asked(), new_answer(), _no_copy()
-    capped = _walk_kernel()(
+    capped = _walk_kernel(
         record, known, read.memory, *bars, limits, learns, first_number, filed, walked, taught, *scratch
     )
     return Walk(walked._replace(capped=capped), within, taught)
@@ -296,78 +291,72 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
         _note_copied(found, page, other, True, pair, answer, limits, copied)
 
 
-@cache
-def _walk_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, taught, *scratch):
-        # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
-        # learns: bool, pages are filed and teach  entry_number: int64  filed: Found
-        # ->  walked: Walked, taught: uint8[n]  scratch: Cursors, Asked, Answer, _Copied, written over
-        # returns how many filings found their bucket full
-        capped = 0
-        cursors, asked, answer, copied = scratch
-        skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
-        pages, found = record.pages, walked.found
-        for page in range(len(record.row) if sources >= 0 else 0):
-            if known.state[page] >= FILED_ELSEWHERE:
-                if (
-                    known.state[page] == FILED_ELSEWHERE
-                    and file_page(record.slots, record.sizes, page, limits.cap, walked.added)[0]
-                ):
-                    walked.entry[page] = entry_number
-                    entry_number += 1
-                continue
-            count_postings(record.slots, record.sizes, page, walked)
-            if known.state[page] == SETTLED:
-                continue
-            if known.state[page] == AGAIN:
-                repeat(known.first[page], page, filed, walked)
-                continue
-            row, bars = record.row[page], bars_in(table, chosen[page])
+@kernel
+def _walk_kernel(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, taught, *scratch):
+    # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
+    # learns: bool, pages are filed and teach  entry_number: int64  filed: Found
+    # ->  walked: Walked, taught: uint8[n]  scratch: Cursors, Asked, Answer, _Copied, written over
+    # returns how many filings found their bucket full
+    capped = 0
+    cursors, asked, answer, copied = scratch
+    skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+    pages, found = record.pages, walked.found
+    for page in range(len(record.row)):
+        if known.state[page] >= FILED_ELSEWHERE:
+            if (
+                known.state[page] == FILED_ELSEWHERE
+                and file_page(record.slots, record.sizes, page, limits.cap, walked.added)[0]
+            ):
+                walked.entry[page] = entry_number
+                entry_number += 1
+            continue
+        count_postings(record.slots, record.sizes, page, walked)
+        if known.state[page] == SETTLED:
+            continue
+        if known.state[page] == AGAIN:
+            repeat(known.first[page], page, filed, walked)
+            continue
+        row, bars = record.row[page], bars_in(table, chosen[page])
+        if record.judged[page]:
+            ask(pages, page, memory, row, bars.template_share, asked)
+        answer.sure[0] = False
+        copied.place[0] = NOBODY
+        original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, copied, filed), False
+        proof = filed.proof[page]
+        found.cut[page] = filed.cut[page]
+        if original == NOBODY and learns:
+            _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, copied)
+            original, within, proof = found.number[page], True, found.proof[page]
+        if not learns:
+            continue
+        number, is_filed = entry_number, False
+        if original == NOBODY:
             if record.judged[page]:
-                ask(pages, page, memory, row, bars.template_share, asked)
-            answer.sure[0] = False
-            copied.place[0] = NOBODY
-            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, copied, filed), False
-            proof = filed.proof[page]
-            found.cut[page] = filed.cut[page]
-            if original == NOBODY and learns:
-                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, copied)
-                original, within, proof = found.number[page], True, found.proof[page]
-            if not learns:
-                continue
-            number, is_filed = entry_number, False
-            if original == NOBODY:
-                if record.judged[page]:
-                    keep_own(pages, record.within, page, asked)
-                is_filed, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
-                capped += full
-                if is_filed:
-                    walked.entry[page] = entry_number
-                    entry_number += 1
-            like, is_proof, is_sure = original, proof != 0, answer.sure[0]
-            if original == NOBODY and copied.place[0] != NOBODY:
-                # A page that is fetched ten times makes nothing a template, though each of its copies passes.
-                like, within, is_proof, is_sure = (
-                    copied.place[0],
-                    copied.within[0],
-                    copied.proof[0],
-                    copied.sure[0],
-                )
-            if not record.judged[page] or (like != NOBODY and is_proof):
-                continue
-            # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
-            sure = like != NOBODY and is_sure and memory.pages[row] > 0
-            taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
-            if sure:
-                skipped[:] = False
-                if within:
-                    skip_shared(pages, page, record.within, like, asked, skipped)
-                else:
-                    skip_shared(pages, page, record.filed, like, asked, skipped)
-            teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed)
-        return capped
-
-    return walk
+                keep_own(pages, record.within, page, asked)
+            is_filed, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
+            capped += full
+            if is_filed:
+                walked.entry[page] = entry_number
+                entry_number += 1
+        like, is_proof, is_sure = original, proof != 0, answer.sure[0]
+        if original == NOBODY and copied.place[0] != NOBODY:
+            # A page that is fetched ten times makes nothing a template, though each of its copies passes.
+            like, within, is_proof, is_sure = (
+                copied.place[0],
+                copied.within[0],
+                copied.proof[0],
+                copied.sure[0],
+            )
+        if not record.judged[page] or (like != NOBODY and is_proof):
+            continue
+        # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
+        sure = like != NOBODY and is_sure and memory.pages[row] > 0
+        taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
+        if sure:
+            skipped[:] = False
+            if within:
+                skip_shared(pages, page, record.within, like, asked, skipped)
+            else:
+                skip_shared(pages, page, record.filed, like, asked, skipped)
+        teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed)
+    return capped

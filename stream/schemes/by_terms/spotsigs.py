@@ -28,13 +28,13 @@ here than for other schemes; both are counted (spotsieve_capped_filings, spotsie
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
+from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.by_terms.idf import ranked_lexicon, ranks_of
@@ -123,32 +123,32 @@ def partition_boundaries(tau: float, longest: int) -> NDArray[np.int64]:
     return np.array(found, np.int64)
 
 
-@numba.njit(nogil=True, cache=True)
-def _lengths_admitted(length, tau):  # type: ignore[no-untyped-def]
+@kernel
+def _lengths_admitted(length, tau):
     # The shortest and the longest page that can be within tau of one of this length (Eq. 6).
     return np.int64(np.ceil(length * tau - SLACK)), min(np.int64(length / tau + SLACK), np.int64(MAX_FEATURES))
 
 
-@numba.njit(nogil=True, cache=True)
-def _prefix(length, shortest, tau):  # type: ignore[no-untyped-def]
+@kernel
+def _prefix(length, shortest, tau):
     # Of a page's spots, how many of the rarest hold one of any page within tau of at least `shortest` spots (delta_1).
     return length - np.int64(np.ceil(tau / (1 + tau) * (length + shortest) - SLACK)) + 1
 
 
-@numba.njit(nogil=True, cache=True)
-def _partition(length, boundaries):  # type: ignore[no-untyped-def]
+@kernel
+def _partition(length, boundaries):
     return np.searchsorted(boundaries, length, side="right") - 1
 
 
-@numba.njit(nogil=True, cache=True)
-def _partitions_admitted(length, boundaries, tau):  # type: ignore[no-untyped-def]
+@kernel
+def _partitions_admitted(length, boundaries, tau):
     # The partitions of pages that can be within tau.
     shortest, longest = _lengths_admitted(length, tau)
     return range(_partition(shortest, boundaries), _partition(longest, boundaries) + 1)
 
 
-@numba.njit(nogil=True, cache=True)
-def _rarest(length, partition, boundaries, tau, c):  # type: ignore[no-untyped-def]
+@kernel
+def _rarest(length, partition, boundaries, tau, c):
     # How many of a page's spots, the rarest first, are keys of a partition.
     # In its own partition a page of any admitted length must find it later: the bound is the shortest's there.
     least = _lengths_admitted(length, tau)[0]
@@ -157,8 +157,8 @@ def _rarest(length, partition, boundaries, tau, c):  # type: ignore[no-untyped-d
     return min(max(_prefix(length, least, tau) + c - 1, 0), length)
 
 
-@numba.njit(nogil=True, cache=True)
-def _count_keys(lengths, boundaries, tau, c, own, others):  # type: ignore[no-untyped-def]
+@kernel
+def _count_keys(lengths, boundaries, tau, c, own, others):
     # lengths: int64[n], 0 of pages that are not compared  boundaries: int64[p]
     # ->  own, others: int64[n], how many spots are keys of the page's own partition, and of others
     for page in range(len(lengths)):
@@ -174,8 +174,8 @@ def _count_keys(lengths, boundaries, tau, c, own, others):  # type: ignore[no-un
                 others[page] += rarest
 
 
-@numba.njit(nogil=True, cache=True)
-def _fill_keys(features, features_bounds, lengths, boundaries, tau, c, bounds, keys):  # type: ignore[no-untyped-def]
+@kernel
+def _fill_keys(features, features_bounds, lengths, boundaries, tau, c, bounds, keys):
     # features: uint64[m], features_bounds: int64[n + 1]  lengths, boundaries: as above
     # bounds: int64[n + 1], of keys  ->  keys: uint64[k], a page's own partition first
     for page in range(len(lengths)):
@@ -194,8 +194,8 @@ def _fill_keys(features, features_bounds, lengths, boundaries, tau, c, bounds, k
                 others += rarest
 
 
-@numba.njit(nogil=True, cache=True)
-def _mixed(feature, partition):  # type: ignore[no-untyped-def]
+@kernel
+def _mixed(feature, partition):
     # The finalizer of splitmix64 (Steele et al. 2014) over both.
     word = feature * np.uint64(0x9E3779B97F4A7C15) + (partition + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -203,8 +203,8 @@ def _mixed(feature, partition):  # type: ignore[no-untyped-def]
     return word ^ (word >> np.uint64(31))
 
 
-@numba.njit(nogil=True, cache=True)
-def _jaccard(features, spans, other_features, other_spans, tau):  # type: ignore[no-untyped-def]
+@kernel
+def _jaccard(features, spans, other_features, other_spans, tau):
     # features, other_features: uint64[...]  spans, other_spans: int64[c, 2]  ->  float64[c], 0 where it is below tau
     jaccard = np.zeros(len(spans))
     for row in range(len(spans)):

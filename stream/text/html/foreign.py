@@ -9,11 +9,9 @@ back the sections, links and lead that stood around it, since a tree ends with i
     stack = the open roots and integration points, innermost in the lowest 4 bits, as roles of html/elements.py
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.html.elements import (
     BREAK,
     BREAKOUT,
@@ -25,7 +23,6 @@ from spotsieve.stream.text.html.elements import (
     MATH,
     SVG,
 )
-from spotsieve.stream.text.machine.sources import part
 
 DEEPEST_FOREIGN = 16
 """What is opened deeper is not noted."""

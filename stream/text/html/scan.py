@@ -5,11 +5,9 @@ CDATA counts. It turns 64 bytes at once into bit masks and reads words and regul
 that the CPU cannot foresee costs as much as ten bytes of text.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, WITH_DIGIT, finish_hash, hash_lowered
 from spotsieve.stream.text.html import elements
 from spotsieve.stream.text.html.foreign import foreign_after, foreign_depth, has_cdata, is_foreign, left_foreign
@@ -29,7 +27,6 @@ from spotsieve.stream.text.html.skips import (
 )
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import byte_at, load_int, load_int32, load_word, put_int, put_int32, put_word
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import (
     folded_product,
     lowered16,

@@ -4,13 +4,10 @@ Every function returns an address not beyond `end`. Markup that nothing closes r
 byte is searched twice and the time is linear in the page.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.machine.memory import byte_at
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import (
     dashes_mask,
     equal_mask,

@@ -3,15 +3,12 @@
 The scanner only notes where the title is (stream/text/html/scan.py), so a page pays for its title once.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba compiles these from their argument types; see the comment of each for them.
-
 import numpy as np
 
+from spotsieve.stream.jit import part
 from spotsieve.stream.text.hashing import hash_lowered
 from spotsieve.stream.text.machine import slots
 from spotsieve.stream.text.machine.memory import load_int, load_word, put_int, put_word
-from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.machine.vectors import text_masks, trailing_zeros
 from spotsieve.stream.text.words import close_word, spell
 

@@ -1,8 +1,5 @@
 """Loads, stores and copies at raw addresses, as numba intrinsics: unaligned and little-endian."""
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba's intrinsics are typed by the values they build, llvmlite has no annotations: nothing here for mypy to check.
-
 from llvmlite import ir
 from numba import types
 from numba.core.cgutils import raw_memcpy

@@ -6,9 +6,6 @@ up to 65 bytes from `address`. Callers make sure that these bytes exist (`PADDIN
 page.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-# numba's intrinsics are typed by the values they build, llvmlite has no annotations: nothing here for mypy to check.
-
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -27,28 +24,28 @@ _PAIR = ir.VectorType(_I8, 16)
 _LOWER_BIT = 0x20
 
 
-def _splat(value, lanes=_LANES):
+def _splat(value: int, lanes: int = _LANES) -> ir.Constant:
     return ir.Constant(ir.VectorType(_I8, lanes), [value] * lanes)
 
 
-def _window(builder, address):
+def _window(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return builder.load(builder.inttoptr(address, _WINDOW.as_pointer()), align=1)
 
 
-def _equal(builder, vector, character):
+def _equal(builder: ir.IRBuilder, vector: ir.Value, character: str) -> ir.Value:
     return builder.icmp_unsigned("==", vector, _splat(ord(character)))
 
 
-def _letters(builder, vector):
+def _letters(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     places = builder.sub(builder.or_(vector, _splat(_LOWER_BIT)), _splat(ord("a")))
     return builder.icmp_unsigned("<", places, _splat(26))
 
 
-def _digits(builder, vector):
+def _digits(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     return builder.icmp_unsigned("<", builder.sub(vector, _splat(ord("0"))), _splat(10))
 
 
-def _mask(builder, lanes):
+def _mask(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
     return builder.bitcast(lanes, _I64)
 
 
@@ -121,7 +118,7 @@ def dashes_mask(typing_context, address):
     return types.uint64(types.int64), generate
 
 
-def _sixteen(builder, address, length, or_bits):
+def _sixteen(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, or_bits: int) -> list[ir.Value]:
     vector = builder.load(builder.inttoptr(address, _PAIR.as_pointer()), align=1)
     if or_bits:
         vector = builder.or_(vector, _splat(or_bits, 16))

@@ -1,0 +1,213 @@
+"""Kernels are compiled by stream/jit.py alone, and an edit anywhere in the package compiles them again."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.worlds.source_tree import tracked
+
+JIT = "stream/jit.py"
+UNTYPED = {"kernel", "part", "inlined", "intrinsic"}
+"""Decorators of functions whose argument types numba infers."""
+
+ACROSS_HOSTS = """
+import numpy as np
+from spotsieve.stream.judge.by_host.texts import Texts
+from spotsieve.stream.schemes import Bars
+from spotsieve.stream.sharding.confirming import Pairs, _say_kernel as across
+
+sketch = np.zeros((1, 4), np.uint64)
+number, none = np.zeros(1, np.int64), np.empty(0, np.uint32)
+
+def texts(host):
+    counts = np.full(1, 900, np.uint32), sketch, np.zeros(1, np.uint16), np.zeros(1, np.uint8), np.zeros(1, np.uint16)
+    ends = number, number
+    return Texts(np.full(1, host, np.uint64), *counts, none, *ends, np.empty(0, np.uint16), *ends)
+
+said = np.zeros(1, np.uint8)
+bars = Bars(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, False, False)
+across(Pairs(number, number, np.zeros(1, np.uint8)), number, texts(1), texts(2), bars, said)
+print("answer", said[0])
+"""
+SHINGLES = """
+import numpy as np
+from spotsieve.stream.features.page_shingles import shingle_pages
+from spotsieve.stream.text.tokens import PageTokens
+
+print("answer", *shingle_pages(PageTokens(np.arange(4, 28, 4, dtype=np.uint64), np.array([0, 6])), 2, 2)[0])
+"""
+BITS = """
+import numpy as np
+from spotsieve.stream.fingerprints.distance import count_bits
+
+assert count_bits(np.uint64(7)) == 3
+print("loaded", sum(count_bits.stats.cache_hits.values()))
+print("folder", count_bits.stats.cache_path)
+"""
+OF_A_USER = """
+from mine import doubled
+
+assert doubled(21) == 42
+print("loaded", sum(doubled.stats.cache_hits.values()))
+"""
+MINE = """
+from numba import njit
+
+@njit(cache=True)
+def doubled(number):
+    return 2 * number
+"""
+
+
+class Tree:
+    """A copy of the package below a folder of its own, and processes that import it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.package = folder / "spotsieve"
+        for path in (*tracked("stream/*.py", "state/*.py"), *tracked("stream/*.txt"), REPOSITORY / "__init__.py"):
+            copy = self.package / path.relative_to(REPOSITORY)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+        (folder / "mine.py").write_text(MINE, "utf-8")
+
+    def edit(self, name: str, before: str, after: str) -> None:
+        """Replace a text that the file has once."""
+        path = self.package / name
+        text = path.read_text("utf-8")
+        assert text.count(before) == 1, name
+        path.write_text(text.replace(before, after), "utf-8")
+
+    def run(self, program: str, **environment: str) -> dict[str, str]:
+        """Run a program in a process of its own; the lines that it prints, by their first word."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_CACHE")}
+        inherited |= {"PYTHONPATH": str(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(
+            command, cwd=self._folder, env=inherited | environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return {word: rest for word, _, rest in (line.partition(" ") for line in done.stdout.splitlines())}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "name", "before", "after"),
+    [
+        (
+            ACROSS_HOSTS,
+            "stream/judge/by_host/pairs.py",
+            "return not bars.one_host and (near or held)",
+            "return bars.one_host and (near or held)",
+        ),
+        (SHINGLES, "stream/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state"),
+    ],
+    ids=["judge", "text"],
+)
+def test_a_process_runs_an_edited_function_that_a_cached_kernel_inlines(
+    tree: Tree, program: str, name: str, before: str, after: str
+) -> None:
+    first, again = tree.run(program + OF_A_USER), tree.run(program + OF_A_USER)
+    assert (first["answer"], again["loaded"]) == (again["answer"], "1")
+    tree.edit(name, before, after)
+    edited = tree.run(program + OF_A_USER)
+    assert edited["answer"] != first["answer"]
+    # A kernel of the user's own has numba's cache: our edit does not compile it again.
+    assert edited["loaded"] == "1"
+
+
+def test_another_process_loads_an_unedited_kernel(tree: Tree) -> None:
+    ran = [tree.run(BITS) for _ in range(2)]
+    assert [one["loaded"] for one in ran] == ["0", "1"]
+    assert ran[0]["folder"] == str(tree.package / "stream/fingerprints/__pycache__")
+
+
+def test_a_package_that_cannot_be_written_keeps_kernels_in_the_users_cache(tree: Tree, tmp_path: Path) -> None:
+    for folder in {path.parent for path in tree.package.rglob("*.py")}:
+        (folder / "__pycache__").touch()  # A file, so that even root cannot write below it.
+    ran = [tree.run(BITS, XDG_CACHE_HOME=str(tmp_path / "cache")) for _ in range(2)]
+    assert [one["loaded"] for one in ran] == ["0", "1"]
+    assert ran[0]["folder"].startswith(str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("chosen", ["NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"])
+def test_the_users_choice_of_a_cache_folder_counts_and_edits_are_noticed_there(
+    tree: Tree, tmp_path: Path, chosen: str
+) -> None:
+    folder = tmp_path / "cache"
+    environment = {
+        "NUMBA_CACHE_DIR": {chosen: str(folder)},
+        "NUMBA_CACHE_LOCATOR_CLASSES": {chosen: "UserWideCacheLocator", "XDG_CACHE_HOME": str(folder)},
+    }[chosen]
+    first = tree.run(BITS, **environment)
+    assert first["folder"].startswith(str(folder))
+    tree.edit("state/index.py", "It imports no store.", "")
+    assert tree.run(BITS, **environment)["loaded"] == "0"
+
+
+def test_importing_kernels_reads_no_source_files() -> None:
+    program = (
+        "import spotsieve.stream.engine, spotsieve.stream.schemes.registry; from spotsieve.stream import jit; "
+        "print(jit.source_digest.cache_info().currsize)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "0"
+
+
+def untyped_functions(body: ast.AST) -> Iterator[str]:
+    """Functions without annotations that no decorator hands to numba."""
+    for node in ast.iter_child_nodes(body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if UNTYPED & {one.id for one in node.decorator_list if isinstance(one, ast.Name)}:
+                continue
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            bare = [one.arg for one in given if one.annotation is None and one.arg not in ("self", "cls")]
+            if bare or node.returns is None:
+                yield node.name
+        yield from untyped_functions(node)
+
+
+def product_files() -> list[Path]:
+    return [path for path in tracked("stream", "state") if path.suffix == ".py"]
+
+
+def test_every_function_that_is_no_kernel_has_annotations() -> None:
+    # mypy does not check it: pyproject.toml allows functions without types in the whole package, for the kernels.
+    found = {str(path): list(untyped_functions(ast.parse(path.read_bytes()))) for path in product_files()}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_function_without_annotations_is_found() -> None:
+    source = """
+@kernel
+def typed_by_numba(a): ...
+class Pages:
+    def without_argument(self, a) -> int: ...
+    def typed(self) -> int: ...
+def without_result(a: int): ...
+"""
+    assert list(untyped_functions(ast.parse(source))) == ["without_argument", "without_result"]
+
+
+def decorates_by_numba(node: ast.AST) -> bool:
+    """Whether a line imports what compiles a function."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "numba" and not {"jit", "njit", "vectorize", "guvectorize"}.isdisjoint(
+            one.name for one in node.names
+        )
+    return isinstance(node, ast.Import) and any(one.name == "numba" for one in node.names)
+
+
+def test_one_module_alone_imports_numbas_decorators() -> None:
+    found = [path for path in product_files() if any(map(decorates_by_numba, ast.walk(ast.parse(path.read_bytes()))))]
+    assert found == [REPOSITORY / JIT]
