@@ -8,7 +8,8 @@ from typing import Self
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import compression_of
 from spotsieve.stream.files.inputs import Input, open_input, unreadable
-from spotsieve.stream.files.reader import Outcome, content_number
+from spotsieve.stream.files.reader import Outcome
+from spotsieve.stream.files.records import content_number
 from spotsieve.stream.page import Page
 
 _HEAD_BYTES = 8

@@ -97,7 +97,7 @@ class HeldBatches:
         record = outcome.record
         if not self._keep_records or (self._again is not None and self._again.has(outcome)):
             record = replace(record, raw=b"", place=None, packed=None)
-        return Outcome(record, outcome.layout, outcome.result._replace(body=b""))
+        return Outcome(record, outcome.format, outcome.result._replace(body=b""))
 
 
 def _size_of(outcome: Outcome) -> int:

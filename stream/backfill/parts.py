@@ -13,11 +13,12 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.compression import COMPRESSORS
+from spotsieve.stream.files.formats import FORMATS, UNWRITTEN_ENDINGS
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.remote import shown_url
 from spotsieve.stream.files.targets import cut_off, target_of
 from spotsieve.stream.files.verdict_lines import verdict_fields
-from spotsieve.stream.files.writer import FOREIGN
 from spotsieve.stream.page import Page
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Verdicts
@@ -35,9 +36,10 @@ _COLUMNS = (
     "replaced_url",
 )
 _GROUP_ROWS = 50_000
-_READ_ONLY = {".arc": ".warc", ".wacz": ".warc", ".zip": ".warc"}
-"""Endings of formats that are read and not written, and what their records are written as."""
-_COMPRESSED = frozenset([".gz", ".xz", ".zst", ".bz2"])
+_WRITTEN_ENDINGS = {
+    ending: one.written_as.endings[0] for one in FORMATS if one.written_as != one for ending in one.endings
+}
+"""The ending of a format that is not written, and that of the format in which its records are written."""
 
 
 class Parts(NamedTuple):
@@ -61,14 +63,14 @@ def parts_of(number: int, file: Input, out: str | None, verdicts: str | None, re
 
 def _written_as(name: str) -> str:
     path = PurePosixPath(name)
-    packed = path.suffix if path.suffix.lower() in _COMPRESSED else ""
+    packed = path.suffix if path.suffix.lower() in COMPRESSORS else ""
     inner = PurePosixPath(name.removesuffix(packed))
-    instead = _READ_ONLY.get(inner.suffix.lower())
+    instead = _WRITTEN_ENDINGS.get(inner.suffix.lower())
     if instead is not None:
         return f"{inner.stem}{instead}{packed or '.gz'}"
     # An output may not end as a file of another format does, such as lines of JSON in .csv.
     endings = inner.suffixes[-1:] if packed else inner.suffixes[-2:]
-    kept = [ending for ending in endings if ending.lower() not in FOREIGN]
+    kept = [ending for ending in endings if ending.lower() not in UNWRITTEN_ENDINGS]
     return inner.name.removesuffix("".join(endings)) + "".join(kept) + packed
 
 

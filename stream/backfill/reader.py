@@ -11,10 +11,9 @@ from spotsieve.state.log.record import encode, split
 from spotsieve.stream.backfill.held import HeldBatches
 from spotsieve.stream.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.errors import InputError, SettingError, StateError
+from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import Outputs
-from spotsieve.stream.files.reader import columns_before
-from spotsieve.stream.files.records import Layout
 from spotsieve.stream.local.filtering import count_pages, write_outcomes
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
@@ -106,9 +105,9 @@ class _Reading:
                 Outputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
             )
             if self._outputs.out is not None and parts.out is not None:
-                columns = columns_before([file], parts.out)
-                if columns is not None:
-                    self._outputs.out.know_record(columns, Layout.PARQUET)
+                form = form_of([file], parts.out)
+                if form is not None:
+                    self._outputs.out.know_record(*form)
                 self._whole = WholeWarc(self._outputs.out, self.summary, revisits=False)
             self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
             self._batches = iter(stack.enter_context(ReadAhead([file], settings, threading.Event())))
@@ -129,7 +128,7 @@ class _Reading:
         if first is None or self._outputs.out is None:
             return
         try:
-            self._outputs.out.know_record(first.record, first.layout)
+            self._outputs.out.know_record(first.record, first.format)
         except SettingError as error:
             raise InputError(
                 self._source,

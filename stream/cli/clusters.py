@@ -130,7 +130,8 @@ def _take_topics(options: argparse.Namespace, grouping: "Grouping", line: "Progr
 def _write(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> int:
     """Write the lines that are wanted; -> how many."""
     from spotsieve.stream.clusters.listing import csv_heading, csv_line, json_line
-    from spotsieve.stream.files.writer import CSV, OutputFile
+    from spotsieve.stream.files.formats import CSV
+    from spotsieve.stream.files.writer import OutputFile
 
     as_csv = options.csv or CSV in Path(options.out).suffixes
     output, listed = OutputFile(options.out, lines_only=True, writes=CSV if as_csv else ""), 0

@@ -84,9 +84,9 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.quick_start import quick_start
 
     quick_start()
-    from spotsieve.stream.files import Layout, check_inputs, total_bytes
+    from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.files.formats import form_of
     from spotsieve.stream.files.outputs import Outputs
-    from spotsieve.stream.files.reader import columns_before
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     check_names(names, [*(file.place for file in inputs), *options.files], options.json, options.force)
     if options.revisits and options.out is None:
         raise SettingError("--revisits", "needs --out FILE, where the records go", None, "such as --out novel.warc.gz")
-    columns = columns_before(inputs, options.out) if options.out is not None else None
+    form = form_of(inputs, options.out) if options.out is not None else None
     scheme = scheme_in_scope(settings)
     summary = Summary(files=len(inputs))
     stopping = threading.Event()
@@ -115,8 +115,8 @@ def run(options: argparse.Namespace) -> int:
         for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)
         outputs = stack.enter_context(Outputs.open(**names))
-        if outputs.out is not None and columns is not None:
-            outputs.out.know_record(columns, Layout.PARQUET)
+        if outputs.out is not None and form is not None:
+            outputs.out.know_record(*form)
         line = ProgressLine(sys.stderr, total_bytes(inputs))
         began = time.monotonic()
         with stop_on_signals(stopping), contextlib.closing(line):

@@ -1,8 +1,9 @@
 """Reads files of pages (JSONL, WARC, Parquet and more) and writes the records that the filter lets through."""
 
+from spotsieve.stream.files.file_format import FileFormat
 from spotsieve.stream.files.inputs import Input, check_inputs, total_bytes
 from spotsieve.stream.files.reader import FileReader, Outcome
-from spotsieve.stream.files.records import Layout, Record
+from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.writer import OutputFile
 
-__all__ = ["FileReader", "Input", "Layout", "Outcome", "OutputFile", "Record", "check_inputs", "total_bytes"]
+__all__ = ["FileFormat", "FileReader", "Input", "Outcome", "OutputFile", "Record", "check_inputs", "total_bytes"]

@@ -1,11 +1,17 @@
-"""Reads compressed files in bounded memory. The first bytes tell the kind; a cut file is read to its last good byte."""
+"""Reads and writes compressed files in bounded memory.
+
+Reading, the first bytes show the kind, and a cut file is read to its last good byte. Writing, the ending of the name
+chooses the kind.
+"""
 
 import bz2
+import gzip
 import lzma
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from pathlib import PurePosixPath
+from typing import BinaryIO, Protocol
 
 import zstandard
 
@@ -32,6 +38,9 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2",
 }
+_GZIP_LEVEL = 6
+_ZSTD_LEVEL = 3
+_XZ_PRESET = 2  # 4 times faster than 6 on crawled pages, for a tenth more bytes
 _LONGEST_MAGIC = max(map(len, _MAGIC))
 _ZSTD_SKIPPABLE = (0x184D2A50, 0x184D2A5F)
 
@@ -53,6 +62,62 @@ class _Decompressor(Protocol):
     def rest(self) -> bytes: ...
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
+
+
+class CompressedStream:
+    """The bytes of an output, compressed as the ending of its name says. close() leaves the file itself open."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """name: of the output; an ending that is not in COMPRESSORS means no compression"""
+        ending = PurePosixPath(name).suffix.lower()
+        self.file, self.name = file, name
+        self._open_compressor = COMPRESSORS.get(ending)
+        self._compress_member = _MEMBER_COMPRESSORS.get(ending)
+        self._compressor: _Sink | None = None
+        self._is_empty = True
+        self.keeps_gzip_members = ending == ".gz"
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether written bytes wait in a compressor, so that flushing the file does not show them."""
+        return self._compressor is not None
+
+    def write(self, data: bytes) -> None:
+        """Write the next bytes, as a part of one compressed stream."""
+        self._is_empty = False
+        if self._open_compressor is None:
+            self.file.write(data)
+            return
+        if self._compressor is None:
+            self._compressor = self._open_compressor(self.file)
+        self._compressor.write(data)
+
+    def write_member(self, data: bytes) -> None:
+        """Write bytes that a reader may unpack by themselves: one member of gzip, or one frame of zstd.
+
+        The other compressions have no use for members: there the bytes are a part of one stream.
+        """
+        if self._compress_member is None:
+            self.write(data)
+        else:
+            self.write_compressed(self._compress_member(data))
+
+    def write_compressed(self, packed: bytes) -> None:
+        """Write a member that is compressed already."""
+        self._is_empty = False
+        self.file.write(packed)
+
+    def close(self) -> None:
+        """Write the end of the compressed stream. An empty output is a valid file of its kind, too."""
+        if self._is_empty and self._open_compressor is not None:
+            self._compressor = self._open_compressor(self.file)
+        if self._compressor is not None:
+            self._compressor.close()
+
+
+class _Sink(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+    def close(self) -> None: ...
 
 
 class Members:
@@ -246,4 +311,15 @@ _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
     "xz": lambda: _Lzma(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)),
     "bzip2": lambda: _Lzma(bz2.BZ2Decompressor()),
     "zstd": _Zstd,
+}
+COMPRESSORS: dict[str, Callable[[BinaryIO], _Sink]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0, filename=""),
+    ".xz": lambda file: lzma.LZMAFile(file, "wb", preset=_XZ_PRESET),  # noqa: SIM115 - closed with its stream
+    ".zst": lambda file: zstandard.ZstdCompressor(level=_ZSTD_LEVEL).stream_writer(file, closefd=False),
+    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
+}
+"""The compressions that are written, by the ending of the output's name."""
+_MEMBER_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": lambda raw: gzip.compress(raw, _GZIP_LEVEL, mtime=0),
+    ".zst": lambda raw: zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(raw),
 }

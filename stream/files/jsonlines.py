@@ -1,11 +1,49 @@
-"""Divides JSONL into records in bounded memory: a line is a record, a blank line is none."""
+"""Reads and writes JSONL: a line is a record, a blank line is none. Lines are read in bounded memory."""
 
 from collections.abc import Iterator
 
 from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.files.compression import CompressedStream
+from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, FormatWriter, Intake
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record, Span, too_large
+from spotsieve.stream.page import Page
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class JsonLines(FileFormat):
+    """JSON objects, one a line."""
+
+    name = "JSONL"
+    content = "JSON lines"
+    endings = (".jsonl", ".json", ".ndjson")
+
+    def recognizes(self, beginning: bytes) -> bool:
+        """Whether the first visible character opens a JSON object."""
+        return beginning.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{")
+
+    def read(self, content: FileContent) -> Iterator[FileRecord]:
+        """The lines of the file."""
+        return map(FileRecord, split_lines(content.chunks, content.max_record_bytes))
+
+    def decode(self, found: FileRecord, intake: Intake) -> Page:
+        """The page in the fields of the object."""
+        return intake.page_of_fields(found)
+
+    def writer(self, stream: CompressedStream) -> FormatWriter:
+        """Ends every record with a line feed."""
+        return _LineWriter(stream)
+
+
+class _LineWriter(FormatWriter):
+    def __init__(self, stream: CompressedStream) -> None:
+        self._stream = stream
+
+    def write(self, record: Record) -> None:
+        self._stream.write(record.raw + b"\n")
+
+
+JSON_LINES = JsonLines()
 
 
 def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
@@ -56,7 +94,7 @@ def _record(number: int, raw: bytes, start: int, length: int, most: int) -> Reco
     if length > most:
         return too_large(number, raw, length, most)
     if number == 0:
-        raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        raw = raw.removeprefix(BYTE_ORDER_MARK)
     end = start + length
     return Record(number, raw, span=Span(end - len(raw), end)) if raw.strip() else None
 

@@ -10,7 +10,10 @@ from typing import Any
 import orjson
 
 from spotsieve.stream.errors import MOST_REJECTED_SHARE, InputError, PageError, Reject
-from spotsieve.stream.files.records import Layout, Record
+from spotsieve.stream.files.file_format import FileFormat
+from spotsieve.stream.files.formats import ADVICE_FOR_PAGES, foreign_format, names_of_formats
+from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
+from spotsieve.stream.files.records import Record
 from spotsieve.stream.intake import shorten
 from spotsieve.stream.page import Page
 
@@ -18,34 +21,18 @@ HEAD_BYTES = 4096
 _LOOKED_AT_RECORDS = 20
 _LOOKED_AT_BYTES = 2**20
 _SHOWN_FIELDS = 16
-_TAR_MAGIC = slice(257, 262)
-_CDX_LINE = re.compile(rb"[^\s{}\"]+\)\S* \d{14} ")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """What no text has, in any encoding that keeps ASCII: all but tabs, ends of lines and pages, and the escape."""
 _DELIMITERS = b",;\t|"
-_FOREIGN_STARTS = {b"<": "HTML or XML", b"%": "PDF", b"PK\x03\x04": "a zip archive", b"\x00": "binary data"}
-_AS_LINES = "write one JSON object a line for each page, or make a WARC of the pages"
-
-
-def foreign_format(head: bytes) -> tuple[str, str] | None:
-    """What a file of this beginning is, and what to do; None where it may be JSONL."""
-    if head[_TAR_MAGIC] == b"ustar":
-        return "a tar archive", "unpack it, and filter the files in it"
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _alternates_with_nul(head):
-        return "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 FILE | spotsieve filter -"
-    if head.startswith(b" CDX ") or _CDX_LINE.match(head):
-        return "CDX, the index of a crawl", "filter the WARC files that it names"
-    named = next((name for start, name in _FOREIGN_STARTS.items() if head.startswith(start)), None)
-    return (named, _AS_LINES) if named else None
 
 
 class Tally:
     """What the records of one input became."""
 
-    def __init__(self, name: str, head: bytes, layout: Layout) -> None:
-        """name: of the input, for the error  head: its first bytes, unfolded"""
+    def __init__(self, name: str, head: bytes, format_: FileFormat) -> None:
+        """name: of the input, for the error  head: its first bytes, unfolded  format_: of its records"""
         self._name = name
-        self._form = "rows with the columns" if layout is Layout.PARQUET else "JSON objects with the fields"
+        self._format = format_
         self._head = head[:HEAD_BYTES]
         self._pages = 0
         self._others = 0
@@ -71,7 +58,7 @@ class Tally:
         if rejected > MOST_REJECTED_SHARE * (self._pages + rejected):
             raise self._misread(rejected)
         if self._others and not self._pages:
-            rule = f"must hold pages, and none of its {self._others:,} WARC records is one"
+            rule = f"must hold pages, and none of its {self._others:,} {self._format.name} records is one"
             then = "name the file with the responses: this one has requests, metadata or the like"
             raise InputError(self._name, rule, None, then)
 
@@ -91,7 +78,7 @@ class Tally:
             return f"the first is wrong so: {self._first}", "look at the file at this place"
         names = list(self._fields)
         more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
-        found = f"they are {self._form} {', '.join(names[:_SHOWN_FIELDS])}{more}"
+        found = f"they are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
         worst = self._reasons.most_common(1)[0][0]
         if worst is Reject.NO_BODY:
             return found, f"set input.fields.body{_such_as('body', self._longest())}"
@@ -137,8 +124,8 @@ def _such_as(field: str, name: str | None) -> str:
 def _form_of_lines(head: bytes) -> tuple[str, str] | None:
     """What a file that is no JSONL may be, by its first lines."""
     if _CONTROLS.search(head):
-        return "binary data", "name a file of pages: JSONL, WARC, Parquet, WACZ or ARC, plain or compressed"
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        return "binary data", f"name a file of pages: {names_of_formats()}, plain or compressed"
+    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if text.startswith(b"["):
         return "a JSON array", "write its objects as lines: jq -c '.[]' FILE | spotsieve filter -"
     if re.match(rb"\{\s*\n", text):
@@ -147,11 +134,5 @@ def _form_of_lines(head: bytes) -> tuple[str, str] | None:
     for delimiter in (bytes([byte]) for byte in _DELIMITERS):
         if len(lines) == 2 and not text.startswith(b"{") and all(delimiter in line for line in lines):
             named = shorten(lines[0].strip())
-            return f"CSV with the columns {named}", _AS_LINES
+            return f"CSV with the columns {named}", ADVICE_FOR_PAGES
     return None
-
-
-def _alternates_with_nul(head: bytes) -> bool:
-    pairs = head[: len(head[:64]) & ~1]
-    evens, odds = pairs[::2], pairs[1::2]
-    return len(pairs) >= 16 and (not any(evens) or not any(odds)) and any(pairs)

@@ -1,8 +1,9 @@
-"""One record of a file, whole or cut, and the layout of the file: what a reader hands on."""
+"""One record of a file, whole or cut, and the number that stands for its bytes in the page's id."""
 
-import enum
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import xxhash
 
 from spotsieve.stream.errors import Reject
 
@@ -10,14 +11,6 @@ MAX_RECORD_BYTES = 64 * 2**20
 """A longer record is rejected without being held in memory, which a line that never ends must not fill."""
 SHOWN_BYTES = 1024
 """So much of a record that is too long is kept for the list of rejected ones."""
-
-
-class Layout(enum.Enum):
-    """How a file is divided into records."""
-
-    JSONL = "JSONL"
-    WARC = "WARC"
-    PARQUET = "Parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +56,12 @@ class Record:
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:
     """The record in place of one that is longer than is held. shown: its beginning"""
     return Record(number, shown[:SHOWN_BYTES], (Reject.TOO_LARGE, f"must have at most {most} bytes, has {size}"))
+
+
+def content_number(raw: bytes) -> int:
+    """The middle part of the id of a page of a file: 31 bits of the XXH3-64 of its record's bytes.
+
+    Tomorrow's file may have today's name: without this number, its records would be taken for those of today, submitted
+    again. The bytes hold whatever names the record, such as `id` or WARC-Record-ID.
+    """
+    return xxhash.xxh3_64_intdigest(raw) >> 33

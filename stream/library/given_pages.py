@@ -9,7 +9,7 @@ from typing import NamedTuple
 import xxhash
 
 from spotsieve.stream.errors import PageError, Reject
-from spotsieve.stream.files.reader import content_number
+from spotsieve.stream.files.records import content_number
 from spotsieve.stream.intake import Acceptance, make_page, shorten
 from spotsieve.stream.intake.acceptance import read_status
 from spotsieve.stream.intake.ranks import read_rank

@@ -8,6 +8,7 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 from spotsieve.stream.files.warc import is_revisit
+from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
@@ -94,9 +95,9 @@ def write_outcomes(
                 outputs.rejected.write_line(rejected_line(batch.file.source, outcome.record, outcome.result))
         elif outcome.result is None:
             summary.other_records += 1
-            summary.revisits += is_revisit(outcome.record.raw)
+            summary.revisits += outcome.format == WARC and is_revisit(outcome.record.raw)
             if whole is not None:
-                whole.take_other(outcome.record, batch.file.source)
+                whole.take_other(outcome, batch.file.source)
         else:
             judged, row = next(verdicts)
             if whole is not None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.files.reader import Outcome
-from spotsieve.stream.files.records import Layout, Record
+from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import is_revisit
 from spotsieve.stream.files.warc.companions import Companions
+from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.warc.revisits import Originals, revisit_of
 from spotsieve.stream.files.writer import OutputFile
 from spotsieve.stream.local.summary import Summary
@@ -27,27 +28,30 @@ class WholeWarc:
         self._originals = Originals()
 
     def take_page(self, outcome: Outcome, page: Page, verdicts: Verdicts, row: int) -> None:
-        """Write a page, unless it is dropped. Raises SettingError for records of several layouts, or no WARC."""
-        record, layout = outcome.record, outcome.layout
+        """Write a page, unless it is dropped. Raises SettingError for records of several formats, or no WARC."""
+        record, format_ = outcome.record, outcome.format
         dropped = verdicts.is_duplicate(row)
-        if layout is not Layout.WARC:
+        if format_ != WARC:
             if self._revisits:
-                rule = f"stand for dropped pages of WARC files, and {page.source} is {layout.value}"
+                rule = f"stand for dropped pages of WARC files, and {page.source} is {format_.name}"
                 raise SettingError("--revisits", rule, None, "leave it out; --duplicates FILE lists what was dropped")
-            (self._out.know_record if dropped else self._out.write_record)(record, layout)
+            (self._out.know_record if dropped else self._out.write_record)(record, format_)
             return
         self._write_others(self._companions.page(record, page.source, self._revisits or not dropped))
         if not dropped:
-            self._out.write_record(record, layout)
+            self._out.write_record(record, format_)
             if self._revisits:
                 self._originals.add((page.source, page.partition, page.offset), record.raw)
         elif self._revisits:
             self._write_revisit(record, verdicts, row)
         else:
-            self._out.know_record(record, layout)
+            self._out.know_record(record, format_)
 
-    def take_other(self, record: Record, source: str) -> None:
-        """Write a WARC record that is no page, if it goes with a page that is written."""
+    def take_other(self, outcome: Outcome, source: str) -> None:
+        """Write a WARC record without a page, if it goes with a page that is written."""
+        record = outcome.record
+        if outcome.format != WARC:
+            return
         if is_revisit(record.raw):
             self._write_others(self._companions.page(record, source, self._revisits))
             if self._revisits:
@@ -62,7 +66,7 @@ class WholeWarc:
     def _write_others(self, records: Iterable[Record]) -> None:
         for record in records:
             self._summary.companions += 1
-            self._out.write_record(record, Layout.WARC)
+            self._out.write_record(record, WARC)
 
     def _write_revisit(self, record: Record, verdicts: Verdicts, row: int) -> None:
         original, reason = verdicts.originals[row], Reason(verdicts.reason[row])
@@ -75,5 +79,5 @@ class WholeWarc:
             float(verdicts.score[row]),
             exact=reason is Reason.EXACT,
         )
-        self._out.write_record(replace(record, raw=raw, packed=None), Layout.WARC)
+        self._out.write_record(replace(record, raw=raw, packed=None), WARC)
         self._summary.revisits_written += 1

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.reader import FileReader, Outcome
-from spotsieve.stream.files.records import Layout
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
@@ -73,7 +73,7 @@ def test_any_bytes_are_records_and_at_most_one_clear_error(path: Path, data: byt
     outcomes, fault = read(path)
     assert [outcome.record.number for outcome in outcomes] == list(range(len(outcomes)))
     for outcome in outcomes:
-        if outcome.layout is Layout.JSONL:
+        if outcome.format == JSON_LINES:
             assert isinstance(outcome.result, Page | PageError)
     assert fault is None or str(fault)
 

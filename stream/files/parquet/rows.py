@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from spotsieve.stream.errors import InputError
+from spotsieve.stream.files.file_format import FileRecord
 from spotsieve.stream.files.inputs import Input, open_input_seeking
 from spotsieve.stream.files.parquet.cells import json_of, row_bytes, rows_of
 from spotsieve.stream.files.parquet.page_sizes import largest_of
@@ -26,7 +27,7 @@ _MAGIC = b"PAR1"
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, MemoryError)
 
 
-def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> Iterator[tuple[Record, dict[str, Any]]]:
+def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> Iterator[FileRecord]:
     """The rows of a file with what stands in their columns, in order.
 
     body: the column whose bytes stay bytes
@@ -106,15 +107,13 @@ def damaged(name: str, error: BaseException) -> InputError:
     )
 
 
-def _records(
-    batch: pa.RecordBatch, first: int, table: Any, body: str, most: int
-) -> Iterator[tuple[Record, dict[str, Any]]]:
+def _records(batch: pa.RecordBatch, first: int, table: Any, body: str, most: int) -> Iterator[FileRecord]:
     sizes = row_bytes(batch)
     fitting = [row for row, size in enumerate(sizes.tolist()) if size <= most]
     rows = iter(rows_of(batch if len(fitting) == len(batch) else batch.take(pa.array(fitting, pa.int32())), body))
     for row, size in enumerate(sizes.tolist()):
         if size > most:
-            yield too_large(first + row, b"", size, most), {}
+            yield FileRecord(too_large(first + row, b"", size, most), {})
             continue
         fields = next(rows)
-        yield Record(first + row, json_of(fields), None, RowPlace(batch, row, table)), fields
+        yield FileRecord(Record(first + row, json_of(fields), None, RowPlace(batch, row, table)), fields)

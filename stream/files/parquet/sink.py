@@ -6,15 +6,16 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.file_format import FormatWriter
 from spotsieve.stream.files.parquet.types import wide_metadata
-from spotsieve.stream.files.records import RowPlace
+from spotsieve.stream.files.records import Record, RowPlace
 
 GROUP_BYTES = 64 * 2**20
 GROUP_ROWS = 100_000
 _CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "LZ4": "lz4", "ZSTD": "zstd"}
 
 
-class ParquetSink:
+class ParquetSink(FormatWriter):
     """Gathers rows, and writes them as row groups of at most GROUP_BYTES."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -28,8 +29,9 @@ class ParquetSink:
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
-    def know(self, place: RowPlace) -> None:
+    def know(self, record: Record) -> None:
         """Take the schema of a row, which need not be written. Raises SettingError for another one than before."""
+        place = _place_of(record)
         schema = place.batch.schema.remove_metadata()
         if self._writer is None:
             # pyarrow would note with which types it read, text in lists as a dictionary. The source's own metadata has
@@ -41,16 +43,17 @@ class ParquetSink:
         elif schema is not self._schema and not schema.equals(self._schema):
             raise other_columns(self._name, schema, self._schema)
 
-    def write(self, place: RowPlace) -> None:
+    def write(self, record: Record) -> None:
         """Write one row."""
+        place = _place_of(record)
         if self._batch is not place.batch:
             self._gather()
-            self.know(place)
+            self.know(record)
             self._batch = place.batch
         self._rows.append(place.row)
 
-    def close(self) -> None:
-        """Write what waits, and the footer. A file without rows has the columns that are known, if any are."""
+    def finish(self) -> None:
+        """Write the waiting rows and the footer. A file without rows has the columns that are known, if any are."""
         self._gather()
         self._write_group()
         if self._writer is None:
@@ -71,6 +74,11 @@ class ParquetSink:
         if self._waiting and self._writer is not None:
             self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
         self._waiting, self._bytes = [], 0
+
+
+def _place_of(record: Record) -> RowPlace:
+    assert record.place is not None, "a record of Parquet is a row"
+    return record.place
 
 
 def _codec_of(table: Any) -> str:

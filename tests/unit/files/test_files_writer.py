@@ -11,8 +11,10 @@ import zstandard
 
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import Outputs
-from spotsieve.stream.files.records import Layout, Record
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.writer import OutputFile
 
 
@@ -29,7 +31,7 @@ def names(directory: Path) -> list[str]:
 def test_the_names_ending_chooses_the_compression(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"novel.jsonl{ending}"
     output = OutputFile(str(path))
-    output.write_record(Record(0, b'{"a": 1}\r'), Layout.JSONL)
+    output.write_record(Record(0, b'{"a": 1}\r'), JSON_LINES)
     output.write_line(b"{}")
     assert not path.exists(), "an output has its name only when it is complete"
     output.complete()
@@ -52,7 +54,7 @@ def test_an_empty_output_is_a_valid_file(tmp_path: Path, ending: str) -> None:
 def test_a_warc_output_whose_pages_were_all_dropped_is_a_valid_file(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"novel.warc{ending}"
     output = OutputFile(str(path))
-    output.know_record(Record(0, b"WARC/1.1\r\none\r\n\r\n"), Layout.WARC)
+    output.know_record(Record(0, b"WARC/1.1\r\none\r\n\r\n"), WARC)
     output.complete()
     assert read(path) == b""
     assert path.stat().st_size > 0, "a file of 0 bytes is damaged to gzip, xz, zstd and bzip2"
@@ -64,7 +66,7 @@ def test_warc_records_are_compressed_one_by_one(tmp_path: Path, ending: str) -> 
     output = OutputFile(str(path))
     records = [b"WARC/1.1\r\none\r\n\r\n", b"WARC/1.1\r\ntwo\r\n\r\n"]
     for number, raw in enumerate(records):
-        output.write_record(Record(number, raw), Layout.WARC)
+        output.write_record(Record(number, raw), WARC)
     output.complete()
     assert read(path) == b"".join(records)
     first = (
@@ -123,9 +125,9 @@ def test_standard_output_is_left_open() -> None:
 
 def test_both_layouts_in_one_output_are_refused(tmp_path: Path) -> None:
     output = OutputFile(str(tmp_path / "out"))
-    output.write_record(Record(0, b"{}"), Layout.JSONL)
+    output.write_record(Record(0, b"{}"), JSON_LINES)
     with pytest.raises(SettingError, match="must hold records of one layout"):
-        output.write_record(Record(0, b"WARC/1.0"), Layout.WARC)
+        output.write_record(Record(0, b"WARC/1.0"), WARC)
     output.abandon()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spotsieve.stream.files.reader import content_number
+from spotsieve.stream.files.records import content_number
 from tests.worlds.filter_crawl import DATA, filter_json, lines, page, read, read_json, refused, warc_record, write_crawl
 
 

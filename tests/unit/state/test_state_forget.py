@@ -16,7 +16,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
-from spotsieve.stream.files.reader import content_number
+from spotsieve.stream.files.records import content_number
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings

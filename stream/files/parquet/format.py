@@ -1,0 +1,69 @@
+"""The Parquet format. pyarrow, which is optional, is imported only when a file is read or written."""
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.compression import CompressedStream
+from spotsieve.stream.files.file_format import (
+    FileContent,
+    FileFormat,
+    FileRecord,
+    FormatWriter,
+    Intake,
+    check_installed,
+)
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.page import Page
+
+
+class Parquet(FileFormat):
+    """Rows of columns. A file compresses its pages itself, and is read from its end."""
+
+    name = "Parquet"
+    content = "rows of Parquet"
+    endings = (".parquet",)
+    fields_label = "rows with the columns"
+    compressible = False
+
+    def recognizes(self, beginning: bytes) -> bool:
+        """Whether the file begins with Parquet's magic bytes."""
+        return beginning.startswith(b"PAR1")
+
+    def read(self, content: FileContent) -> Iterator[FileRecord]:
+        """The rows of the file, with their fields."""
+        check_installed(content.name, self.name, "pyarrow", "parquet")
+        from spotsieve.stream.files.parquet.rows import read_rows
+
+        file = content.open_seeking(self.name)
+        return read_rows(file, content.name, content.body_field, content.max_record_bytes)
+
+    def decode(self, found: FileRecord, intake: Intake) -> Page:
+        """The page in the columns of the row."""
+        return intake.page_of_fields(found)
+
+    def writer(self, stream: CompressedStream) -> FormatWriter:
+        """Gathers rows into row groups."""
+        from spotsieve.stream.files.parquet.sink import ParquetSink
+
+        return ParquetSink(stream.file, stream.name)
+
+    def check_writable(self, name: str) -> None:
+        """Raises SettingError if pyarrow is not installed."""
+        if importlib.util.find_spec("pyarrow") is None:
+            raise SettingError(name, "is Parquet, which pyarrow writes", None, "pip install 'spotsieve[parquet]'")
+
+    def find_form(self, inputs: Sequence[Input], out: str) -> Record | None:
+        """The columns of the inputs that are named as Parquet: an output without rows has them, too."""
+        named = [file for file in inputs if not file.is_stdin and Path(file.source).suffix.lower() in self.endings]
+        if not named or importlib.util.find_spec("pyarrow") is None:
+            return None
+        from spotsieve.stream.files.parquet.rows import columns_of
+
+        columns = columns_of(named, out)
+        return None if columns is None else Record(0, b"", None, columns)
+
+
+PARQUET = Parquet()
