@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from spotsieve.stream.scoring import Scores
 from spotsieve.stream.scoring.score_text import three_decimals
+from spotsieve.stream.verdict import Kind, reasons_of
 from tests.measure.bench.report import machine
 from tests.measure.quality import report_choices, report_orders
 from tests.measure.quality.extracts import EXTRACTORS
@@ -82,7 +83,7 @@ def _sets(run: Run, figures: Figures) -> str:
         if judged is None:
             continue
         pages = judged.scores.pages
-        unchecked = sum(judged.reasons[name] for name in ("too_few_features", "too_many_features", "empty", "not_text"))
+        unchecked = sum(judged.reasons[reason.label] for reason in reasons_of(Kind.UNCHECKED))
         rows.append(
             [
                 labelled.name,
