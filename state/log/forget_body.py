@@ -8,9 +8,11 @@ All integers are little endian. state/log/record.py has the record around the bo
 """
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.stream.batches import batches
 
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<QiqHI")
@@ -19,16 +21,11 @@ _WITH_HOST = 1 << 31
 
 def split_pages(pages: Iterable[ForgottenPage], max_bytes: int) -> Iterator[list[ForgottenPage]]:
     """Cut the pages into parts. The body of each stays within max_bytes, or holds one page."""
-    part, size = list[ForgottenPage](), _COUNT.size
-    for page in pages:
-        more = _PAGE.size + len(page.source.encode()) + 8 * len(page.keys)
-        if part and size + more > max_bytes:
-            yield part
-            part, size = [], _COUNT.size
-        part.append(page)
-        size += more
-    if part:
-        yield part
+    return batches(pages, sys.maxsize, max_bytes - _COUNT.size, _body_bytes)
+
+
+def _body_bytes(page: ForgottenPage) -> int:
+    return _PAGE.size + len(page.source.encode()) + 8 * len(page.keys)
 
 
 def encode_body(pages: Sequence[ForgottenPage]) -> bytes:

@@ -3,11 +3,14 @@
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from numpy.typing import NDArray
 
+from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import PageError
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.page import Page
@@ -104,33 +107,25 @@ def micro_batches(
     most_bytes: int,
 ) -> list[MicroBatch]:
     """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger one is alone."""
-    batches = []
-    messages: list[ConsumerRecord] = []
-    slices: list[Slice] = []
-    size = 0
-    for partition, records in fetched.items():
-        owned = owners[partition]
-        first, before = len(messages), size
-        for record in records:
-            # Tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
-            length = message_bytes(record)
-            if messages and (len(messages) >= most_pages or size + length > most_bytes):
-                if len(messages) > first:
-                    slices.append(_slice(owned, messages, first, size - before))
-                batches.append(MicroBatch(messages, slices))
-                messages, slices, size, first, before = [], [], 0, 0, 0
-            messages.append(record)
-            size += length
-        if len(messages) > first:
-            slices.append(_slice(owned, messages, first, size - before))
-    if messages:
-        batches.append(MicroBatch(messages, slices))
-    return batches
+    # Keys and headers count too: tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
+    sized = (
+        (owners[partition], record, message_bytes(record))
+        for partition, records in fetched.items()
+        for record in records
+    )
+    return [_micro_batch(batch) for batch in batches(sized, most_pages, most_bytes, itemgetter(2))]
 
 
-def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int, size: int) -> Slice:
-    owned.begin_slice()
-    return Slice(owned, owned.epoch, first, len(messages), messages[-1].offset + 1, size)
+def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) -> MicroBatch:
+    """A micro-batch of messages, with the owner and the bytes of each; those of one partition stand together."""
+    slices, first = list[Slice](), 0
+    for owned, group in groupby(sized, itemgetter(0)):
+        of_one = list(group)
+        owned.begin_slice()
+        end, size = first + len(of_one), sum(length for *_, length in of_one)
+        slices.append(Slice(owned, owned.epoch, first, end, of_one[-1][1].offset + 1, size))
+        first = end
+    return MicroBatch([message for _, message, _ in sized], slices)
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
