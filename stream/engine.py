@@ -14,7 +14,7 @@ from spotsieve.state.removal import removal_of
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge import PLAIN, Judged, Policy, judge_record, policy_of
-from spotsieve.stream.judge.sparing import judge_sparing
+from spotsieve.stream.judge.isolation import judge_isolated
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -156,7 +156,7 @@ class Engine:
         if not len(signatures):
             return no_verdicts(), nothing_filed(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
-        verdicts, filing, broken = judge_sparing(lambda pages: self._judge_all(pages, clock)[:2], part)
+        verdicts, filing, broken = judge_isolated(lambda pages: self._judge_all(pages, clock)[:2], part)
         self._broken |= {start + row: error for row, error in broken.items()}
         return verdicts, filing
 

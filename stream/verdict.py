@@ -1,8 +1,10 @@
 """The verdict on a page: novel, duplicate of an original, or unchecked, with the reason."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,55 +36,126 @@ class FoundBy(enum.IntFlag):
 class Reason(enum.IntEnum):
     """Why a page got its verdict; the lower-case name is the metric label and the text in reports.
 
-    Attempts store the number: it is never reused.
+    REASONS says what each one means. Attempts store the number: it is never reused.
     """
 
     NO_MATCH = 0
-    """Novel: no filed page is accepted as its original."""
     FIRST_ATTEMPT = 1
-    """Novel: the earliest accepted entry is this very page, submitted before."""
     NEAR = 2
-    """Duplicate: accepted by the scheme."""
     EXACT = 3
-    """Duplicate: the same bytes."""
     TOO_FEW_FEATURES = 4
-    """Unchecked: below the scheme's least number of features."""
     EMPTY = 5
-    """Unchecked: no bytes at all; matches nothing."""
     NOT_TEXT = 6
-    """Unchecked: not text, or larger than the limit."""
     SAME_TEXT = 7
-    """Duplicate: the same kept text in other bytes."""
     TOO_MANY_FEATURES = 8
-    """Unchecked: more features than a record can hold (spotsieve.stream.signature.MAX_FEATURES)."""
     LONGER = 9
-    """Novel: a copy, but so much longer than its original that it replaces it (policy.keep = longest)."""
     OWN_TEXT = 10
-    """Duplicate: of one host, and what they share beside its template is enough for how alike their titles are."""
     CONTAINED = 11
-    """Duplicate: of one host; nearly all of the shorter one's own text stands in the other."""
     SAME_TITLE = 12
-    """Duplicate: of one host; their titles agree beside what all titles of the host share, and much of a long text."""
     RECRAWL = 13
-    """Novel: a copy, but only of pages of its own address (policy.recrawl)."""
     BETTER = 14
-    """Novel: a copy, but newer or of a better rank than its original, which it replaces (policy.keep)."""
     HTTP_STATUS = Filtered.HTTP_STATUS
-    """Unchecked: the server's status is not among input.accepted_statuses; matches nothing."""
     REDIRECT = Filtered.REDIRECT
-    """Unchecked: a redirect; matches nothing."""
     MEDIA_TYPE = Filtered.MEDIA_TYPE
-    """Unchecked: the Content-Type is not among input.accepted_types; matches nothing."""
     EXEMPT = Filtered.EXEMPT
-    """Unchecked: a rule exempts pages of its address; matches nothing."""
-
     INTERNAL_ERROR = 60
-    """Unchecked: decoding, signing or judging the page raised an error of ours; matches nothing."""
 
     @property
     def label(self) -> str:
         """The name in metrics and reports."""
         return self.name.lower()
+
+    @property
+    def kind(self) -> Kind:
+        """The verdict that has this reason."""
+        return REASONS[self].kind
+
+    @property
+    def meaning(self) -> str:
+        """What the reason says of the page, for a person."""
+        return REASONS[self].meaning
+
+
+class ReasonRow(NamedTuple):
+    """What is published of a reason.
+
+    meaning: a clause that says why, for a person  listed: whether a summary lists the reason beside the count of
+    its verdict
+    """
+
+    reason: Reason
+    kind: Kind
+    meaning: str
+    listed: bool = True
+
+
+def reason_table(*rows: ReasonRow) -> Mapping[Reason, ReasonRow]:
+    """The rows by reason. Raises TypeError unless each reason has exactly one row."""
+    if sorted(row.reason for row in rows) != sorted(Reason):
+        wrong = [reason.name for reason in Reason if [row.reason for row in rows].count(reason) != 1]
+        raise TypeError(f"each Reason needs exactly one row in REASONS; check {', '.join(wrong)}")
+    return MappingProxyType({row.reason: row for row in rows})
+
+
+REASONS = reason_table(
+    ReasonRow(Reason.NO_MATCH, Kind.NOVEL, "no page that was let through is accepted as its original", listed=False),
+    ReasonRow(Reason.FIRST_ATTEMPT, Kind.NOVEL, "the state let this very page through", listed=False),
+    ReasonRow(
+        Reason.LONGER,
+        Kind.NOVEL,
+        "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
+    ),
+    ReasonRow(
+        Reason.BETTER,
+        Kind.NOVEL,
+        "it is a copy, but newer or of a better rank than its original, which it replaces (policy.keep)",
+    ),
+    ReasonRow(Reason.RECRAWL, Kind.NOVEL, "it is a copy, but only of pages of its own address (policy.recrawl)"),
+    ReasonRow(Reason.NEAR, Kind.DUPLICATE, "it is like its original"),
+    ReasonRow(
+        Reason.OWN_TEXT,
+        Kind.DUPLICATE,
+        "on one host, what both share beside the host's template is enough for how alike their titles are",
+    ),
+    ReasonRow(
+        Reason.CONTAINED,
+        Kind.DUPLICATE,
+        "on one host, nearly all of the shorter one's own text stands in the other",
+    ),
+    ReasonRow(Reason.SAME_TITLE, Kind.DUPLICATE, "on one host, their titles agree, and much of two long texts"),
+    ReasonRow(Reason.SAME_TEXT, Kind.DUPLICATE, "its text is that of its original, in other bytes"),
+    ReasonRow(Reason.EXACT, Kind.DUPLICATE, "its bytes are those of its original"),
+    ReasonRow(
+        Reason.TOO_FEW_FEATURES,
+        Kind.UNCHECKED,
+        "it has too little text to be judged; the same bytes would be a copy",
+    ),
+    ReasonRow(
+        Reason.TOO_MANY_FEATURES,
+        Kind.UNCHECKED,
+        "it has more features than the log can hold; the same bytes would be a copy",
+    ),
+    ReasonRow(Reason.EMPTY, Kind.UNCHECKED, "it has no bytes"),
+    ReasonRow(
+        Reason.NOT_TEXT,
+        Kind.UNCHECKED,
+        "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
+    ),
+    ReasonRow(Reason.HTTP_STATUS, Kind.UNCHECKED, "the server's status is not among input.accepted_statuses"),
+    ReasonRow(
+        Reason.REDIRECT, Kind.UNCHECKED, "it is a redirect, and input.accepted_statuses does not name its status"
+    ),
+    ReasonRow(Reason.MEDIA_TYPE, Kind.UNCHECKED, "its Content-Type is not among input.accepted_types"),
+    ReasonRow(Reason.EXEMPT, Kind.UNCHECKED, "a rule exempts pages of its address"),
+    ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "the filter broke on it"),
+)
+"""The reasons in the order of summaries and documents: metrics, explanations, summaries and docs/guide.md derive from
+it."""
+
+
+def reasons_of(kind: Kind) -> tuple[Reason, ...]:
+    """The reasons that a verdict can have, in their order."""
+    return tuple(row.reason for row in REASONS.values() if row.kind is kind)
 
 
 @dataclass(frozen=True, slots=True)

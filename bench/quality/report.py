@@ -14,6 +14,7 @@ from bench.speed.report import machine
 from bench.targets import met
 from spotsieve.stream.scoring import Scores
 from spotsieve.stream.scoring.score_text import three_decimals
+from spotsieve.stream.verdict import Kind, reasons_of
 
 PACKAGES = ("numpy", "numba", *EXTRACTORS, "datasketch", "simhash", "rensa")
 
@@ -82,7 +83,7 @@ def _sets(run: Run, figures: Figures) -> str:
         if judged is None:
             continue
         pages = judged.scores.pages
-        unchecked = sum(judged.reasons[name] for name in ("too_few_features", "too_many_features", "empty", "not_text"))
+        unchecked = sum(judged.reasons[reason.label] for reason in reasons_of(Kind.UNCHECKED))
         rows.append(
             [
                 labelled.name,

@@ -19,12 +19,14 @@ begun once it has a record of kind 5 with closed = 0: until then it holds less t
 """
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import xxhash
 
 from spotsieve.state.removal import ForgottenPage
+from spotsieve.stream.batches import batches
 
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<QiqHI")
@@ -33,16 +35,11 @@ _WITH_HOST = 1 << 31
 
 def split_pages(pages: Iterable[ForgottenPage], max_bytes: int) -> Iterator[list[ForgottenPage]]:
     """Cut the pages into parts. The body of each stays within max_bytes, or holds one page."""
-    part, size = list[ForgottenPage](), _COUNT.size
-    for page in pages:
-        more = _PAGE.size + len(page.source.encode()) + 8 * len(page.keys)
-        if part and size + more > max_bytes:
-            yield part
-            part, size = [], _COUNT.size
-        part.append(page)
-        size += more
-    if part:
-        yield part
+    return batches(pages, sys.maxsize, max_bytes - _COUNT.size, _body_bytes)
+
+
+def _body_bytes(page: ForgottenPage) -> int:
+    return _PAGE.size + len(page.source.encode()) + 8 * len(page.keys)
 
 
 def encode_body(pages: Sequence[ForgottenPage]) -> bytes:

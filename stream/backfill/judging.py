@@ -19,7 +19,7 @@ from spotsieve.stream.backfill.shard import Shard
 from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.judge.sparing import do_sparing
+from spotsieve.stream.poison import isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -33,7 +33,7 @@ from spotsieve.stream.sharding.resolving import Resolved, resolve, resolved_alon
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import spare, spare_all_but
+from spotsieve.stream.sharding.sparing import spare
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
@@ -109,11 +109,7 @@ class RoundEngine(Engine):
             # Before the outcome is kept: what breaks this alone would stop every later start.
             return resolved, self._keeper.filing(trial, resolved)
 
-        (resolved, filing), broken = do_sparing(
-            lambda rows: attempt(spare(round_, rows)),
-            lambda start, end: attempt(spare_all_but(round_, start, end)),
-            len(round_.signatures),
-        )
+        (resolved, filing), broken = isolate(lambda rows: attempt(spare(round_, rows)), len(round_.signatures))
         self._broken |= {round_.start.page + row: error for row, error in broken.items()}
         range_ = range_of(round_)
         # What lies before is judged anew where the index was lost: outcomes stay in the order of the log.

@@ -7,6 +7,7 @@ from pathlib import Path
 from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.batches import batches
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.inputs import Input, check_inputs
@@ -84,19 +85,16 @@ def pages_of(folder: Path) -> Input:
 
 def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
     """The pages of a file, in micro-batches. Raises InputError (damaged file), PageError (a record that is no page)."""
+    service = settings.service
+    yield from batches(_pages_in(file, settings), service.batch_pages, service.batch_bytes, lambda page: len(page.body))
+
+
+def _pages_in(file: Input, settings: Settings) -> Iterator[Page]:
     with FileReader(file, settings.input) as reader:
-        batch: list[Page] = []
-        batch_bytes = 0
         for outcome in reader:
             if isinstance(outcome.result, PageError):
                 reader.check_read()
                 raise outcome.result
             if outcome.result is not None:
-                batch.append(outcome.result)
-                batch_bytes += len(outcome.record.raw)
-            if len(batch) >= settings.service.batch_pages or batch_bytes >= settings.service.batch_bytes:
-                yield batch
-                batch, batch_bytes = [], 0
+                yield outcome.result
         reader.check_read()
-        if batch:
-            yield batch

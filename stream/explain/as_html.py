@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from spotsieve.stream.explain.explanation import MEANS, Explanation, failed_by, key_name, needs, shown
+from spotsieve.stream.explain.explanation import Explanation, failed_by, key_name, needs, shown
 from spotsieve.stream.explain.told import Fate, PairBar
 from spotsieve.stream.text_safety import escape_control_characters
 
@@ -31,7 +31,7 @@ def html_page(explanation: Explanation) -> str:
     return template.render(
         explanation=explanation,
         told=explanation.compared.told,
-        means=MEANS[explanation.reason],
+        means=explanation.reason.meaning,
         sides=sides,
         other=other,
         key_name=lambda kind: key_name(kind, explanation.compared.scheme),

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.explain.explanation import MEANS, Explanation, failed_by, key_name, needs, shown
+from spotsieve.stream.explain.explanation import Explanation, failed_by, key_name, needs, shown
 from spotsieve.stream.explain.told import Fate, MetPage
 from spotsieve.stream.text_safety import Span
 
@@ -38,7 +38,7 @@ def _rows(explanation: Explanation) -> Iterator[_Row]:
     if compared.told is None:
         yield "verdict", "novel: the state let it through", "good"
     else:
-        yield "verdict", f"{explanation.kind} ({explanation.reason.label}{score}): {MEANS[explanation.reason]}", style
+        yield "verdict", f"{explanation.kind} ({explanation.reason.label}{score}): {explanation.reason.meaning}", style
     if original is not None:
         yield "original", original.url or original.id, "bold"
         yield "", original.id, "dim"

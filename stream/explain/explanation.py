@@ -36,28 +36,6 @@ _OF_SCHEME = {
     "imatch-s": {FoundBy.TEXT: "digest of the spots in the IDF range"},
     "concept": {FoundBy.TABLES: "rotations of the fingerprint"},
 }
-MEANS = {
-    Reason.NO_MATCH: "no page that was let through is accepted as its original",
-    Reason.FIRST_ATTEMPT: "the state let this very page through",
-    Reason.NEAR: "it is like its original",
-    Reason.EXACT: "its bytes are those of its original",
-    Reason.SAME_TEXT: "its text is that of its original, in other bytes",
-    Reason.TOO_FEW_FEATURES: "it has too little text to be judged; the same bytes would be a copy",
-    Reason.EMPTY: "it has no bytes",
-    Reason.NOT_TEXT: "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
-    Reason.TOO_MANY_FEATURES: "it has more features than the log can hold; the same bytes would be a copy",
-    Reason.LONGER: "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
-    Reason.BETTER: "it is a copy, but newer or of a better rank than its original, which it replaces (policy.keep)",
-    Reason.OWN_TEXT: "on one host, what both share beside the host's template is enough for how alike their titles are",
-    Reason.CONTAINED: "on one host, nearly all of the shorter one's own text stands in the other",
-    Reason.SAME_TITLE: "on one host, their titles agree, and much of two long texts",
-    Reason.HTTP_STATUS: "the server's status is not among input.accepted_statuses",
-    Reason.REDIRECT: "it is a redirect, and input.accepted_statuses does not name its status",
-    Reason.MEDIA_TYPE: "its Content-Type is not among input.accepted_types",
-    Reason.EXEMPT: "a rule exempts pages of its address",
-    Reason.RECRAWL: "it is a copy, but only of pages of its own address (policy.recrawl)",
-    Reason.INTERNAL_ERROR: "the filter broke on it",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +156,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "page": asdict(explanation.asked),
         "verdict": explanation.kind,
         "reason": explanation.reason.label,
-        "means": MEANS[explanation.reason],
+        "means": explanation.reason.meaning,
         "score": None if explanation.score is None else round(explanation.score, 6),
         "duplicate_of": original.id if original else None,
         "original_url": original.url if original else None,

@@ -17,7 +17,7 @@ memory.py  what is remembered of hosts
 pairs.py   the rule for two pages, with the memory of a host
 ways.py    the names of its bars, and the ways of reaching enough of them
 confirming.py asks about every pair that is met, for a scheme with a memory of hosts
-sparing.py a record with a page that breaks the code
+isolation.py a record with poison pages
 alone.py   the verdicts of pages that are not filed, and all matches of a page
 """
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.library.given_pages import CrawledPage, PageMaker
 from spotsieve.stream.library.idle_owner import IdleOwner
@@ -216,13 +217,13 @@ class Deduplicator:
 
     def _in_batches(self, pages: Iterable[GivenPage], act: Callable[[_Batch], Iterator[Verdict]]) -> Iterator[Verdict]:
         """Take pages in the thread that asks, and act on the batch before in another one, as the filter does."""
-        batches = self._batches(pages)
+        cut = self._batches(pages)
         with ThreadPoolExecutor(1, "spotsieve-batches") as worker:
             before: Future[Iterator[Verdict]] | None = None
             while True:
                 batch, fault = None, None
                 try:
-                    batch = next(batches, None)
+                    batch = next(cut, None)
                 except Exception as error:  # raised again behind the verdicts of the pages before it
                     fault = error
                 ready, before = before, None if batch is None else worker.submit(act, batch)
@@ -235,21 +236,8 @@ class Deduplicator:
 
     def _batches(self, pages: Iterable[GivenPage]) -> Iterator[_Batch]:
         """Cut pages into batches. What stands before an error comes before it."""
-        most = self._settings.service
-        batch, held = list[tuple[str, Page]](), 0
-        try:
-            for given in pages:
-                batch.append(self._maker.make_of(given))
-                held += len(batch[-1][1].body)
-                if len(batch) >= most.batch_pages or held >= most.batch_bytes:
-                    yield batch
-                    batch, held = [], 0
-        except Exception:
-            if batch:
-                yield batch
-            raise
-        if batch:
-            yield batch
+        most, made = self._settings.service, (self._maker.make_of(given) for given in pages)
+        return batches(made, most.batch_pages, most.batch_bytes, lambda one: len(one[1].body))
 
     def _check_open(self) -> None:
         if not self._open:

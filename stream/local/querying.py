@@ -13,6 +13,7 @@ from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.index import Living, StateView
 from spotsieve.state.still.reading import StillState
 from spotsieve.state.still.view import StillView
+from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import Outputs
@@ -104,48 +105,50 @@ def query_files(
 ) -> None:
     """Ask about every record of the inputs, in order. Figures go into summary, damaged files into summary.faults.
 
-    matches: whether to write all that a page matches with its verdict  on_batch: called after each micro-batch
+    matches: whether to write all that a page matches with its verdict  on_batch: called after each micro-batch and file
     Raises StateError (the disk of an output is full, damaged state).
     """
     waiting = Asked()
     for file in inputs:
         for pages in _batches(file, query.settings, outputs, summary):
-            if pages:
-                waiting.signatures.append(query.scheme.sign(pages))
-                waiting.pages += map(_entry_of, pages)
+            waiting.signatures.append(query.scheme.sign(pages))
+            waiting.pages += map(_entry_of, pages)
             if len(waiting.pages) >= QUERY_PAGES:
                 _answer(waiting, query, outputs, summary, matches)
                 waiting = Asked()
             on_batch()
+        on_batch()
     _answer(waiting, query, outputs, summary, matches)
     summary.entries = query.entries
 
 
 def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary) -> Iterator[list[Page]]:
-    """Give the pages of a file in micro-batches. A damaged file ends there; it and a misread one are faults."""
-    pages, held, before = list[Page](), 0, summary.bytes_read
+    """The pages of a file in micro-batches. A damaged file ends there; it and a misread one are faults."""
+    most, before = settings.service, summary.bytes_read
     with FileReader(file, settings.input) as reader:
+        pages = _pages_in(reader, file, outputs, summary)
         try:
-            for outcome in reader:
-                summary.records += 1
-                if isinstance(outcome.result, PageError):
-                    summary.rejected[outcome.result.reason.value] += 1
-                    if outputs.rejected is not None:
-                        outputs.rejected.write_line(rejected_line(file.source, outcome.record, outcome.result))
-                elif outcome.result is None:
-                    summary.other_records += 1
-                else:
-                    pages.append(outcome.result)
-                    held += len(outcome.result.body)
-                if len(pages) >= settings.service.batch_pages or held >= settings.service.batch_bytes:
-                    summary.bytes_read = before + reader.bytes_read
-                    yield pages
-                    pages, held = [], 0
+            for batch in batches(pages, most.batch_pages, most.batch_bytes, lambda page: len(page.body)):
+                summary.bytes_read = before + reader.bytes_read
+                yield batch
             reader.check_read()
         except InputError as error:
             summary.faults.append(error)
         summary.bytes_read = before + reader.bytes_read
-        yield pages
+
+
+def _pages_in(reader: FileReader, file: Input, outputs: Outputs, summary: Summary) -> Iterator[Page]:
+    """The pages that a reader gives. Records are counted, and rejected ones go to their output."""
+    for outcome in reader:
+        summary.records += 1
+        if isinstance(outcome.result, PageError):
+            summary.rejected[outcome.result.reason.value] += 1
+            if outputs.rejected is not None:
+                outputs.rejected.write_line(rejected_line(file.source, outcome.record, outcome.result))
+        elif outcome.result is None:
+            summary.other_records += 1
+        else:
+            yield outcome.result
 
 
 def _answer(asked: Asked, query: StateQuery, outputs: Outputs, summary: Summary, matches: bool) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from spotsieve.stream.batches import FillLevel
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader, Outcome
@@ -27,7 +28,6 @@ class Batch:
 
     file: Input
     outcomes: list[Outcome] = field(default_factory=list)
-    held_bytes: int = 0
     bytes_read: int = 0
     fault: InputError | None = None
 
@@ -85,15 +85,20 @@ class ReadAhead:
             if batch.outcomes or batch.bytes_read or batch.fault:
                 self._put(batch)
             batch = Batch(file)
+            level.reset()
 
         most = self._settings.service
+        level = FillLevel(most.batch_pages, most.batch_bytes)
         reader = FileReader(file, self._settings.input, before_waiting=send)
         try:
             with reader:
                 for outcome in reader:
+                    size = _held_bytes(outcome)
+                    if not level.has_room(size):
+                        send()
                     batch.outcomes.append(outcome)
-                    batch.held_bytes += _held_bytes(outcome)
-                    if len(batch.outcomes) >= most.batch_pages or batch.held_bytes >= most.batch_bytes:
+                    level.add(size)
+                    if level.full:
                         send()
                 reader.check_read()
         except InputError as error:

@@ -11,33 +11,7 @@ from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.progress import duration
 from spotsieve.stream.settings.rules import LOOK_AT_RULE
 from spotsieve.stream.text_safety import escape_control_characters
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
-
-DUPLICATES = tuple(
-    reason.label
-    for reason in (
-        Reason.NEAR,
-        Reason.OWN_TEXT,
-        Reason.CONTAINED,
-        Reason.SAME_TITLE,
-        Reason.SAME_TEXT,
-        Reason.EXACT,
-    )
-)
-UNCHECKED = tuple(
-    reason.label
-    for reason in (
-        Reason.TOO_FEW_FEATURES,
-        Reason.TOO_MANY_FEATURES,
-        Reason.EMPTY,
-        Reason.NOT_TEXT,
-        Reason.HTTP_STATUS,
-        Reason.REDIRECT,
-        Reason.MEDIA_TYPE,
-        Reason.EXEMPT,
-        Reason.INTERNAL_ERROR,
-    )
-)
+from spotsieve.stream.verdict import REASONS, Kind, Reason, Verdicts, reasons_of
 
 
 @dataclass(slots=True)
@@ -85,7 +59,7 @@ class Summary:
     @property
     def unseen(self) -> int:
         """How many pages were novel that had not been submitted before."""
-        unseen = (Reason.NO_MATCH, Reason.LONGER, Reason.BETTER, Reason.RECRAWL)
+        unseen = (reason for reason in reasons_of(Kind.NOVEL) if reason is not Reason.FIRST_ATTEMPT)
         return sum(self.reasons[reason.label] for reason in unseen)
 
     def count(self, verdicts: Verdicts) -> None:
@@ -140,11 +114,11 @@ class Summary:
         pace = f"{speed:,.0f} pages/s, {self.bytes_read / 1e6:,.1f} MB read"
         lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
         lines.append(
-            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer', 'better', 'recrawl'))}\n"
+            f"  novel      {self.verdicts['novel']:>10,}{self._listed(Kind.NOVEL)}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
-            f"{_detail(self.reasons, DUPLICATES)}\n"
+            f"{self._listed(Kind.DUPLICATE)}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
-            f"{_detail(self.reasons, UNCHECKED)}"
+            f"{self._listed(Kind.UNCHECKED)}"
         )
         if self.rejected:
             lines.append(f"  rejected   {self.rejected.total():>10,}  no pages{_detail(self.rejected, self.rejected)}")
@@ -177,6 +151,10 @@ class Summary:
             )
         lines.extend(f"  {escape_control_characters(str(fault))}" for fault in self.faults)
         return "\n".join(lines)
+
+    def _listed(self, kind: Kind) -> str:
+        """The counts of a verdict's reasons, in the order of their table: " (near 12, exact 3)"."""
+        return _detail(self.reasons, [reason.label for reason in reasons_of(kind) if REASONS[reason].listed])
 
 
 def _detail(counter: Counter[str], names: Iterable[str]) -> str:

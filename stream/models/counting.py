@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
@@ -56,18 +57,16 @@ def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[li
 
     Raises InputError, also where no file has such a page and one was misread: it says which setting to change.
     """
-    read_before, found, misread = 0, False, list[InputError]()
+    read_before, found, misread, service = 0, False, list[InputError](), settings.service
     for file in inputs:
         with FileReader(file, settings.input) as reader:
-            batch: list[Page] = []
-            for outcome in reader:
-                if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body:
-                    batch.append(outcome.result)
-                    found = True
-                if len(batch) >= settings.service.batch_pages:
-                    yield batch, read_before + reader.bytes_read
-                    batch = []
-            if batch:
+            texts = (
+                outcome.result
+                for outcome in reader
+                if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body
+            )
+            for batch in batches(texts, service.batch_pages, service.batch_bytes, lambda page: len(page.body)):
+                found = True
                 yield batch, read_before + reader.bytes_read
             read_before += reader.bytes_read
             try:

@@ -14,7 +14,7 @@ from spotsieve.stream.errors import Reject
 from spotsieve.stream.features.languages import path_names
 from spotsieve.stream.observe.top_hosts import HostMetrics
 from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, Status
-from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from spotsieve.stream.verdict import REASONS, FoundBy, Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
 PASSED_RECORDS = ("foreign", "configuration", "skipped")
@@ -134,11 +134,11 @@ class Metrics:
     def pages_by_kind(self) -> dict[Kind, int]:
         """Pages committed since the start, by kind of verdict."""
         totals = dict.fromkeys(Kind, 0)
-        for kind, reason in VERDICT_REASONS:
+        for reason in REASONS:
             value = self.registry.get_sample_value(
-                "spotsieve_pages_total", {"verdict": kind.name.lower(), "reason": reason.label}
+                "spotsieve_pages_total", {"verdict": reason.kind.name.lower(), "reason": reason.label}
             )
-            totals[kind] += int(value or 0)
+            totals[reason.kind] += int(value or 0)
         return totals
 
     def rejected(self) -> dict[str, int]:
@@ -379,8 +379,8 @@ class Metrics:
             self.stage.labels(stage)
         # Looking a label up takes 2 us, and each commit of a few pages counts under thirty.
         self._pages_of = {
-            (int(kind), int(reason)): self.pages.labels(kind.name.lower(), reason.label)
-            for kind, reason in VERDICT_REASONS
+            (int(reason.kind), int(reason)): self.pages.labels(reason.kind.name.lower(), reason.label)
+            for reason in REASONS
         }
         self._bytes_of = {int(kind): self.page_bytes.labels(kind.name.lower()) for kind in Kind}
         self._found_by = {int(key): self.found_by.labels(name) for key, name in KEYS.items()}
@@ -410,27 +410,3 @@ _TEXT_OF_STATUS[[Status.FINGERPRINTED, Status.TOO_MANY_FEATURES]] = _KEPT
 _TEXT_OF_STATUS[Status.TOO_FEW_FEATURES] = _TOO_LITTLE
 _TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
 _REASONS = max(Reason) + 1
-
-VERDICT_REASONS = (
-    (Kind.NOVEL, Reason.NO_MATCH),
-    (Kind.NOVEL, Reason.FIRST_ATTEMPT),
-    (Kind.NOVEL, Reason.LONGER),
-    (Kind.NOVEL, Reason.BETTER),
-    (Kind.NOVEL, Reason.RECRAWL),
-    (Kind.DUPLICATE, Reason.NEAR),
-    (Kind.DUPLICATE, Reason.OWN_TEXT),
-    (Kind.DUPLICATE, Reason.CONTAINED),
-    (Kind.DUPLICATE, Reason.SAME_TITLE),
-    (Kind.DUPLICATE, Reason.SAME_TEXT),
-    (Kind.DUPLICATE, Reason.EXACT),
-    (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES),
-    (Kind.UNCHECKED, Reason.EMPTY),
-    (Kind.UNCHECKED, Reason.NOT_TEXT),
-    (Kind.UNCHECKED, Reason.TOO_MANY_FEATURES),
-    (Kind.UNCHECKED, Reason.HTTP_STATUS),
-    (Kind.UNCHECKED, Reason.REDIRECT),
-    (Kind.UNCHECKED, Reason.MEDIA_TYPE),
-    (Kind.UNCHECKED, Reason.EXEMPT),
-    (Kind.UNCHECKED, Reason.INTERNAL_ERROR),
-)
-"""Every pair that a verdict can have: the label sets of spotsieve_pages_total."""

@@ -79,7 +79,7 @@ class ServiceSettings(Section):
         "filter", "filter: duplicates leave the stream; annotate: every page passes, with its verdict in headers"
     )
     batch_pages: int = setting(512, "most pages in a micro-batch", unit="pages", ge=1, le=65_536)
-    batch_bytes: int = setting(16 * 2**20, "a micro-batch is cut after this many bytes", unit="bytes", ge=2**16)
+    batch_bytes: int = setting(16 * 2**20, "most bytes in a micro-batch or one page", unit="bytes", ge=2**16)
     linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
         "none", "compression of produced messages; docs/measured/speed.md has the CPU and the size of each"

@@ -14,8 +14,8 @@ from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.judge import Judged, verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
+from spotsieve.stream.judge.isolation import mark_poison
 from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
-from spotsieve.stream.judge.sparing import mark_broken
 from spotsieve.stream.judge.walk import Walked, walk_record
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
@@ -94,7 +94,7 @@ def counted_postings(
 
 def resolved_of(round_: Round, verdicts: Verdicts, filed: FiledOriginals, walked: Walked) -> Resolved:
     """The outcome of a round, but for what was taught. Pages that it spares are unchecked, and it is said why."""
-    mark_broken(verdicts, round_.spared)
+    mark_poison(verdicts, round_.spared)
     found, within = filed.found, walked.found
 
     def numbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:

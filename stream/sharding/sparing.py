@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.judge.sparing import unjudged
+from spotsieve.stream.judge.isolation import as_empty
 from spotsieve.stream.sharding.hosts import Walks, taken
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.rounds import Round
@@ -20,12 +20,7 @@ from spotsieve.stream.sharding.rounds import Round
 def spare(round_: Round, rows: Iterable[int]) -> Round:
     """The round without these pages, and without those that it spares already."""
     every = tuple(sorted({*round_.spared, *rows}))
-    return round_._replace(signatures=unjudged(round_.signatures, every), spared=every) if every else round_
-
-
-def spare_all_but(round_: Round, start: int, end: int) -> Round:
-    """The round with no other pages than start..end - 1."""
-    return spare(round_, [*range(start), *range(end, len(round_.signatures))])
+    return round_._replace(signatures=as_empty(round_.signatures, every), spared=every) if every else round_
 
 
 def left_out(meetings: Sequence[Meetings], round_: Round) -> list[Meetings]:

@@ -1,16 +1,20 @@
 """Holds a micro-batch on its way through the service: its messages, their outcomes, and its slices by partition."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from numpy.typing import NDArray
 
-from spotsieve.stream.errors import PageError, SpotsieveError
+from spotsieve.stream.batches import batches
+from spotsieve.stream.errors import PageError
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.page import Page
+from spotsieve.stream.poison import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.signature import Signatures
@@ -103,37 +107,32 @@ def micro_batches(
     most_bytes: int,
 ) -> list[MicroBatch]:
     """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger one is alone."""
-    batches = []
-    messages: list[ConsumerRecord] = []
-    slices: list[Slice] = []
-    size = 0
-    for partition, records in fetched.items():
-        owned = owners[partition]
-        first, before = len(messages), size
-        for record in records:
-            # Tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
-            length = message_bytes(record)
-            if messages and (len(messages) >= most_pages or size + length > most_bytes):
-                if len(messages) > first:
-                    slices.append(_slice(owned, messages, first, size - before))
-                batches.append(MicroBatch(messages, slices))
-                messages, slices, size, first, before = [], [], 0, 0, 0
-            messages.append(record)
-            size += length
-        if len(messages) > first:
-            slices.append(_slice(owned, messages, first, size - before))
-    if messages:
-        batches.append(MicroBatch(messages, slices))
-    return batches
+    # Keys and headers count too: tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
+    sized = (
+        (owners[partition], record, message_bytes(record))
+        for partition, records in fetched.items()
+        for record in records
+    )
+    return [_micro_batch(batch) for batch in batches(sized, most_pages, most_bytes, itemgetter(2))]
 
 
-def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int, size: int) -> Slice:
-    owned.begin_slice()
-    return Slice(owned, owned.epoch, first, len(messages), messages[-1].offset + 1, size)
+def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) -> MicroBatch:
+    """A micro-batch of messages, with the owner and the bytes of each; those of one partition stand together."""
+    slices, first = list[Slice](), 0
+    for owned, group in groupby(sized, itemgetter(0)):
+        of_one = list(group)
+        owned.begin_slice()
+        end, size = first + len(of_one), sum(length for *_, length in of_one)
+        slices.append(Slice(owned, owned.epoch, first, end, of_one[-1][1].offset + 1, size))
+        first = end
+    return MicroBatch([message for _, message, _ in sized], slices)
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
-    """Decode every message and sign the pages: fill rows, rejections and signatures."""
+    """Decode every message and sign the pages: fill rows, rejections and signatures.
+
+    Raises spotsieve.stream.poison.ENVIRONMENT_ERRORS, except PageError: no page of the batch is to blame.
+    """
     pages: dict[int, Page] = {}
     rows = np.empty(len(batch.messages), np.int64)
     now_ms = int(time.time() * 1000)
@@ -153,47 +152,28 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
             rows[number] = REJECTED
             batch.rejections[number] = error
             continue
+        except ENVIRONMENT_ERRORS:
+            raise
         except Exception as error:
             batch.broken[number] = Broken("decode", error)
             continue
         pages[number] = page
         batch.future_times += page.future_time
         batch.without_rank += decoder.ranks and page.rank is None
-    batch.signatures, broken = sign_sparing(pages, scheme)
+    batch.signatures, broken = sign_pages(pages, scheme)
     batch.broken |= broken
     rows[[number for number in pages if number not in broken]] = np.arange(len(pages) - len(broken))
     rows[list(batch.broken)] = BROKEN
     batch.rows = rows
 
 
-def sign_sparing(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, Broken]]:
-    """Sign pages; -> the signatures of those that do not break the scheme, and the errors of those that do.
+def sign_pages(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, Broken]]:
+    """The signatures of the pages without poison pages, and the errors of these by number of the message."""
+    numbers = list(pages)
 
-    They are found by signing halves, halves of these and so on. Where pages break only together, all are spared.
-    """
-    if not pages:
-        return None, {}
-    try:
-        return scheme.sign(list(pages.values())), {}
-    except SpotsieveError:
-        raise
-    except Exception as error:
-        broken = _breaking(list(pages.items()), scheme, error) or {number: Broken("sign", error) for number in pages}
-    good = {number: page for number, page in pages.items() if number not in broken}
-    signatures, more = sign_sparing(good, scheme)
-    return signatures, broken | more
+    def sign_without(rows: Collection[int]) -> Signatures | None:
+        rest = [page for row, page in enumerate(pages.values()) if row not in rows]
+        return scheme.sign(rest) if rest else None
 
-
-def _breaking(pages: Sequence[tuple[int, Page]], scheme: Scheme, error: Exception) -> dict[int, Broken]:
-    """Which of these pages break the scheme, which has broken on them together with this error."""
-    if len(pages) == 1:
-        return {pages[0][0]: Broken("sign", error)}
-    found, middle = dict[int, Broken](), len(pages) // 2
-    for half in (pages[:middle], pages[middle:]):
-        try:
-            scheme.sign([page for _, page in half])
-        except SpotsieveError:
-            raise
-        except Exception as of_half:
-            found |= _breaking(half, scheme, of_half)
-    return found
+    signatures, poison = isolate(sign_without, len(numbers))
+    return signatures, {numbers[row]: Broken("sign", error) for row, error in poison.items()}

@@ -18,6 +18,7 @@ from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.index import Committed
+from spotsieve.stream.batches import FillLevel
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.intake import Decoder
@@ -31,7 +32,7 @@ from spotsieve.stream.replay.order import Forget, LogOrder, Marks
 from spotsieve.stream.replay.places import Places
 from spotsieve.stream.replay.recorded import Outcome, Recorded
 from spotsieve.stream.replay.report import Report
-from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.microbatch import MicroBatch, message_bytes, sign
 from spotsieve.stream.service.replay.input import OrderedInput, Turn
 from spotsieve.stream.service.replay.into import into
 from spotsieve.stream.service.replay.judge import ReplayJudge
@@ -240,22 +241,25 @@ class Replay:
 
         Messages that are judged again have micro-batches of their own, and are judged by the marks before them.
         """
-        service = self._settings.service
+        level = FillLevel(self._settings.service.batch_pages, self._settings.service.batch_bytes)
         messages: list[ConsumerRecord] = []
         turns: Counter[Turn] = Counter()
         marks: dict[int, Committed] = {}
-        size = 0
         async for step in ordered.steps():
             if self._stopping:
                 break
             if isinstance(step, Marks):
                 marks |= {mark.partition: mark for mark in step.committed}
                 ends = bool(turns[Turn.AGAIN])
+            elif isinstance(step, Forget):
+                ends = True
             else:
-                ends = isinstance(step, Forget) or (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
+                turn_ends = (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
+                ends = turn_ends or not level.has_room(message_bytes(step[0]))
             if ends and (messages or marks):
                 yield MicroBatch(messages, []), turns, tuple(marks.values())
-                messages, turns, marks, size = [], Counter(), {}, 0
+                messages, turns, marks = [], Counter(), {}
+                level.reset()
             if isinstance(step, Marks):
                 continue
             if isinstance(step, Forget):
@@ -264,10 +268,11 @@ class Replay:
             message, turn = step
             messages.append(message)
             turns[turn] += 1
-            size += len(message.value or b"")
-            if len(messages) >= service.batch_pages or size >= service.batch_bytes:
+            level.add(message_bytes(message))
+            if level.full:
                 yield MicroBatch(messages, []), turns, tuple(marks.values())
-                messages, turns, marks, size = [], Counter(), {}, 0
+                messages, turns, marks = [], Counter(), {}
+                level.reset()
         if messages:
             yield MicroBatch(messages, []), turns, tuple(marks.values())
 

@@ -1,5 +1,6 @@
 """Pages that break signing or judging are found among the others, and what is kept of them is bounded."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,15 +10,17 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.errors import StateError
+from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.sparing import judge_sparing
+from spotsieve.stream.judge.isolation import judge_isolated
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.page import Page
+from spotsieve.stream.poison import isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.pages import broken_pages
 from spotsieve.stream.service.pages.broken_pages import BrokenPages
-from spotsieve.stream.service.pages.microbatch import Broken, sign_sparing
+from spotsieve.stream.service.pages.microbatch import Broken, MicroBatch, sign, sign_pages
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures, Status
 from spotsieve.stream.verdict import Kind, Reason
@@ -56,7 +59,7 @@ def test_pages_that_break_signing_are_spared_and_the_others_signed(
     sets: list[set[int]], broken: set[int] | None
 ) -> None:
     pages = {n: page_of(n) for n in range(NUMBER)}
-    signed, found = sign_sparing(pages, cast("Scheme", Defective(*sets)))
+    signed, found = sign_pages(pages, cast("Scheme", Defective(*sets)))
     left: Any = signed or []
     assert sorted([*left, *found]) == list(range(NUMBER)), "each page is signed or spared"
     if broken is not None:
@@ -78,7 +81,7 @@ def test_pages_that_break_judging_are_unchecked_and_not_filed_and_the_others_jud
             raise RuntimeError("a defect")
         return judge(part, SCHEME, state, 256, 256)
 
-    verdicts, filing, found = judge_sparing(defective, signatures)
+    verdicts, filing, found = judge_isolated(defective, signatures)
     assert found.keys() == broken
     spared = np.isin(np.arange(NUMBER), list(broken))
     assert set(verdicts.reason[spared].tolist()) <= {Reason.INTERNAL_ERROR}
@@ -87,13 +90,79 @@ def test_pages_that_break_judging_are_unchecked_and_not_filed_and_the_others_jud
     assert set(verdicts.kind[~spared].tolist()) <= {Kind.NOVEL}
 
 
-@pytest.mark.parametrize("error", [StateError("state", "is gone"), MemoryError(), OSError("disk")])
-def test_errors_of_the_state_or_the_machine_decide_no_verdict(error: Exception) -> None:
+ENVIRONMENT = pytest.mark.parametrize("error", [StateError("state", "is gone"), MemoryError(), OSError("disk")])
+
+
+class Failing:
+    """A decoder and a scheme that fail once, as on a machine that lacks memory for a moment."""
+
+    ranks = False
+
+    def __init__(self, step: str, error: Exception) -> None:
+        self._step, self._error = step, error
+        self._failed = False
+
+    def decode(self, message: Message) -> Page:
+        self._fail("decode")
+        return page_of(message.offset)
+
+    def sign(self, pages: list[Page]) -> Signatures:
+        self._fail("sign")
+        return SCHEME.sign(pages)
+
+    def _fail(self, step: str) -> None:
+        if step == self._step and not self._failed:
+            self._failed = True
+            raise self._error
+
+
+@ENVIRONMENT
+@pytest.mark.parametrize("step", ["decode", "sign"])
+def test_environment_errors_in_decoding_and_signing_mark_no_page(step: str, error: Exception) -> None:
+    messages = [ConsumerRecord("pages", 0, n, 0, 0, None, b"{}", None, 0, 2, ()) for n in range(NUMBER)]
+    batch, failing = MicroBatch(messages, []), Failing(step, error)
+    with pytest.raises(type(error)):
+        sign(batch, cast("Decoder", failing), cast("Scheme", failing))
+    assert not batch.broken
+    sign(batch, cast("Decoder", failing), cast("Scheme", failing))
+    assert (batch.rows.tolist(), batch.broken) == (list(range(NUMBER)), {}), "the worker that restarts signs every page"
+
+
+@ENVIRONMENT
+def test_environment_errors_in_judging_mark_no_page(error: Exception) -> None:
     def failing(_: Signatures) -> Any:
         raise error
 
     with pytest.raises(type(error)):
-        judge_sparing(failing, signatures_of(2))
+        judge_isolated(failing, signatures_of(2))
+
+
+@ENVIRONMENT
+def test_environment_errors_during_the_isolation_mark_no_page(error: Exception) -> None:
+    def failing(rows: Collection[int]) -> None:
+        raise error if rows else RuntimeError("a defect")
+
+    with pytest.raises(type(error)):
+        isolate(failing, 4)
+
+
+def test_a_defect_that_does_not_come_again_marks_no_page() -> None:
+    errors = [RuntimeError("once")]
+
+    def work(_: Collection[int]) -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert isolate(work, 4) == ("done", {})
+
+
+def test_work_that_breaks_without_any_page_raises_its_error() -> None:
+    def work(_: Collection[int]) -> None:
+        raise RuntimeError("a defect")
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        isolate(work, 4)
 
 
 def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.judge.sparing import Done, do_sparing
+from spotsieve.stream.poison import Result, isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.answers import confirmed_of
 from spotsieve.stream.service.roles.told import Heard
@@ -20,7 +20,7 @@ from spotsieve.stream.sharding.records.outcome import write_outcome
 from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import Checked, check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.sharding.sparing import is_spared, left_out, left_out_of_walks, spare, spare_all_but
+from spotsieve.stream.sharding.sparing import is_spared, left_out, left_out_of_walks, spare
 
 
 class Outcome(NamedTuple):
@@ -95,7 +95,7 @@ class ResolverWork:
 
         # Apart from the outcome, which nobody comes to where a guess is wrong: else a page that breaks it would hide
         # behind one that breaks the check.
-        checked, broken = _sparing(round_, check)
+        checked, broken = _isolated(round_, check)
         if broken or checked.guess is not None:
             return Outcome(None, b"", checked.guess, broken)
 
@@ -107,16 +107,12 @@ class ResolverWork:
         return _outcome(round_, resolve_without)
 
 
-def _sparing(round_: Round, work: Callable[[Round], Done]) -> tuple[Done, Mapping[int, Exception]]:
-    """Do work on a round without the pages that break it, and say which these are."""
-    return do_sparing(
-        lambda rows: work(spare(round_, rows)),
-        lambda start, end: work(spare_all_but(round_, start, end)),
-        len(round_.signatures),
-    )
+def _isolated(round_: Round, work: Callable[[Round], Result]) -> tuple[Result, Mapping[int, Exception]]:
+    """The result of work on a round without its poison pages, and the errors of these by row."""
+    return isolate(lambda rows: work(spare(round_, rows)), len(round_.signatures))
 
 
 def _outcome(round_: Round, work: Callable[[Round], Outcome]) -> Outcome:
     """Resolve a round, or say which of its pages break that."""
-    outcome, broken = _sparing(round_, work)
+    outcome, broken = _isolated(round_, work)
     return outcome._replace(broken=broken)

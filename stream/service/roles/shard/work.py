@@ -13,7 +13,7 @@ from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.judge.sparing import NOT_OF_A_PAGE, do_sparing
+from spotsieve.stream.poison import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.answers import confirmed_of, word_of
 from spotsieve.stream.service.roles.log_records import has_pages
@@ -35,7 +35,7 @@ from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.records.walks import write_walks
 from spotsieve.stream.sharding.rounds import Place, Round, told_round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import is_spared, left_out, spare, spare_all_but
+from spotsieve.stream.sharding.sparing import is_spared, left_out, spare
 
 
 class Answered(NamedTuple):
@@ -104,7 +104,7 @@ class ShardWork:
         """Read the buckets of pages that stand behind the open round in the log."""
         try:
             self._ahead.read(offset, record.signatures, self._scheme, self._share)
-        except NOT_OF_A_PAGE:
+        except ENVIRONMENT_ERRORS:
             raise
         except Exception:
             # A page breaks the code. Its round finds out which one, and goes on without it.
@@ -115,11 +115,7 @@ class ShardWork:
 
     def answer(self, round_: Round) -> Answered:
         """What the round meets under the shard's own keys: the body of kind 1."""
-        (held, body), broken = do_sparing(
-            lambda rows: self._answer(spare(round_, rows)),
-            lambda start, end: self._answer(spare_all_but(round_, start, end)),
-            len(round_.signatures),
-        )
+        (held, body), broken = isolate(lambda rows: self._answer(spare(round_, rows)), len(round_.signatures))
         return Answered(held, body, broken)
 
     def _answer(self, round_: Round) -> tuple[Held, bytes]:
@@ -134,11 +130,7 @@ class ShardWork:
         held: as of answer  answers: of all shards, in their order
         """
         meetings, of = [one.meetings for one in answers], word_of(answers)
-        body, broken = do_sparing(
-            lambda rows: self._confirm(spare(round_, rows), meetings, of),
-            lambda start, end: self._confirm(spare_all_but(round_, start, end), meetings, of),
-            len(round_.signatures),
-        )
+        body, broken = isolate(lambda rows: self._confirm(spare(round_, rows), meetings, of), len(round_.signatures))
         return Answered(held, body, broken)
 
     def _confirm(self, round_: Round, meetings: Sequence[Meetings], of: int) -> bytes:
@@ -160,9 +152,8 @@ class ShardWork:
         guess: None for the first one, which they give
         """
         meetings = confirmed_of(answers, confirmed)
-        body, broken = do_sparing(
+        body, broken = isolate(
             lambda rows: self._walk(spare(round_, rows), None if rows else held, meetings, guess),
-            lambda start, end: self._walk(spare_all_but(round_, start, end), None, meetings, guess),
             len(round_.signatures),
         )
         return Answered(held, body, broken)
