@@ -13,7 +13,7 @@ from spotsieve.stream.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import Outputs
+from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.filtering import count_pages, write_outcomes
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary

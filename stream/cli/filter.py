@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     quick_start()
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.writer import Outputs
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine

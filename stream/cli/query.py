@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     quick_start()
     from spotsieve.state.still.reading import still_state
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.writer import Outputs
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.querying import StateQuery, query_files
     from spotsieve.stream.local.summary import Summary

@@ -20,7 +20,7 @@ from spotsieve.stream.text_safety import show
 if TYPE_CHECKING:
     from spotsieve.stream.evaluation.judging import SetOutcome
     from spotsieve.stream.evaluation.planning import Wanted
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.writer import Outputs
 
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         return _score_labels(options)
     from spotsieve.stream.evaluation.choices import read_models
     from spotsieve.stream.evaluation.planning import Wanted
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.writer import Outputs
     from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
 
     options.positive = POSITIVE if options.positive is None else options.positive

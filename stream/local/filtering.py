@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from spotsieve.stream.errors import PageError
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 from spotsieve.stream.files.warc import is_revisit
 from spotsieve.stream.files.warc.formats import WARC
+from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary

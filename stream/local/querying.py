@@ -16,9 +16,9 @@ from spotsieve.state.still.view import StillView
 from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
+from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.alone import Match, find_matches, judge_alone
 from spotsieve.stream.local.summary import Summary

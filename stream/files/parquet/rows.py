@@ -13,8 +13,7 @@ from spotsieve.stream.files.file_format import FileRecord
 from spotsieve.stream.files.inputs import Input, open_input_seeking
 from spotsieve.stream.files.parquet.cells import json_of, row_bytes, rows_of
 from spotsieve.stream.files.parquet.page_sizes import largest_of
-from spotsieve.stream.files.parquet.sink import other_columns
-from spotsieve.stream.files.parquet.types import plain_schema
+from spotsieve.stream.files.parquet.sink import other_columns, plain_schema
 from spotsieve.stream.files.records import Record, RowPlace, too_large
 
 MOST_FOOTER_BYTES = 64 * 2**20
