@@ -82,7 +82,7 @@ async def test_a_signal_stops_the_worker_which_ends_by_itself() -> None:
 async def test_a_signal_while_the_topics_are_checked_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "check_topics", hang)
     working = serving()
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # Time itself: it must still wait after this.
     send_a_signal()
     await working
 
@@ -125,7 +125,7 @@ async def test_a_worker_whose_clients_failed_is_followed_by_a_new_one() -> None:
 async def test_a_signal_between_two_workers_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spotsieve.stream.kafka.backoff.Backoff.wait", hang)
     working = serving(Worker(BrokerTrouble("kafka", "is away"), waits=False))
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)  # Time itself: it must still wait after this.
     send_a_signal()
     await working
 
