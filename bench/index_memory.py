@@ -72,8 +72,8 @@ def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[Loo
             width = (last - first) // files
             for at in range(files):
                 _ingest(state, directory, _sorted_keys(dice, first + at * width, width, pages // looks // files))
-            asked, filed = _ask_and_file(state, dice, last)
-            yield _look(state, pages // looks * (number + 1), filed, asked)
+            asked, indexed = _ask_and_file(state, dice, last)
+            yield _look(state, pages // looks * (number + 1), indexed, asked)
 
 
 def _sorted_keys(dice: np.random.Generator, first: int, width: int, pages: int) -> NDArray[np.uint64]:
@@ -97,7 +97,7 @@ def _ingest(state: RocksState, directory: Path, keys: NDArray[np.uint64]) -> Non
 def _ask_and_file(state: RocksState, dice: np.random.Generator, end: int) -> tuple[float, float]:
     """Ask for keys, nearly all absent, and file them -> (seconds a page for asking, for filing)."""
     handle = state._database.get_column_family_handle("buckets")
-    asking = filing = 0.0
+    asking = index_update = 0.0
     for _ in range(BATCHES):
         keys = np.sort(dice.integers(0, end, BATCH_PAGES * KEYS_A_PAGE, np.uint64))
         began = time.perf_counter()
@@ -108,9 +108,9 @@ def _ask_and_file(state: RocksState, dice: np.random.Generator, end: int) -> tup
         for name, value in zip(encode_keys(keys), _values(keys), strict=True):
             batch[name] = value
         state._database.write(batch)
-        filing += time.perf_counter() - asked
+        index_update += time.perf_counter() - asked
         asking += asked - began
-    return asking / BATCHES / BATCH_PAGES, filing / BATCHES / BATCH_PAGES
+    return asking / BATCHES / BATCH_PAGES, index_update / BATCHES / BATCH_PAGES
 
 
 def _values(keys: NDArray[np.uint64]) -> list[bytes]:

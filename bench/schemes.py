@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from spotsieve.stream.evaluation import ALL
 from spotsieve.stream.evaluation.choices import named_schemes, over_its_threshold, with_model
-from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+from spotsieve.stream.evaluation.judging import SetResult, score_set
 from spotsieve.stream.evaluation.plots import plot
 from spotsieve.stream.evaluation.provenance import measured_on
 from spotsieve.stream.evaluation.set_models import build_models
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(folder: Path) -> SetOutcome:
+def measure(folder: Path) -> SetResult:
     """A set under every scheme, over its threshold; with models of its own pages."""
     settings, truth = load_settings(None, {}, {}), load_truth(folder)
     with TemporaryDirectory() as built:
@@ -71,7 +71,7 @@ def measure(folder: Path) -> SetOutcome:
         choices = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
         with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
             scored = score_set(folder, truth, choices, line)
-    return SetOutcome(folder, truth, choices, scored, {}, [])
+    return SetResult(folder, truth, choices, scored, {}, [])
 
 
 if __name__ == "__main__":

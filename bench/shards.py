@@ -34,30 +34,30 @@ from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.sharding.ahead import ReadAhead
-from spotsieve.stream.sharding.answering import answer
-from spotsieve.stream.sharding.confirming import confirm, with_confirms
-from spotsieve.stream.sharding.filing import file
-from spotsieve.stream.sharding.hosts import first_guess, walk_round
-from spotsieve.stream.sharding.keys import Held, hold
-from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.ahead import BucketPrefetch
+from spotsieve.stream.sharding.answering import find_shard_candidates
+from spotsieve.stream.sharding.confirming import apply_confirmations, confirm
+from spotsieve.stream.sharding.filing import index_round
+from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
+from spotsieve.stream.sharding.keys import ShardReads, read_round
+from spotsieve.stream.sharding.meetings import ShardCandidates
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
+from spotsieve.stream.sharding.records.confirms import read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_CONFIRMS,
-    KIND_MEETINGS,
+    KIND_CONFIRMATIONS,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
-    KIND_WALKS,
+    KIND_RESOLUTIONS,
     decode_body,
-    decode_told,
-    encode_told,
+    decode_round_record,
+    encode_round_record,
     range_of,
 )
-from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.records.walks import read_walks, write_walks
-from spotsieve.stream.sharding.resolving import Resolved
-from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.records.walks import read_resolutions, write_resolutions
+from spotsieve.stream.sharding.resolving import RoundOutcome
+from spotsieve.stream.sharding.resolving_hosts import check_speculation, merge_resolutions
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures
@@ -111,8 +111,8 @@ def measure_one(log: Sequence[bytes], counted: int) -> Figures:
             if offset == len(log) // 2:
                 charged = Charged()
             with charged.to("judge"):
-                verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
-                state.file(filing, offset + 1, 0)
+                verdicts, index_update = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
+                state.file(index_update, offset + 1, 0)
             del verdicts
         seconds = charged.seconds["judge"] + charged.threads
         return {"judge_us": seconds / counted * 1e6, "state_bytes": state_bytes([state])}
@@ -149,7 +149,7 @@ def _measure_shards(
     """-> the figures, and the outcomes of all rounds."""
     shares = [Share(one, number) for one in range(number)]
     charged, sent, walks = Charged(), Counter[int](), 0
-    aheads = [ReadAhead(state) for state in states]
+    aheads = [BucketPrefetch(state) for state in states]
     entry_count, held_entries, outcomes = 0, 0, list[bytes]()
     for offset, (record, following) in enumerate(pairwise([*log, coming])):
         if offset == len(log) // 2:
@@ -158,49 +158,51 @@ def _measure_shards(
             records = [(offset, decode(record))]
         with charged.to("resolver"):
             round_ = next_round(records, 0, Clock(), entry_count, 0, 2**30)
-        told, held = list[bytes](), dict[Share, Held]()
+        told, held = list[bytes](), dict[Share, ShardReads]()
         signatures = round_.signatures
         for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: keys and buckets"):
-                held[share] = hold(signatures, SCHEME, ahead, share)
+                held[share] = read_round(signatures, SCHEME, ahead, share)
             with charged.to("alone: keys and buckets"):
-                hold(signatures, SCHEME, state, share)
+                read_round(signatures, SCHEME, state, share)
             with charged.to("shard: answer"):
-                meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
-                told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
-        heard, confirmed = dict[Share, list[Meetings]](), list[bytes]()
+                shard_candidates = find_shard_candidates(signatures, held[share], SCHEME, state, LIMITS, share)
+                told.append(
+                    _told(round_, KIND_CANDIDATES, share, write_candidates(shard_candidates, entry_count), sent)
+                )
+        heard, confirmed = dict[Share, list[ShardCandidates]](), list[bytes]()
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: confirm"):
-                heard[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
+                heard[share] = [read_candidates(_columns(record, number), entry_count) for record in told]
                 confirms = confirm(signatures, heard[share], SCHEME, state, share)
-                body = write_confirms(confirms, 0, entry_count)
-                confirmed.append(_told(round_, KIND_CONFIRMS, share, body, sent))
+                body = write_confirmations(confirms, 0, entry_count)
+                confirmed.append(_told(round_, KIND_CONFIRMATIONS, share, body, sent))
         with charged.to("resolver: read"):
-            met = [read_meetings(_columns(record, number), entry_count) for record in told]
+            met = [read_candidates(_columns(record, number), entry_count) for record in told]
             met = _with_confirms(met, confirmed, entry_count)
-        guesses = dict[Share, NDArray[np.bool_]]()
-        read = dict[Share, list[Meetings]]()
+        speculations = dict[Share, NDArray[np.bool_]]()
+        read = dict[Share, list[ShardCandidates]]()
         while True:
             walks += 1
-            walked = list[bytes]()
+            resolution = list[bytes]()
             for share, state in zip(shares, states, strict=True):
                 with charged.to("shard: walk"):
                     if share not in read:
                         read[share] = _with_confirms(heard[share], confirmed, entry_count)
                         # Every shard makes the first guess of the same answers, so no one has to send it.
-                        guesses[share] = first_guess(round_, read[share])
-                    guess = guesses[share]
-                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, read[share], guess)
-                    body = write_walks(found, guess, entry_count)
-                    walked.append(_told(round_, KIND_WALKS, share, body, sent))
+                        speculations[share] = first_speculation(round_, read[share])
+                    speculation = speculations[share]
+                    found = resolve_hosts(round_, held[share], SCHEME, state, LIMITS, read[share], speculation)
+                    body = write_resolutions(found, speculation, entry_count)
+                    resolution.append(_told(round_, KIND_RESOLUTIONS, share, body, sent))
             with charged.to("resolver"):
-                all_walks = [read_walks(_columns(record, number), entry_count)[0] for record in walked]
-                checked = check_guess(round_, SCHEME, LIMITS, met, all_walks, guesses[shares[0]])
-            if checked.guess is None:
+                all_walks = [read_resolutions(_columns(record, number), entry_count)[0] for record in resolution]
+                checked = check_speculation(round_, SCHEME, LIMITS, met, all_walks, speculations[shares[0]])
+            if checked.speculation is None:
                 break
-            guesses = dict.fromkeys(shares, checked.guess)
+            speculations = dict.fromkeys(shares, checked.speculation)
         with charged.to("resolver"):
-            resolved = resolve_walks(round_, SCHEME, met, all_walks, checked)
+            resolved = merge_resolutions(round_, SCHEME, met, all_walks, checked)
             outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
             outcomes.append(outcome)
         with charged.to("worker: outcomes"):
@@ -217,10 +219,10 @@ def _measure_shards(
         for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: file"):
                 resolved = _outcome_of(outcome, number, entry_count)
-                filing = file(round_, resolved, held[share], SCHEME, state, LIMITS, share)
-                state.file(filing, offset + 1, 0)
-                ahead.changed(filing.keys)
-            held_entries += len(filing.pages)
+                index_update = index_round(round_, resolved, held[share], SCHEME, state, LIMITS, share)
+                state.file(index_update, offset + 1, 0)
+                ahead.changed(index_update.keys)
+            held_entries += len(index_update.pages)
         entry_count = resolved.next_number
     charged.seconds["shard: file"] += charged.threads
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
@@ -228,9 +230,9 @@ def _measure_shards(
     figures = {
         **steps,
         "shards_us": shard,
-        "meetings_bytes": sent[KIND_MEETINGS] / counted,
-        "confirms_bytes": sent[KIND_CONFIRMS] / counted,
-        "walks_bytes": sent[KIND_WALKS] / counted,
+        "meetings_bytes": sent[KIND_CANDIDATES] / counted,
+        "confirms_bytes": sent[KIND_CONFIRMATIONS] / counted,
+        "walks_bytes": sent[KIND_RESOLUTIONS] / counted,
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
         "walks_a_round": walks / (len(log) - len(log) // 2),
         "entries_held": held_entries / entry_count,
@@ -249,12 +251,14 @@ def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Sha
                 first_number = state.entry_count
                 round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
                 resolved = _outcome_of(outcome, share.shards, first_number)
-                state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
+                state.file(index_round(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
         return charged.seconds["rebuild"] + charged.threads
 
 
-def _with_confirms(met: Sequence[Meetings], confirmed: Sequence[bytes], first_number: int) -> list[Meetings]:
-    return with_confirms(met, [read_confirms(_columns(one, len(met)), first_number) for one in confirmed])
+def _with_confirms(
+    met: Sequence[ShardCandidates], confirmed: Sequence[bytes], first_number: int
+) -> list[ShardCandidates]:
+    return apply_confirmations(met, [read_confirmations(_columns(one, len(met)), first_number) for one in confirmed])
 
 
 def _parts(signatures: Signatures) -> Iterator[Signatures]:
@@ -264,18 +268,18 @@ def _parts(signatures: Signatures) -> Iterator[Signatures]:
 
 
 def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:
-    record = encode_told(kind, DIGEST, share, range_of(round_), body)
+    record = encode_round_record(kind, DIGEST, share, range_of(round_), body)
     sent[kind] += len(record)
     return record
 
 
-def _outcome_of(record: bytes, shards: int, first_number: int) -> Resolved:
-    told = decode_told(record, DIGEST, shards, "verdicts", 0)
+def _outcome_of(record: bytes, shards: int, first_number: int) -> RoundOutcome:
+    told = decode_round_record(record, DIGEST, shards, "verdicts", 0)
     return decode_body(told, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
 
 
 def _columns(record: bytes, shards: int) -> ColumnReader:
-    return ColumnReader(decode_told(record, DIGEST, shards, "matches", 0).body)
+    return ColumnReader(decode_round_record(record, DIGEST, shards, "matches", 0).body)
 
 
 def measure(pages: int, a_round: int) -> dict[str, Any]:

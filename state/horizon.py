@@ -21,7 +21,7 @@ NO_TIME = int(np.iinfo(np.int64).min)
 _HOUR_MS = 3_600_000
 
 
-class Mark(NamedTuple):
+class StepMark(NamedTuple):
     """The beginning of a step. number: the first entry that was filed in it, or later"""
 
     step: int
@@ -35,7 +35,7 @@ class Clock(NamedTuple):
     """
 
     watermark_ms: int = NO_TIME
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[StepMark, ...] = ()
 
     @property
     def floor(self) -> int:
@@ -52,10 +52,10 @@ class Clock(NamedTuple):
         if self.marks and self.marks[-1].step == step:
             return Clock(watermark_ms, self.marks)
         counting = [mark for mark in self.marks if mark.step >= step - STEPS and mark.number < entry_count]
-        return Clock(watermark_ms, (*counting, Mark(step, entry_count)))
+        return Clock(watermark_ms, (*counting, StepMark(step, entry_count)))
 
 
-class Run(NamedTuple):
+class StepRun(NamedTuple):
     """Pages start..end - 1 of a record, all in one step. watermark_ms: the watermark after the last of them"""
 
     start: int
@@ -68,7 +68,7 @@ def step_of(horizon_hours: float) -> int:
     return max(1, round(horizon_hours * _HOUR_MS / STEPS)) if horizon_hours else 0
 
 
-def runs_of(event_time_ms: NDArray[np.int64], watermark_ms: int, step_ms: int) -> Iterator[Run]:
+def runs_of(event_time_ms: NDArray[np.int64], watermark_ms: int, step_ms: int) -> Iterator[StepRun]:
     """Cut a record where the watermark enters another step, which happens 64 times in a horizon.
 
     event_time_ms: int64[n]  watermark_ms: the watermark before the record
@@ -78,4 +78,4 @@ def runs_of(event_time_ms: NDArray[np.int64], watermark_ms: int, step_ms: int) -
     watermarks = np.maximum.accumulate(np.maximum(event_time_ms, watermark_ms))
     cuts = (np.flatnonzero(np.diff(watermarks // step_ms)) + 1).tolist()
     for start, end in zip([0, *cuts], [*cuts, len(watermarks)], strict=True):
-        yield Run(start, end, int(watermarks[end - 1]))
+        yield StepRun(start, end, int(watermarks[end - 1]))

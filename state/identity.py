@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, Part
+from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, StatePart
 from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
 from spotsieve.stream.settings.verdicts import describe_difference, settings_digest
 
@@ -14,7 +14,7 @@ _ONE_CONFIGURATION = (
 
 
 def check_identity(
-    directory: str, stored: Identity, settings_text: str, log_name: str, part: Part | None = None
+    directory: str, stored: Identity, settings_text: str, log_name: str, part: StatePart | None = None
 ) -> None:
     """Check that a state may go on under these settings, with this log, as this part of all, or as all of it (None).
 
@@ -34,7 +34,7 @@ def check_identity(
     if stored.part != part:
         raise StateError(
             f"state {directory}",
-            f"must hold {_held(part)}, and holds {_held(stored.part)}",
+            f"must hold {_part_text(part)}, and holds {_part_text(stored.part)}",
             None,
             "choose another index.directory (--state), which is then built from the log and the verdicts; or give "
             "cluster.shards and --shard as they were",
@@ -53,7 +53,7 @@ def check_whole(directory: str, stored: Identity) -> None:
     if stored.part is not None:
         raise StateError(
             f"state {directory}",
-            f"must hold {_held(None)}, and holds {_held(stored.part)}",
+            f"must hold {_part_text(None)}, and holds {_part_text(stored.part)}",
             None,
             "make one state of the directories of all shards (spotsieve state merge), and name that",
         )
@@ -66,12 +66,12 @@ def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
     """
     given = "name the state directory of each shard once"
     first_directory, first = states[0]
-    found = dict[Part, str]()
+    found = dict[StatePart, str]()
     for directory, stored in states:
         check_format(directory, stored)
         if stored.part is None:
             raise StateError(
-                f"state {directory}", f"must hold the part of a shard, and holds {_held(None)}", None, given
+                f"state {directory}", f"must hold the part of a shard, and holds {_part_text(None)}", None, given
             )
         if (stored.settings, stored.log) != (first.settings, first.log):
             raise StateError(
@@ -86,7 +86,7 @@ def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
             )
         found[stored.part] = directory
     shards = {part.shards for part in found}
-    wanted = {Part(number, max(shards)) for number in range(max(shards))}
+    wanted = {StatePart(number, max(shards)) for number in range(max(shards))}
     if set(found) != wanted:
         missing = ", ".join(map(str, sorted(wanted - set(found)))) or "none is missing"
         raise StateError(
@@ -97,7 +97,7 @@ def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
         )
 
 
-def _held(part: Part | None) -> str:
+def _part_text(part: StatePart | None) -> str:
     return "all entries" if part is None else f"the part of {part}"
 
 
@@ -165,7 +165,7 @@ def check_first_record(found: bytes, configuration: str | None, settings_text: s
     )
 
 
-def closed_log(log_name: str, offset: int, into: str) -> StateError:
+def closed_log_error(log_name: str, offset: int, into: str) -> StateError:
     """The error of whoever comes to the record that ends a log."""
     return StateError(
         f"log {log_name}[{offset}]",
@@ -175,7 +175,7 @@ def closed_log(log_name: str, offset: int, into: str) -> StateError:
     )
 
 
-def unopened_log(log_name: str) -> StateError:
+def unopened_log_error(log_name: str) -> StateError:
     """The error of whoever would write to a log that a migration has begun and not ended."""
     return StateError(
         f"log {log_name}",

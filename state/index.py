@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spotsieve.state.horizon import Clock
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, emptied
+from spotsieve.stream.signature import CandidateColumns, Entry, OwnText, Signatures, empty_rows
 
 NOBODY = -1
 """Stands for an entry number where there is no entry."""
@@ -51,7 +51,7 @@ class Buckets:
         return Buckets(bounds, self.numbers[postings], self.inlines[postings])
 
 
-class Committed(NamedTuple):
+class CommitMark(NamedTuple):
     """Every page of this source and partition below this offset is committed: no crash can bring it back.
 
     partition -1: of every source, all pages.
@@ -62,11 +62,11 @@ class Committed(NamedTuple):
     offset: int
 
 
-class Attempt(NamedTuple):
+class PendingVerdict(NamedTuple):
     """The verdict of a page that was not filed, or that replaces another.
 
     original: the entry number of its original, of the page that it replaces (LONGER), or NOBODY  reason: Reason
-    score: nan without an original, 0 where it is replaced  found_by: FoundBy
+    score: nan without an original, 0 where it is replaced  found_by: KeyKind
     """
 
     original: int
@@ -96,27 +96,27 @@ class HostMemories(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class HostUpdate:
     """What a scheme with a memory of hosts adds to a filing.
 
     own: of the f filed pages, as their entries keep it  memories: the WHOLE new memory of every host that learned
-    page_ids, attempts: the verdicts of pages that are not filed, to be remembered until they are committed
+    page_ids, pending_verdicts: the verdicts of pages that are not filed, to be remembered until they are committed
     """
 
     own: OwnText
     memories: HostMemories
     page_ids: tuple[PageId, ...]
-    attempts: tuple[Attempt, ...]
+    pending_verdicts: tuple[PendingVerdict, ...]
 
 
-class Heard(NamedTuple):
+class OutcomeRef(NamedTuple):
     """The outcome that a part of a state was filed by: its offset in the topic of verdicts, and its checksum."""
 
     offset: int
     checksum: int
 
 
-class Places(NamedTuple):
+class EntryPlaces(NamedTuple):
     """Where a state that holds a part of the entries puts f pages.
 
     numbers: uint64[f], their entry numbers, ascending, from the first number of the filing on
@@ -126,11 +126,11 @@ class Places(NamedTuple):
 
     numbers: NDArray[np.uint64]
     next_number: int
-    heard: Heard | None = None
+    heard: OutcomeRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Filing:
+class IndexUpdate:
     """What one record adds to the state.
 
     signatures: the pages of the record
@@ -151,9 +151,9 @@ class Filing:
     buckets: Buckets
     capped: int
     keeps_features: bool = False
-    learned: Learned | None = None
-    committed: tuple[Committed, ...] = ()
-    places: Places | None = None
+    learned: HostUpdate | None = None
+    committed: tuple[CommitMark, ...] = ()
+    places: EntryPlaces | None = None
     keeps_ranks: bool = False
 
     @property
@@ -185,17 +185,17 @@ class Removal:
     hosts: NDArray[np.uint64]
 
 
-class FiledEntries(Protocol):
+class IndexedEntries(Protocol):
     """What verdicts tell of e filed pages."""
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
 
 
-class FiledPages(FiledEntries, Protocol):
+class IndexedPages(IndexedEntries, Protocol):
     """The entries of e filed pages, read at once; each is decoded only as far as somebody asks."""
 
-    def compared(self, with_features: bool) -> Compared:
+    def compared(self, with_features: bool) -> CandidateColumns:
         """Return what a scheme confirms candidates by: e rows. Raises CorruptRecord.
 
         with_features: whether the scheme compares features; if not, their column stays empty
@@ -221,7 +221,7 @@ class StateView(Protocol):
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """Return the postings under keys: uint64[u], all different. A bucket that was never filed under is empty."""
 
-    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
+    def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
@@ -230,7 +230,7 @@ class StateView(Protocol):
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
 
 
@@ -261,7 +261,7 @@ class State(StateView, Protocol):
 
     def file(
         self,
-        filing: Filing | None,
+        index_update: IndexUpdate | None,
         position: int,
         last_record: int,
         pages_applied: int = 0,
@@ -290,7 +290,7 @@ class State(StateView, Protocol):
         """Write what is buffered and release the directory."""
 
 
-class Living:
+class LiveView:
     """A view of a state without its dead entries."""
 
     def __init__(self, state: StateView, floor: int) -> None:
@@ -306,9 +306,9 @@ class Living:
         """Return the living postings under keys: uint64[u]."""
         return self._state.buckets(keys).living(self._floor)
 
-    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
+    def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
         """Return the filed pages by number: uint64[e], all living. Raises CorruptRecord if one is missing."""
-        return self._state.filed(numbers)
+        return self._state.indexed(numbers)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each living entry: uint64[e]. None stands for all others."""
@@ -318,22 +318,22 @@ class Living:
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         """Return what is known of these hosts: uint64[h] -> h rows. A host that learned nothing since is forgotten."""
-        return living_memories(self._state.memories(hosts), self._floor)
+        return live_memories(self._state.memories(hosts), self._floor)
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the remembered verdict of each page that was not filed."""
-        return self._state.attempts(page_ids)
+        return self._state.pending_verdicts(page_ids)
 
 
-def living_memories(memories: HostMemories, floor: int) -> HostMemories:
+def live_memories(memories: HostMemories, floor: int) -> HostMemories:
     """What is known of h hosts, without those that last learned before the floor of the horizon."""
     alive = memories.last >= np.uint64(floor)
     if alive.all():
         return memories
     first = np.where(alive & (memories.first >= floor), memories.first, NOBODY)
     pages = np.where(alive, memories.pages, np.uint32(0))
-    items, item_bounds = emptied(memories.items, memories.item_bounds, alive)
-    words, word_bounds = emptied(memories.words, memories.word_bounds, alive)
+    items, item_bounds = empty_rows(memories.items, memories.item_bounds, alive)
+    words, word_bounds = empty_rows(memories.words, memories.word_bounds, alive)
     return HostMemories(memories.hosts, pages, memories.last, first, items, item_bounds, words, word_bounds)
 
 

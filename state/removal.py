@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, Filing, Removal, State
+from spotsieve.state.index import Buckets, IndexUpdate, Removal, State
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.page import PageId
 
@@ -71,7 +71,7 @@ def removal_of(pages: Sequence[ForgottenPage], state: State, whole: bool = True)
     bounds = bounds_of(sizes)
     ids = tuple(page.page_id for page in there.values())
     last = np.array([number for number, page in there.items() if page.with_host], np.uint64)
-    hosts = np.unique(state.filed(last).compared(with_features=False).host)
+    hosts = np.unique(state.indexed(last).compared(with_features=False).host)
     numbers = np.array(list(there), np.uint64)
     return Removal(ids, numbers, keys[shrunk], Buckets(bounds, held.numbers[kept], held.inlines[kept]), hosts)
 
@@ -117,13 +117,13 @@ class SweptHosts(NamedTuple):
     dead: NDArray[np.uint64]
 
 
-def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | None:
+def walk_on(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Visit) -> Swept | None:
     """Walk the next part, over the buckets as they were before the filing; None if there is nothing to sweep.
 
     floor: entries below it are dead. If the filing rewrites a bucket too, write the filing's last: it has no dead
     postings either.
     """
-    added = int(np.count_nonzero(filing.buckets.numbers >= np.uint64(filing.first_number)))
+    added = int(np.count_nonzero(index_update.buckets.numbers >= np.uint64(index_update.first_number)))
     if _rests(sweep, floor, added):
         return None
     most = VISITS_PER_POSTING * added
@@ -133,12 +133,12 @@ def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | N
     return Swept(_moved(sweep, floor, keys, most), len(keys), keys[changed], living.take(changed))
 
 
-def walk_on_hosts(sweep: Sweep, floor: int, filing: Filing, visit: VisitHosts) -> SweptHosts | None:
+def walk_on_hosts(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: VisitHosts) -> SweptHosts | None:
     """Walk the next part over memories as they were before the filing; None if there is nothing to sweep.
 
     floor: a memory that last learned below it is dead. If the filing writes one of these too, write the filing's last.
     """
-    written = len(filing.learned.memories.hosts) if filing.learned else 0
+    written = len(index_update.learned.memories.hosts) if index_update.learned else 0
     if _rests(sweep, floor, written):
         return None
     most = VISITS_PER_MEMORY * written

@@ -14,7 +14,7 @@ EXIT_NOT_FOUND = 7
 EXIT_INTERRUPTED = 130
 
 
-class Reject(enum.StrEnum):
+class RejectReason(enum.StrEnum):
     """Why a message did not become a page. The value is the metric label and the header text."""
 
     NOT_JSON = "not_json"
@@ -63,7 +63,7 @@ class PageError(SpotsieveError):
 
     exit_code = EXIT_INPUT
 
-    def __init__(self, reason: Reject, name: str, rule: str, value: object = None, next_step: str = "") -> None:
+    def __init__(self, reason: RejectReason, name: str, rule: str, value: object = None, next_step: str = "") -> None:
         super().__init__(name, rule, value, next_step)
         self.reason = reason
 
@@ -81,7 +81,7 @@ class InputError(SpotsieveError):
     exit_code = EXIT_INPUT
 
 
-class NotFound(SpotsieveError):
+class NotFoundError(SpotsieveError):
     """Stop: what a person named is not there."""
 
     exit_code = EXIT_NOT_FOUND
@@ -93,7 +93,7 @@ class StateError(SpotsieveError):
     exit_code = EXIT_STATE
 
 
-class StateLocked(StateError):
+class StateLockedError(StateError):
     """Ask the owner or wait: another process works on the state, or on its local log."""
 
 

@@ -29,7 +29,7 @@ def host_of(url: str) -> str:
     return host if host.isascii() else _in_ascii(host)
 
 
-def address_of(url: str) -> str:
+def url_without_fragment(url: str) -> str:
     """Return the text before an address's fragment (RFC 3986, sec. 3.5): what a server is asked for."""
     return url.partition("#")[0]
 

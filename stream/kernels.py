@@ -21,7 +21,7 @@ from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import compared_pages
+from spotsieve.stream.signature import candidate_columns
 
 STORY = (
     "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
@@ -46,7 +46,7 @@ class _StoredState(MemoryState):
         stored = zip(encode_buckets(keys, found), sizes, strict=True)
         return decode_buckets(keys, [value if size else None for value, size in stored])
 
-    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+    def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """numbers: uint64[e] -> the pages of these entries."""
         values = self._kept.read(numbers, self._stored)
         return ReadEntries(encode_keys(numbers), values, self._sources.texts)
@@ -78,7 +78,7 @@ def compile_kernels(scheme: Scheme) -> None:
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)
     # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
-    rows = compared_pages(signatures, scheme.compares_features)
+    rows = candidate_columns(signatures, scheme.compares_features)
     scheme.confirm(rows, rows)
 
 

@@ -17,7 +17,7 @@ PageId = tuple[str, int, int]
 """(source, partition, offset) of a page."""
 
 
-class Filtered(enum.IntEnum):
+class FilterReason(enum.IntEnum):
     """Why the settings keep a page out of judging; the numbers are those of the page's Status and Reason."""
 
     NOT = 0
@@ -53,7 +53,7 @@ class Page(NamedTuple):
     """The page's own name in its message, if it has one; only shown, never compared."""
     judgeable: bool = True
     """False: not text, or larger than the limit; only its digest is compared."""
-    filtered: Filtered = Filtered.NOT
+    filtered: FilterReason = FilterReason.NOT
     """Anything else: it is passed on, meets no page and is never an original."""
     future_time: bool = False
     """True: its own time lay beyond its message's, and was set back to that; only counted."""

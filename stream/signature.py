@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.byte_texts import joined_texts
-from spotsieve.stream.page import Filtered, PageId
+from spotsieve.stream.page import FilterReason, PageId
 
 MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_FEATURES = 65_535
 """Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
-MAX_ADDRESS_BYTES = 2048
+MAX_URL_BYTES = 2048
 """The log cuts longer URLs and labels: verdicts show them cut, and rules and policies go by what is left."""
 IN_NEED = 0x80
 """The bit of `language` that says that blocks were kept for want of better ones."""
 
 
-class Status(enum.IntEnum):
+class SignatureStatus(enum.IntEnum):
     """Whether a page has a fingerprint, and if not, why. Stored in the log: numbers are never reused."""
 
     FINGERPRINTED = 0
@@ -30,17 +30,17 @@ class Status(enum.IntEnum):
     EMPTY = 2
     NOT_TEXT = 3
     TOO_MANY_FEATURES = 4
-    HTTP_STATUS = Filtered.HTTP_STATUS
-    REDIRECT = Filtered.REDIRECT
-    MEDIA_TYPE = Filtered.MEDIA_TYPE
-    EXEMPT = Filtered.EXEMPT
+    HTTP_STATUS = FilterReason.HTTP_STATUS
+    REDIRECT = FilterReason.REDIRECT
+    MEDIA_TYPE = FilterReason.MEDIA_TYPE
+    EXEMPT = FilterReason.EXEMPT
 
 
-FINGERPRINTED = np.uint8(Status.FINGERPRINTED)
+FINGERPRINTED = np.uint8(SignatureStatus.FINGERPRINTED)
 """As columns have it: to compare a column with a member of an enum takes numpy 3 us more."""
-FILTERED = (Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE, Status.EXEMPT)
+FILTERED = (SignatureStatus.HTTP_STATUS, SignatureStatus.REDIRECT, SignatureStatus.MEDIA_TYPE, SignatureStatus.EXEMPT)
 """Of pages that the settings keep out of judging."""
-MATCHING_NOTHING = (Status.EMPTY, *FILTERED)
+MATCHING_NOTHING = (SignatureStatus.EMPTY, *FILTERED)
 """Pages of these are filed under no key and meet no page, not even one of the same bytes."""
 
 _HAS_KEYS = np.ones(256, np.bool_)
@@ -142,18 +142,18 @@ class Signatures:
         )
 
 
-def logged_address(url: str) -> str:
+def logged_url(url: str) -> str:
     """A URL as the log holds it."""
-    return url if 4 * len(url) <= MAX_ADDRESS_BYTES else _as_logged(url.encode("utf-8", "replace"))
+    return url if 4 * len(url) <= MAX_URL_BYTES else _as_logged(url.encode("utf-8", "replace"))
 
 
 def _as_logged(url: bytes) -> str:
-    if len(url) > MAX_ADDRESS_BYTES:
-        return url[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore")
+    if len(url) > MAX_URL_BYTES:
+        return url[:MAX_URL_BYTES].decode("utf-8", "ignore")
     return url.decode("utf-8", "replace")
 
 
-def joined(parts: Sequence[Signatures]) -> Signatures:
+def join_signatures(parts: Sequence[Signatures]) -> Signatures:
     """The pages of at least one part, in order. All have sketches of one width."""
     if len(parts) == 1:
         return parts[0]
@@ -194,7 +194,7 @@ def unused_columns(count: int) -> dict[str, Any]:
     }
 
 
-def emptied(
+def empty_rows(
     column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """A ragged column of n rows with nothing left in those that are False, and its new bounds. which: bool[n]"""
@@ -214,7 +214,7 @@ def no_own_text(count: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class CandidateColumns:
     """What a scheme confirms a candidate by: c rows, of a record's pages or of filed ones.
 
     host: uint64[c]  feature_count: uint32[c]  sketch: uint64[c, w]
@@ -231,23 +231,23 @@ class Compared:
     def __len__(self) -> int:
         return len(self.host)
 
-    def take(self, rows: NDArray[np.int64]) -> "Compared":
+    def take(self, rows: NDArray[np.int64]) -> "CandidateColumns":
         """These rows, in this order: int64[r] -> r rows. The features are not copied: rows that repeat share them."""
         spans = self.spans[rows] if len(self.features) else np.zeros((len(rows), 2), np.int64)
-        return Compared(self.host[rows], self.feature_count[rows], self.sketch[rows], self.features, spans)
+        return CandidateColumns(self.host[rows], self.feature_count[rows], self.sketch[rows], self.features, spans)
 
 
-def compared_pages(signatures: Signatures, with_features: bool) -> Compared:
+def candidate_columns(signatures: Signatures, with_features: bool) -> CandidateColumns:
     """What the scheme confirms the pages of a record by. with_features: whether the scheme compares features"""
     features, spans = no_features(len(signatures))
     if with_features:
         bounds = signatures.features_bounds
         features, spans = signatures.features, np.stack([bounds[:-1], bounds[1:]], axis=1)
-    return Compared(signatures.host, signatures.feature_count, signatures.sketch, features, spans)
+    return CandidateColumns(signatures.host, signatures.feature_count, signatures.sketch, features, spans)
 
 
 def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The last two columns of Compared, for this many rows that are not compared by features."""
+    """The last two columns of CandidateColumns, for this many rows that are not compared by features."""
     return np.empty(0, np.uint64), np.zeros((count, 2), np.int64)
 
 

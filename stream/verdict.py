@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.page import Filtered
+from spotsieve.stream.page import FilterReason
 from spotsieve.stream.signature import Entry
 
 
@@ -21,7 +21,7 @@ class Kind(enum.IntEnum):
     UNCHECKED = 2
 
 
-class FoundBy(enum.IntFlag):
+class KeyKind(enum.IntFlag):
     """The kinds of keys under which a duplicate met its original, for reports. Attempts store it."""
 
     BODY = 1
@@ -54,10 +54,10 @@ class Reason(enum.IntEnum):
     SAME_TITLE = 12
     RECRAWL = 13
     BETTER = 14
-    HTTP_STATUS = Filtered.HTTP_STATUS
-    REDIRECT = Filtered.REDIRECT
-    MEDIA_TYPE = Filtered.MEDIA_TYPE
-    EXEMPT = Filtered.EXEMPT
+    HTTP_STATUS = FilterReason.HTTP_STATUS
+    REDIRECT = FilterReason.REDIRECT
+    MEDIA_TYPE = FilterReason.MEDIA_TYPE
+    EXEMPT = FilterReason.EXEMPT
     INTERNAL_ERROR = 60
 
     @property
@@ -164,7 +164,7 @@ class Verdicts:
 
     kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1] of a duplicate to its
     original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
-    the probed buckets)  found_by: uint8[n] (FoundBy; 0 where the page is no duplicate)
+    the probed buckets)  found_by: uint8[n] (KeyKind; 0 where the page is no duplicate)
     cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
     replaces: n entries; of a novel page that is kept in place of those that it copies (policy.keep): the best of these,
     else None

@@ -19,26 +19,26 @@ from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_en
 from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
-    Progress,
+    StateProgress,
     encode_identity,
     encode_marks,
     encode_progress,
     encode_source,
 )
-from spotsieve.state.horizon import Mark
-from spotsieve.state.index import Buckets, Committed, Filing
+from spotsieve.state.horizon import StepMark
+from spotsieve.state.index import Buckets, CommitMark, IndexUpdate
 from spotsieve.state.log.record import encode, encode_configuration, encode_forget, encode_skip
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.snapshot.snapshots import FileFacts, Manifest, encode_manifest
-from spotsieve.state.still.reading import still_state
+from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest
-from spotsieve.stream.sharding.records.frame import encode_told
+from spotsieve.stream.sharding.records.frame import encode_round_record
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
 from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
@@ -114,7 +114,7 @@ def files() -> list[bytes]:
 def log_records() -> list[bytes]:
     """Records without their checksum; the target appends it."""
     forgotten = [ForgottenPage(7, "pages", 0, 3, (1, 2, 3)), ForgottenPage(8, "pages", 1, 0, ())]
-    marks = (Committed("pages", 0, 7), Committed("other", 3, 1), Committed("", -1, 0))
+    marks = (CommitMark("pages", 0, 7), CommitMark("other", 3, 1), CommitMark("", -1, 0))
     records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16), marks) for count in (0, 1, 3, 20)]
     others = (
         encode_forget(forgotten, bytes(16), 2, bytes(16)),
@@ -127,7 +127,7 @@ def log_records() -> list[bytes]:
 def round_records() -> list[bytes]:
     """For each kind a body and a whole record, after the byte that chooses it."""
     found = list(kept().values())
-    records = [encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body)[:-8] for of in found]
+    records = [encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body)[:-8] for of in found]
     return [bytes([kind]) + given for kind, of in enumerate(found) for given in (of.body, records[kind])]
 
 
@@ -135,16 +135,16 @@ def state_values() -> list[bytes]:
     """A value for each decoder, after the byte that chooses it."""
     signatures = make_signatures(2, seed=1)
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
-    filing = Filing(signatures, np.array([0, 1]), 0, np.empty(0, np.uint64), buckets, 0)
-    entry = encode_entries(filing, np.array([0, 1], np.uint32))[0]
+    index_update = IndexUpdate(signatures, np.array([0, 1]), 0, np.empty(0, np.uint64), buckets, 0)
+    entry = encode_entries(index_update, np.array([0, 1], np.uint32))[0]
     featured = pack_entry(unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
     return [
         *(bytes([0]) + encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
         bytes([1]) + entry,
-        bytes([2]) + encode_progress(Progress(7, 9, 11))[:-8],
+        bytes([2]) + encode_progress(StateProgress(7, 9, 11))[:-8],
         bytes([3]) + encode_identity(Identity(STATE_FORMAT, "{}", "log"))[:-8],
         bytes([4]) + encode_source("pages"),
-        bytes([5]) + encode_marks([Mark(1, 2), Mark(3, 4)])[:-8],
+        bytes([5]) + encode_marks([StepMark(1, 2), StepMark(3, 4)])[:-8],
         *(bytes([kind]) + featured for kind in (1, 6)),
         bytes([6]) + entry,
     ]
@@ -165,7 +165,7 @@ def exports() -> list[bytes]:
             digest, scheme = settings_digest("{}"), ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
             record = encode(make_signatures(1, seed=0), bytes(16), 0, digest)
             Engine(scheme, state, IndexSettings(), digest, "local").apply(record, 4)
-        with still_state(directory) as still:
+        with read_only_state(directory) as still:
             whole = b"\n".join(export_lines(still))
     entry = whole.split(b"\n")[2]
     horizon = whole.replace(b'"watermark_ms":null,"marks":[]', b'"watermark_ms":5,"marks":[[0,0]]')

@@ -19,7 +19,7 @@ from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import ReadEntries, entry_fault
 from spotsieve.state.format.meta import (
     Identity,
-    Progress,
+    StateProgress,
     decode_clock,
     decode_identity,
     decode_marks,
@@ -33,7 +33,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.state.log.local import MAGIC, LocalLog, TornTail, whole_frames
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.export import COUNTED
-from spotsieve.state.portable.importing import Import, NewState
+from spotsieve.state.portable.importing import Importer, NewState
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.rocks_options import FAMILIES
 from spotsieve.state.verify.families import Findings
@@ -55,8 +55,8 @@ from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.cluster import MOST_ROUND_PAGES
 from spotsieve.stream.settings.model import FieldPaths, InputSettings
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.frame import decode_body, decode_told, encode_told
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.sharding.records.frame import decode_body, decode_round_record, encode_round_record
+from spotsieve.stream.signature import Signatures, SignatureStatus
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
@@ -253,7 +253,7 @@ def check_signatures(signatures: Signatures, size: int) -> None:
         assert len(bounds) == count + 1
         assert len(getattr(signatures, name)) == bounds[-1]
     assert signatures.sketch.shape[0] == count
-    assert all(status in set(Status) for status in signatures.status.tolist())
+    assert all(status in set(SignatureStatus) for status in signatures.status.tolist())
     columns = (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
     texts = sum(map(len, (*signatures.urls, *signatures.labels)))
     assert sum(column.nbytes for column in columns) + texts <= size
@@ -270,9 +270,9 @@ ROUND_RECORDS = tuple(kept().values())
 def read_round_record(data: bytes) -> None:
     """First byte: the kind. The rest as the body of such a record, and as the whole record."""
     of, rest = ROUND_RECORDS[(data[0] if data else 0) % len(ROUND_RECORDS)], data[1:]
-    for record in (encode_told(of.kind, SETTINGS, SHARE, RANGE, rest), *both_sealed(rest)):
+    for record in (encode_round_record(of.kind, SETTINGS, SHARE, RANGE, rest), *both_sealed(rest)):
         try:
-            told = decode_told(record, SETTINGS, None, "matches", 7)
+            told = decode_round_record(record, SETTINGS, None, "matches", 7)
             found = decode_body(told, of.kind, of.read, "matches", 7)
         except StateError as error:
             check_error(error)
@@ -408,7 +408,7 @@ class Unwritten(NewState):
         assert not self.is_complete
         self.written += sum(len(key) + len(value) for key, value in items)
 
-    def complete(self, identity: Identity, progress: Progress, clock: Clock) -> None:
+    def complete(self, identity: Identity, progress: StateProgress, clock: Clock) -> None:
         assert decode_identity(encode_identity(identity)) == identity
         assert decode_progress(encode_progress(progress)) == progress
         assert clock.floor <= progress.entry_count
@@ -419,7 +419,7 @@ def read_export(data: bytes) -> None:
     """The lines of an export."""
     state = Unwritten()
     try:
-        found = Import(iter(data.split(b"\n")), "export", ignore_progress).run(state)
+        found = Importer(iter(data.split(b"\n")), "export", ignore_progress).run(state)
     except InputError as error:
         check_error(error)
         assert not state.is_complete

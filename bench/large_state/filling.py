@@ -32,7 +32,15 @@ from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import encode_source
-from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Buckets, Filing, HostMemories, Learned
+from spotsieve.state.index import (
+    ITEM_COUNT_BITS,
+    NOBODY,
+    WORD_COUNT_BITS,
+    Buckets,
+    HostMemories,
+    HostUpdate,
+    IndexUpdate,
+)
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import Tuning, column_families
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
@@ -75,7 +83,7 @@ class Job:
     tag: int = 0
     keys: int = 0
     bits: int = 0
-    filed: Postings | None = None
+    indexed: Postings | None = None
     entries: tuple[int, Sequence[bytes]] = (1, ())
 
 
@@ -106,13 +114,13 @@ def _jobs(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tu
     """All table files, those of a kind in the order of their keys."""
     numbers = old_numbers(pages, old)
     signatures = replace(load.signatures(0, old), offset=numbers.astype(np.int64))
-    filed, values, step = postings_of(signatures, numbers), entries_of(signatures), pages // old
+    indexed, values, step = postings_of(signatures, numbers), entries_of(signatures), pages // old
     for tag, keys, bits in KEYS:
         parts = max(1, pages * keys // KEYS_A_FILE)
         for part in range(parts):
             low, high = _range(tag, bits, part, parts)
             path = str(directory / f"buckets-{tag}-{part}.sst")
-            its = filed.between(low, high)
+            its = indexed.between(low, high)
             yield Job("buckets", part, parts, pages, path, tuning, tag, keys, bits, its)
     parts = max(1, pages // ENTRIES_A_FILE)
     for part in range(parts):
@@ -143,7 +151,7 @@ def write_file(job: Job) -> tuple[str, str]:
 
 def _buckets(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
     """The postings of random keys, of the common ones among them, and of the old pages."""
-    assert job.filed is not None
+    assert job.indexed is not None
     dice = np.random.default_rng((job.tag, job.part))
     low, high = _range(job.tag, job.bits, job.part, job.parts)
     keys = dice.integers(low, high, job.pages * job.keys // job.parts, np.uint64, endpoint=False)
@@ -154,7 +162,7 @@ def _buckets(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
     numbers = dice.integers(0, job.pages, len(keys), np.uint64)
     inlines = dice.integers(0, 2**64, len(keys), np.uint64) if job.tag == DIGEST_TAG else np.zeros_like(keys)
     made = Postings(keys, numbers, inlines)
-    together = Postings(*map(np.concatenate, zip(made, job.filed, strict=True)))
+    together = Postings(*map(np.concatenate, zip(made, job.indexed, strict=True)))
     return in_buckets(together, SpotsieveSettings().minima_cap)
 
 
@@ -178,8 +186,8 @@ def postings_of(signatures: Signatures, numbers: NDArray[np.uint64]) -> Postings
     """Where the default scheme files these pages, in the order of keys."""
     probes = SpotsieveScheme(SpotsieveSettings()).probe(signatures)
     order = np.argsort(probes.keys, kind="stable")
-    filed = np.repeat(numbers, np.diff(probes.bounds))
-    return Postings(probes.keys[order], filed[order], probes.inline[order])
+    indexed = np.repeat(numbers, np.diff(probes.bounds))
+    return Postings(probes.keys[order], indexed[order], probes.inline[order])
 
 
 def _entries(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
@@ -189,9 +197,9 @@ def _entries(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
     load = CandidateLoad(last - first, np.random.default_rng((1, job.part)), hosts=hosts)
     signatures = load.signatures(0, last - first)
     values = entries_of(replace(signatures, offset=np.arange(first, last)))
-    step, filed = job.entries
+    step, indexed = job.entries
     at = -first % step
-    values[at : at + step * len(filed) : step] = filed
+    values[at : at + step * len(indexed) : step] = indexed
     return encode_keys(np.arange(first, last, dtype=np.uint64)), values
 
 
@@ -211,9 +219,9 @@ def entries_of(signatures: Signatures) -> list[bytes]:
     )
     none, no_words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
     no_buckets = Buckets(np.zeros(1, np.int64), no_words, no_words)
-    learned = Learned(texts, _memories(no_words, 1), (), ())
-    filing = Filing(signatures, np.arange(count), 0, no_words, no_buckets, len(none), learned=learned)
-    return encode_entries(filing, np.zeros(count, np.uint32))
+    learned = HostUpdate(texts, _memories(no_words, 1), (), ())
+    index_update = IndexUpdate(signatures, np.arange(count), 0, no_words, no_buckets, len(none), learned=learned)
+    return encode_entries(index_update, np.zeros(count, np.uint32))
 
 
 def _hosts(job: Job) -> tuple[list[bytes], Sequence[bytes]]:

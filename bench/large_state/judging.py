@@ -56,10 +56,10 @@ class WatchedState(RocksState):
 
     seconds = 0.0
 
-    def file(self, *filing: Any, **more: Any) -> None:
+    def file(self, *index_update: Any, **more: Any) -> None:
         """As of RocksState."""
         began = time.perf_counter()
-        super().file(*filing, **more)
+        super().file(*index_update, **more)
         self.seconds = max(self.seconds, time.perf_counter() - began)
 
 
@@ -76,7 +76,7 @@ def judge_on(
 
 
 def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings) -> Judged:
-    engine, filed = engine_over(state, settings), state.entry_count
+    engine, indexed = engine_over(state, settings), state.entry_count
     compile_kernels(engine.scheme)
     rows = [(at, min(at + batch, len(load))) for at in range(first, len(load), batch)]
     cold = len(rows) // 10
@@ -85,7 +85,7 @@ def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, set
     for number, (start, end) in enumerate(rows):
         signatures = load.signatures(start, end)
         # No page has been seen before: its id is that of no old one, nor of a run before this one.
-        moved = filed + (signatures.offset - first)
+        moved = indexed + (signatures.offset - first)
         record = LogRecord(bytes(16), 0, _NO_SETTINGS, replace(signatures, offset=moved), 0)
         if number == cold:
             own, whole = _reads("thread-self"), _traffic()

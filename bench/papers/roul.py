@@ -22,7 +22,7 @@ from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.schemes.simhash.subhash import SubhashScheme
 from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.settings.schemes import ConceptSettings, SubhashSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 
 TITLE = "Roul, Mittal, Joshi: textual and conceptual techniques"
 SAMPLE = 128
@@ -196,7 +196,7 @@ def figure_4(sample: LabelledSet, sketch: NDArray[np.uint64]) -> list[str]:
     signatures = scheme.sign(sample.pages)
     earlier, later = np.triu_indices(len(sample.pages), 1)
     apart = np.bitwise_count(signatures.fingerprint[earlier] ^ signatures.fingerprint[later])
-    judged = signatures.status == Status.FINGERPRINTED
+    judged = signatures.status == SignatureStatus.FINGERPRINTED
     apart = np.where(judged[earlier] & judged[later], apart, 64)
     pairs = np.stack([earlier, later], axis=1)
     th2 = ConceptSettings().th2

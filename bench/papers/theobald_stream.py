@@ -21,7 +21,7 @@ from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, REPEAT_BITS, S
 from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import Compared, Signatures, compared_pages, unused_columns
+from spotsieve.stream.signature import CandidateColumns, Signatures, candidate_columns, unused_columns
 
 CASES = (
     *((30_000, 1, 256), (30_000, 1, 4_096), (100_000, 1, 4_096), (300_000, 1, 4_096)),
@@ -90,7 +90,7 @@ def missed(pages: int, c: int, limits: IndexSettings | None = None, seed: int = 
         copied[changed] = np.searchsorted(common, dice.random(int(changed.sum())))
         copies.append(copied)
     stream, asked = with_spots(spots, lengths, rank), with_spots(np.concatenate(copies), lengths[of], rank)
-    index = filed(scheme, stream, limits.bucket_cap)
+    index = indexed(scheme, stream, limits.bucket_cap)
     originals = with_spots(np.concatenate([spots[bounds[page] : bounds[page + 1]] for page in of]), lengths[of], rank)
     near = scheme.confirm(rows_of(originals), rows_of(asked)).accepted & (originals.status + asked.status == 0)
     probes = scheme.probe(asked)
@@ -161,7 +161,7 @@ def with_spots(spots: NDArray[np.int64], lengths: NDArray[np.int64], rank: NDArr
     return replace(NO_PAGES, **(named | columns | fixed))
 
 
-def filed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> Postings:
+def indexed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> Postings:
     """What the index holds once all these pages are filed, in their order."""
     keys, owners = list[NDArray[np.uint64]](), list[NDArray[np.int64]]()
     for first in range(0, len(pages), AT_ONCE):
@@ -178,6 +178,6 @@ def filed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> Postings:
     return Postings(every[room], owner[room], 1 - float(room.mean()))
 
 
-def rows_of(pages: Signatures) -> Compared:
+def rows_of(pages: Signatures) -> CandidateColumns:
     """What the scheme compares the pages by."""
-    return compared_pages(pages, with_features=True)
+    return candidate_columns(pages, with_features=True)

@@ -12,7 +12,7 @@ from bench.quality.sets import LabelledSet, load_set
 from spotsieve.stream.schemes.minwise.minhash import unpack_minima
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 
 TITLE = "Williams, Giles, CiteSeerX 2013"
 K = range(11)
@@ -148,7 +148,7 @@ def found_pairs(labelled: LabelledSet, pairs: list[tuple[int, int]]) -> dict[str
     for method, name in (("simhash", "subhash"), ("shingles", "minhash")):
         scheme = scheme_of(settings_with({"scheme.name": name}).scheme)
         signed = [scheme.sign(batch) for batch in in_batches(labelled.pages)]
-        judged = np.concatenate([one.status for one in signed]) == Status.FINGERPRINTED
+        judged = np.concatenate([one.status for one in signed]) == SignatureStatus.FINGERPRINTED
         if method == "simhash":
             fingerprint = np.concatenate([one.fingerprint for one in signed])
             near = np.bitwise_count(fingerprint[earlier] ^ fingerprint[later]) <= 3

@@ -17,7 +17,7 @@ from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 from spotsieve.stream.text.tokens import extract_tokens
 
 BITS = (64, 400)
@@ -51,7 +51,7 @@ def estimations(folder: Path) -> Iterator[Estimation]:
     """For each number of bits and resemblance, over all pairs of the set's pages that have a fingerprint."""
     pages = [page for batch in read_batches(pages_of(folder), Settings()) for page in batch]
     settings = OnebitSettings()
-    judged = OnebitScheme(settings).sign(pages).status == Status.FINGERPRINTED
+    judged = OnebitScheme(settings).sign(pages).status == SignatureStatus.FINGERPRINTED
     kept = [page for page, one in zip(pages, judged.tolist(), strict=True) if one]
     pairs = np.triu_indices(len(kept), 1)
     resemblance = resemblances(shingle_sets(kept, settings.w))[pairs]

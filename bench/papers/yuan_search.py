@@ -23,7 +23,7 @@ from bench.quality.ours import in_batches
 from bench.quality.sets import load_set
 from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
 from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 
 N, R, C = 300_000, 0.7, 3
 QUERIES = {64: 1000, 100: 1000, 200: 1000, 400: 1000, 600: 200, 1000: 50}
@@ -82,7 +82,7 @@ def real_fingerprints(folder: Path) -> NDArray[np.uint64]:
     """Fingerprints of 400 bits of a set's pages: uint64[n, 7]."""
     scheme = OnebitScheme(OnebitSettings(k=400, r=R))
     signed = [scheme.sign(batch) for batch in in_batches(load_set(folder).pages)]
-    return np.concatenate([one.sketch[one.status == Status.FINGERPRINTED] for one in signed])
+    return np.concatenate([one.sketch[one.status == SignatureStatus.FINGERPRINTED] for one in signed])
 
 
 def group_sizes(fingerprints: NDArray[np.uint64], k: int) -> NDArray[np.int64]:

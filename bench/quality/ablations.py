@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 
 
 class Instead(Enum):
@@ -36,7 +36,7 @@ class Ablation:
     rules: Mapping[str, float] = field(default_factory=dict)
     only_novel_teach: bool = False
     without: tuple[str, ...] = ()
-    keys_off: tuple[FoundBy, ...] = ()
+    keys_off: tuple[KeyKind, ...] = ()
 
 
 def _groups(card: Mapping[str, int], name: str) -> list[Ablation]:
@@ -80,9 +80,9 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("shingles of 5 words", {"scheme.shingle_words": 5}),
         Ablation("pages with a single shingle are judged", {"scheme.min_features": 1}),
         Ablation("pages need 30 shingles", {"scheme.min_features": 30}),
-        Ablation("candidates: no smallest hashes", keys_off=(FoundBy.MINIMA,)),
-        Ablation("candidates: no prints", keys_off=(FoundBy.PRINTS,)),
-        Ablation("candidates: no title", keys_off=(FoundBy.TITLE,)),
+        Ablation("candidates: no smallest hashes", keys_off=(KeyKind.MINIMA,)),
+        Ablation("candidates: no prints", keys_off=(KeyKind.PRINTS,)),
+        Ablation("candidates: no title", keys_off=(KeyKind.TITLE,)),
         Ablation("candidates: 4 smallest hashes", {"scheme.minima": 4}),
         Ablation("candidates: 6 smallest hashes", {"scheme.minima": 6}),
         Ablation("candidates: 12 smallest hashes", {"scheme.minima": 12}),
@@ -94,7 +94,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation(
             "memory: all pages teach, sure copies and the same bytes too",
             rules={"pairs.SURE": 2.0},
-            keys_off=(FoundBy.BODY,),
+            keys_off=(KeyKind.BODY,),
         ),
         Ablation("one host: prints of kept blocks alone", rules={"own_text._LEFT_OUT_TENTHS": 0}),
         Ablation("one host: no sketches", rules=_NO_SKETCH),

@@ -2,13 +2,13 @@
 
 from bench.quality.ours import Judged
 from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 
 WAYS = {
-    FoundBy.TABLES: "tables only",
-    FoundBy.MINIMA: "smallest hashes only",
-    FoundBy.PRINTS: "prints only",
-    FoundBy.TITLE: "title only",
+    KeyKind.TABLES: "tables only",
+    KeyKind.MINIMA: "smallest hashes only",
+    KeyKind.PRINTS: "prints only",
+    KeyKind.TITLE: "title only",
 }
 EXACT, SEVERAL = "exact digest", "several"
 
@@ -20,6 +20,6 @@ def ways_of_finding(judged: Judged, truth: Truth) -> dict[str, int]:
     ways = dict.fromkeys((EXACT, *WAYS.values(), SEVERAL), 0)
     for (label, _), found_by in zip(truth.labels, judged.found_by, strict=True):
         if label is Label.DUPLICATE and found_by:
-            exact = found_by & (FoundBy.BODY | FoundBy.TEXT)
-            ways[EXACT if exact else WAYS.get(FoundBy(found_by), SEVERAL)] += 1
+            exact = found_by & (KeyKind.BODY | KeyKind.TEXT)
+            ways[EXACT if exact else WAYS.get(KeyKind(found_by), SEVERAL)] += 1
     return ways

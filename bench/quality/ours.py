@@ -31,7 +31,7 @@ _WRITER = bytes(16)
 class Judged:
     """What became of a set. originals: for each page the place of its original, or None; reasons: by their labels
 
-    found_by: for each page FoundBy, 0 where it is no duplicate
+    found_by: for each page KeyKind, 0 where it is no duplicate
     """
 
     scores: Scores

@@ -118,15 +118,15 @@ class _LshIndex:
     def __init__(self, lsh: Any, threshold: float) -> None:
         self._lsh = lsh
         self._threshold = threshold
-        self._filed: dict[int, Any] = {}
+        self._indexed: dict[int, Any] = {}
 
     def find(self, sketch: Any) -> Iterable[int]:
         candidates = sorted(self._lsh.query(sketch))
-        return (place for place in candidates if self._filed[place].jaccard(sketch) >= self._threshold)
+        return (place for place in candidates if self._indexed[place].jaccard(sketch) >= self._threshold)
 
     def add(self, place: int, sketch: Any) -> None:
         self._lsh.insert(place, sketch)
-        self._filed[place] = sketch
+        self._indexed[place] = sketch
 
 
 def rensa() -> Method:

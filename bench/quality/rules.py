@@ -53,15 +53,27 @@ def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
 
 
 def _only_filed(teach: Any) -> Any:
-    """Have only pages teach that are filed: novel ones, since every page is filed at least under its digest."""
+    """Have only pages teach that are indexed: novel ones, since every page is filed at least under its digest."""
 
     @inlined
     def teach_if_filed(  # type: ignore[no-untyped-def]
-        memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, filed
+        memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, indexed
     ):
-        if filed:
+        if indexed:
             teach(
-                memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, filed
+                memory,
+                row,
+                prints,
+                first,
+                end,
+                titles,
+                title_first,
+                title_end,
+                skipped,
+                no_word,
+                whole,
+                number,
+                indexed,
             )
 
     return teach_if_filed

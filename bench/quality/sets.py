@@ -13,7 +13,7 @@ from spotsieve.stream.evaluation.trial import PAGES_FILE, pages_of, read_batches
 from spotsieve.stream.page import Page
 from spotsieve.stream.scoring import Truth, load_truth
 from spotsieve.stream.scoring.measures import join
-from spotsieve.stream.scoring.truth import Pair
+from spotsieve.stream.scoring.truth import TruthPair
 from spotsieve.stream.settings.model import Settings
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -74,7 +74,7 @@ class LabelledSet:
         truth = self.truth
         ends = (sorted((new[pair.earlier], new[pair.later])) for pair in truth.pairs)
         pairs = tuple(
-            Pair(earlier, later, pair.similarity, pair.kind)
+            TruthPair(earlier, later, pair.similarity, pair.kind)
             for (earlier, later), pair in zip(ends, truth.pairs, strict=True)
         )
 

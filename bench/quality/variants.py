@@ -21,7 +21,7 @@ from spotsieve.stream.schemes import Probes, Scheme
 from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 
 _KEEP_ALL = 1_000_000
 
@@ -75,7 +75,7 @@ def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:
 class FewerKeys(WrappedScheme):
     """A scheme without some kinds of keys."""
 
-    def __init__(self, inner: Scheme, keys_off: Sequence[FoundBy]) -> None:
+    def __init__(self, inner: Scheme, keys_off: Sequence[KeyKind]) -> None:
         super().__init__(inner)
         self._off = np.array(keys_off, np.uint8)
 

@@ -64,8 +64,8 @@ class _Round:
     def __init__(self, env: simpy.Environment, shards: int, batches: list[_Batch], walks: int) -> None:
         self.batches, self.pages, self.walks = batches, sum(one.pages for one in batches), walks
         self.announced, self.resolved = env.event(), env.event()
-        self.answered, self.confirmed, self.filed = ([env.event() for _ in range(shards)] for _ in range(3))
-        self.walked = [[env.event() for _ in range(shards)] for _ in range(walks)]
+        self.answered, self.confirmed, self.indexed = ([env.event() for _ in range(shards)] for _ in range(3))
+        self.resolution = [[env.event() for _ in range(shards)] for _ in range(walks)]
         self.allowed = [env.event() for _ in range(walks)]
 
 
@@ -195,7 +195,7 @@ class Simulation:
             reading = self._costs.resolver_read.of_all(round_.pages, self._plan.shards)
             yield from self._work(self._resolver, "resolver", reading)
             for number in range(round_.walks):
-                yield self._env.all_of(round_.walked[number])
+                yield self._env.all_of(round_.resolution[number])
                 if number + 1 < round_.walks:
                     yield self._hop("fenced.small")
                     round_.allowed[number + 1].succeed()
@@ -239,7 +239,7 @@ class Simulation:
         core, costs, shards = self._shards[shard], self._costs, self._plan.shards
         yield round_.announced
         if before is not None:
-            yield before.filed[shard]
+            yield before.indexed[shard]
         yield from self._work(core, f"shard {shard}", self._answering(shard, round_))
         self._env.process(self._send(round_.answered[shard], "plain.meetings"))
         yield self._env.all_of(round_.answered)
@@ -250,10 +250,10 @@ class Simulation:
             if number:
                 yield round_.allowed[number]
             yield from self._work(core, f"shard {shard}", costs.walk.of_one(round_.pages, shards))
-            self._env.process(self._send(round_.walked[number][shard], "plain.meetings"))
+            self._env.process(self._send(round_.resolution[number][shard], "plain.meetings"))
         yield round_.resolved
         yield from self._work(core, f"shard {shard}", costs.file.of_one(round_.pages, shards))
-        round_.filed[shard].succeed()
+        round_.indexed[shard].succeed()
 
     def _send(self, arrived: simpy.Event, hop: str) -> Waits:
         yield self._hop(hop)

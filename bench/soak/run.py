@@ -176,7 +176,7 @@ class _Run:
         self._began: dict[str, float] = {}
         self._largest: dict[str, int] = {}
         self._early: dict[str, int] = {}
-        self._spared = self.workers[0] if self.plan.spared_seconds else None
+        self._excluded = self.workers[0] if self.plan.spared_seconds else None
         self._recovering: list[tuple[Kill, float]] = []
         self._committed = Counter[TopicPartition]()
         self._killed = 0
@@ -280,16 +280,16 @@ class _Run:
             self._killed += 1
             now = time.monotonic()
             self._recovering.append((Kill(victim.name, now - began, self.lag, 0.0, self.lag), now))
-            if victim is self._spared:
-                self._spared = self._dice.choice([worker for worker in self.workers if worker is not victim])
+            if victim is self._excluded:
+                self._excluded = self._dice.choice([worker for worker in self.workers if worker is not victim])
             victim.start()
             self._lives_from_now(victim)
             working[victim.name] = asyncio.create_task(_first_commit(victim))
 
     def _victims(self, ready: Sequence[Spotsieve]) -> list[Spotsieve]:
         """Of those that may be killed, all but the spared one; that one alone when it has lived long enough."""
-        old = [worker for worker in ready if worker is self._spared and self._age(worker) >= self.plan.spared_seconds]
-        return old or [worker for worker in ready if worker is not self._spared]
+        old = [worker for worker in ready if worker is self._excluded and self._age(worker) >= self.plan.spared_seconds]
+        return old or [worker for worker in ready if worker is not self._excluded]
 
     def _age(self, worker: Spotsieve) -> float:
         return time.monotonic() - self._began[worker.name]

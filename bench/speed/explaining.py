@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.speed.index_load import CandidateLoad
-from spotsieve.state.still.reading import still_state
-from spotsieve.state.still.view import StillView
-from spotsieve.stream.explain.asking import Judged, Subject, explain, find_subject
+from spotsieve.state.still.reading import read_only_state
+from spotsieve.state.still.view import ReadOnlyView
+from spotsieve.stream.explain.asking import ExplainContext, ExplainSubject, explain, find_subject
 from spotsieve.stream.explain.finding import find_in_entries
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -41,15 +41,15 @@ def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, f
             for first in range(0, pages, BATCH_PAGES):
                 for _ in engine.judge_signed(load.signatures(first, min(first + BATCH_PAGES, pages))):
                     pass
-        with still_state(Path(folder)) as state:
-            view = StillView(state)
-            judged = Judged(settings, scheme, view, state.clock, folder, view.entry_count)
+        with read_only_state(Path(folder)) as state:
+            view = ReadOnlyView(state)
+            judged = ExplainContext(settings, scheme, view, state.clock, folder, view.entry_count)
             chosen = np.linspace(0, view.entry_count - 1, ASKED + 1).astype(np.uint64)
-            names = [entry.url for entry in view.filed(chosen).entries(np.arange(len(chosen)))]
+            names = [entry.url for entry in view.indexed(chosen).entries(np.arange(len(chosen)))]
 
             def ask(name: str) -> None:
                 found = find_subject(state, name, settings)
-                assert isinstance(found, Subject), "the state has a log of its own"
+                assert isinstance(found, ExplainSubject), "the state has a log of its own"
                 explain(name, found, judged)
 
             ask(names[0])  # the first one compiles, or reads, the kernels

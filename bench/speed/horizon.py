@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.speed.index_load import CandidateLoad
-from spotsieve.state.index import Committed, State
+from spotsieve.state.index import CommitMark, State
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
@@ -40,7 +40,7 @@ def horizon_load(pages: int, horizons: int, batch_pages: int) -> Iterator[LogRec
         signatures = load.signatures(first, min(first + batch_pages, len(load)))
         signatures = replace(signatures, event_time_ms=signatures.offset * PAGE_MS)
         # As a service does: what it judged before this record is committed by now.
-        marks = (Committed(signatures.sources[0], 0, first),)
+        marks = (CommitMark(signatures.sources[0], 0, first),)
         yield LogRecord(bytes(16), number, _NO_SETTINGS, signatures, number, committed=marks)
 
 

@@ -86,8 +86,8 @@ def measure(
                 before = time.process_time()
                 batch = load.signatures(first, min(first + BATCH_PAGES, count))
                 signing += time.process_time() - before
-                verdicts, filing = judge(batch, scheme, state, cap, INDEX.candidate_limit)
-                state.file(filing, first + 1, 0)
+                verdicts, index_update = judge(batch, scheme, state, cap, INDEX.candidate_limit)
+                state.file(index_update, first + 1, 0)
                 duplicates += int((verdicts.kind == Kind.DUPLICATE).sum())
                 candidates += int(verdicts.candidates.sum())
             size = min(WINDOW_PAGES, count - start)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.prints import KEPT
-from spotsieve.stream.signature import Signatures, Status, unused_columns
+from spotsieve.stream.signature import Signatures, SignatureStatus, unused_columns
 
 DUPLICATES = 0.3
 URL_BYTES = 60
@@ -168,7 +168,7 @@ def signatures_of(
         np.full(count, 1_700_000_000_000),
         digest,
         fingerprints,
-        np.full(count, Status.FINGERPRINTED, np.uint8),
+        np.full(count, SignatureStatus.FINGERPRINTED, np.uint8),
         np.full(count, features, np.uint32),
         tuple([letters[start : start + URL_BYTES] for start in starts]),
         (b"",) * count,

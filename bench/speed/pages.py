@@ -7,7 +7,7 @@ from random import Random
 import orjson
 
 from spotsieve.stream.demo.articles import Article, material, write_articles
-from spotsieve.stream.demo.edits import Edit
+from spotsieve.stream.demo.edits import ArticleEdit
 from spotsieve.stream.demo.sites import NEWSPAPERS, SITES, Site, render
 
 PAGE_BYTES = 20_000
@@ -34,7 +34,7 @@ def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterat
         if not is_copy:
             recent = [*recent[1 - RECENT :], article]
         site = _NEWSPAPER_SITES[number % len(_NEWSPAPER_SITES)]
-        url, markup = render(site, article, Edit.NONE, random)
+        url, markup = render(site, article, ArticleEdit.NONE, random)
         body_end = markup.lower().rindex("</body")
         around = _surroundings(site, max(0, page_bytes - len(markup) - JSON_BYTES))
         body = f"{markup[:body_end]}{around}{markup[body_end:]}"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bench.speed.horizon import engine_over, horizon_load
 from spotsieve.state.format.buckets import decode_keys
-from spotsieve.state.still.reading import still_state
-from spotsieve.state.still.view import StillView
+from spotsieve.state.still.reading import read_only_state
+from spotsieve.state.still.view import ReadOnlyView
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.settings.model import IndexSettings
@@ -35,8 +35,8 @@ def measure_query(pages: int, directory: Path | None = None) -> dict[str, float]
             for record in horizon_load(pages, 1, 512):
                 engine.apply(record, record.sequence)
             state.compact()
-        with still_state(Path(folder)) as still:
-            view = StillView(still)
+        with read_only_state(Path(folder)) as still:
+            view = ReadOnlyView(still)
             keys = decode_keys([name for name, _ in still.items("buckets")])
             figures = {"pages": float(pages), "buckets": float(len(keys))}
             for share in SHARES:

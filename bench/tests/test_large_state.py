@@ -51,8 +51,8 @@ def test_a_filled_state_has_all_entries_and_the_old_pages_in_place(tmp_path: Pat
     numbers = old_numbers(PLAN.pages, old)
     with RocksState.open(tmp_path, "{}", "bench", IndexSettings()) as state:
         assert state.entry_count == PLAN.pages
-        assert len(state.filed(np.arange(PLAN.pages, dtype=np.uint64)).own_texts().site) == PLAN.pages
-        assert (state.filed(numbers).compared(False).sketch == load.sketch[:old]).all()
+        assert len(state.indexed(np.arange(PLAN.pages, dtype=np.uint64)).own_texts().site) == PLAN.pages
+        assert (state.indexed(numbers).compared(False).sketch == load.sketch[:old]).all()
         hosts = np.arange(1, 1 + PLAN.pages // 50, dtype=np.uint64)
         assert (state.memories(hosts).pages == 50).all()
 
@@ -60,9 +60,9 @@ def test_a_filled_state_has_all_entries_and_the_old_pages_in_place(tmp_path: Pat
 def test_made_up_keys_are_as_many_as_the_scheme_s() -> None:
     load, old = PLAN.load()
 
-    filed = postings_of(load.signatures(0, old), np.arange(old, dtype=np.uint64))
+    indexed = postings_of(load.signatures(0, old), np.arange(old, dtype=np.uint64))
 
-    tags, counts = np.unique(filed.keys >> np.uint64(KEY_BITS), return_counts=True)
+    tags, counts = np.unique(indexed.keys >> np.uint64(KEY_BITS), return_counts=True)
     assert [(tag, keys) for tag, keys, _ in KEYS] == [(int(t), c / old) for t, c in zip(tags, counts, strict=True)]
 
 

@@ -16,7 +16,7 @@ from spotsieve.stream.fingerprints.tables import design_tables
 from spotsieve.stream.models.sampling_trials import SizeClass, Trials, sampling_trials
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.by_terms.concept import similarities
-from spotsieve.stream.scoring.truth import Pair, Truth
+from spotsieve.stream.scoring.truth import Truth, TruthPair
 from spotsieve.stream.settings.schemes import ConceptSettings
 from tests.reference.shingles import shingles_of, words_of
 from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
@@ -84,11 +84,11 @@ def test_tables_are_markdown() -> None:
 
 def test_duplicates_are_exact_preprints_or_versions_and_other_pairs_are_none() -> None:
     pairs = (
-        Pair(0, 1, 1.0, "cut"),
-        Pair(0, 2, 0.9, "headline"),
-        Pair(1, 2, 0.8, "natural-version"),
-        Pair(0, 3, 0.5, "headline"),
-        Pair(1, 3, 0.1, "copy"),
+        TruthPair(0, 1, 1.0, "cut"),
+        TruthPair(0, 2, 0.9, "headline"),
+        TruthPair(1, 2, 0.8, "natural-version"),
+        TruthPair(0, 3, 0.5, "headline"),
+        TruthPair(1, 3, 0.1, "copy"),
     )
     truth = Truth(tuple("abcd"), ("page",) * 4, pairs)
     assert kinds_of(truth) == {(0, 1): "exact", (0, 2): "preprint", (1, 2): "content or version"}
@@ -121,7 +121,7 @@ def test_candidates_of_a_design_are_counted_table_by_table_and_near_what_is_expe
 
 def truth_of_posts() -> Truth:
     """300 posts: 10 and 20 are duplicates of 5, 30 is a little like 6, the others are novel."""
-    pairs = (Pair(5, 10, 0.9, "natural"), Pair(5, 20, 0.7, "natural"), Pair(6, 30, 0.4, "natural"))
+    pairs = (TruthPair(5, 10, 0.9, "natural"), TruthPair(5, 20, 0.7, "natural"), TruthPair(6, 30, 0.4, "natural"))
     return Truth(tuple(map(str, range(300))), ("post",) * 300, pairs)
 
 

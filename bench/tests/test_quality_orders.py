@@ -11,7 +11,7 @@ from bench.quality.sets import LabelledSet
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.page import Page
 from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.scoring.truth import Pair
+from spotsieve.stream.scoring.truth import TruthPair
 from tests.worlds.filter_crawl import article
 
 COUNT = 30
@@ -25,7 +25,7 @@ def shop() -> LabelledSet:
         Page("x", 0, place, f"http://shop.example/{place}", f"<p>{article(seed)}".encode(), True, 0, label=f"p{place}")
         for place, seed in enumerate(seeds)
     )
-    pairs = (Pair(0, 1, 1.0, "copy"), Pair(3, COUNT - 1, 1.0, "copy"))
+    pairs = (TruthPair(0, 1, 1.0, "copy"), TruthPair(3, COUNT - 1, 1.0, "copy"))
     return LabelledSet("shop", Path(), pages, Truth(tuple(page.label for page in pages), ("page",) * COUNT, pairs))
 
 

@@ -12,7 +12,7 @@ from tests.reference.host_memory import Host
 from tests.reference.judge import Outcome
 from tests.reference.remembering import RememberingJudge
 from tests.worlds.pages.hosts import any_temper, made_pages, signatures_of, with_ids
-from tests.worlds.states.remembering import Limits, Record, memories_of, run, run_twin, twin_of
+from tests.worlds.states.remembering import Limits, Record, memories_of, run, run_reference, reference_of
 
 LIMITS = Limits()
 SEEDS = range(12)
@@ -49,7 +49,7 @@ def test_changed_rules_are_the_twin_s_with_the_same_change_and_the_product_stays
     monkeypatch.setattr(RememberingJudge, "_learn", lambda *taught: taught[-1] is None or learn(*taught))
     monkeypatch.setattr(Host, "is_template", lambda *_: False)
     monkeypatch.setattr(Host, "rare", lambda _, titles: set(titles))
-    assert changed == [run_twin(records(seed), twin_of(LIMITS)) for seed in SEEDS]
+    assert changed == [run_reference(records(seed), reference_of(LIMITS)) for seed in SEEDS]
 
 
 def test_a_rule_that_is_not_there_is_refused() -> None:

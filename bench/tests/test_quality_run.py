@@ -23,7 +23,7 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 from tests.worlds.filter_crawl import article, lines, page, page_in_a_site
 from tests.worlds.pages.labelled_sets import write_labels
 
@@ -109,11 +109,11 @@ def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: Labelle
     judged = ours.run(small, ours.settings_with({}, chain))
     ways = ways_of_finding(judged, small.truth)
     assert ways["tables only"] == sum(ways.values()) == judged.scores.pages.found_count
-    found_by = [FoundBy(0)] * COUNT + [
-        FoundBy.PRINTS | FoundBy.MINIMA,
-        FoundBy.MINIMA,
-        FoundBy.MINIMA | FoundBy.TEXT,
-        FoundBy.BODY,
+    found_by = [KeyKind(0)] * COUNT + [
+        KeyKind.PRINTS | KeyKind.MINIMA,
+        KeyKind.MINIMA,
+        KeyKind.MINIMA | KeyKind.TEXT,
+        KeyKind.BODY,
     ]
     assert ways_of_finding(replace(judged, found_by=tuple(found_by)), small.truth) == {
         "exact digest": 2,
@@ -127,7 +127,7 @@ def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: Labelle
 
 def test_without_a_kind_of_keys_pages_meet_under_the_others(small: LabelledSet) -> None:
     settings = ours.settings_with({})
-    for off, left in ((FoundBy.PRINTS, FoundBy.MINIMA), (FoundBy.MINIMA, FoundBy.PRINTS)):
+    for off, left in ((KeyKind.PRINTS, KeyKind.MINIMA), (KeyKind.MINIMA, KeyKind.PRINTS)):
         row = Ablation("fewer keys", keys_off=(off,))
         judged = variants.run_ablation(row, small, settings)
         assert set(judged.found_by) == {0, left}
@@ -190,13 +190,13 @@ def test_a_copy_is_at_another_address_of_its_host_or_at_another_host(small: Labe
 def test_a_peer_drops_a_page_that_meets_one_that_was_let_through() -> None:
     class Equal:
         def __init__(self) -> None:
-            self.filed: dict[int, Any] = {}
+            self.indexed: dict[int, Any] = {}
 
         def find(self, sketch: Any) -> list[int]:
-            return [place for place, other in self.filed.items() if abs(other - sketch) <= 1]
+            return [place for place, other in self.indexed.items() if abs(other - sketch) <= 1]
 
         def add(self, place: int, sketch: Any) -> None:
-            self.filed[place] = sketch
+            self.indexed[place] = sketch
 
     assert peers.stream_through([5, 6, 7, None, None, 6], Equal()) == (None, 0, None, None, None, 0)
 

@@ -19,7 +19,7 @@ from spotsieve.state.format.entry_bytes import (
     OUT_OF_ORDER,
     OWN_TEXT_BYTES,
     RANK,
-    Layout,
+    EntryLayout,
     OwnParts,
     own_text_fault,
     pack_own_text,
@@ -27,12 +27,12 @@ from spotsieve.state.format.entry_bytes import (
     unpack_own_text,
     write_entries,
 )
-from spotsieve.state.index import Filing
+from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.byte_texts import ByteTexts, byte_texts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
+from spotsieve.stream.signature import CandidateColumns, Entry, OwnText, no_features
 from spotsieve.stream.text.machine.memory import copy_bytes
 
 ENTRY_VERSION = 3
@@ -84,15 +84,15 @@ class EntryHead(NamedTuple):
     has_own: bool
 
 
-def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
+def encode_entries(index_update: IndexUpdate, sources: NDArray[np.uint32]) -> list[bytes]:
     """Write the filed pages of a filing -> one value for each. sources: uint32[f], the number of each page's source."""
-    layout = Layout(
-        RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION,
-        int(filing.keeps_ranks),
-        FEATURED * filing.keeps_features,
-        OWN_TEXT * (filing.learned is not None),
+    layout = EntryLayout(
+        RANKED_VERSION if index_update.keeps_ranks else ENTRY_VERSION,
+        int(index_update.keeps_ranks),
+        FEATURED * index_update.keeps_features,
+        OWN_TEXT * (index_update.learned is not None),
     )
-    buffer, bounds = write_entries(filing, sources, layout)
+    buffer, bounds = write_entries(index_update, sources, layout)
     return list(ByteTexts(buffer.tobytes(), bounds))
 
 
@@ -181,7 +181,7 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
     return None
 
 
-def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_features: bool = False) -> Compared:
+def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_features: bool = False) -> CandidateColumns:
     """Read what a scheme confirms e candidates by -> e rows. Addresses are skipped, features too unless asked for.
 
     Raises CorruptRecord, which names the first entry that is cut, or whose version or sketch size differs.
@@ -191,7 +191,7 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_feature
     if with_features:
         features, spans = _read_features(keys, values, heads["sketch"].shape[1], heads["url_bytes"].tolist())
     host, feature_count, sketch = (heads[name].copy() for name in ("host", "feature_count", "sketch"))
-    return Compared(host, feature_count, sketch, features, spans)
+    return CandidateColumns(host, feature_count, sketch, features, spans)
 
 
 def decode_event_times(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.int64]:
@@ -277,7 +277,7 @@ def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.vo
 def _read_features(
     keys: Sequence[bytes], values: Sequence[bytes], words: int, url_bytes: Sequence[int]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Read the last two columns of Compared. Raises CorruptRecord, which names the first entry that is cut."""
+    """Read the last two columns of CandidateColumns. Raises CorruptRecord, which names the first entry that is cut."""
     parts, bounds = list[bytes](), [0]
     for key, value, declared in zip(keys, values, url_bytes, strict=True):
         places = _places_of(value, words, declared)
@@ -382,7 +382,7 @@ class ReadEntries:
         self._values = byte_texts(values)
         self._sources = sources
 
-    def compared(self, with_features: bool) -> Compared:
+    def compared(self, with_features: bool) -> CandidateColumns:
         """Return what a scheme confirms candidates by: e rows. Raises CorruptRecord."""
         return decode_compared(self._keys, self._values, with_features)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import read_word, write_word
-from spotsieve.state.index import Filing
+from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.byte_texts import byte_texts
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.signature import OwnText, no_own_text
@@ -90,7 +90,7 @@ FEATURES = struct.Struct("<I")
 _HEAD_BYTES, _RANK_BYTES, _COUNT_BYTES = ENTRY.size, RANK.size, FEATURES.size
 
 
-class Layout(NamedTuple):
+class EntryLayout(NamedTuple):
     """What all entries of a filing have. version: of the entries
 
     rank: 1 or 0, whether they have a rank  featured, own_text: bits of the URL length that say that the features of a
@@ -122,13 +122,13 @@ class _Pages(NamedTuple):
 
 
 def write_entries(
-    filing: Filing, sources: NDArray[np.uint32], layout: Layout
+    index_update: IndexUpdate, sources: NDArray[np.uint32], layout: EntryLayout
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Write the filed pages of a filing -> the entries, one after the other, and their bounds: int64[f + 1].
 
     sources: uint32[f]  Raises ValueError where a page has more prints or title words than an entry has room for.
     """
-    signatures, pages = filing.signatures, filing.pages
+    signatures, pages = index_update.signatures, index_update.pages
     urls, labels = byte_texts(signatures.urls), byte_texts(signatures.labels)
     columns = _Pages(
         signatures.partition,
@@ -145,7 +145,7 @@ def write_entries(
         np.frombuffer(labels.raw, np.uint8),
         labels.bounds,
     )
-    own = _NO_OWN if filing.learned is None else filing.learned.own
+    own = _NO_OWN if index_update.learned is None else index_update.learned.own
     bounds = np.zeros(len(pages) + 1, np.int64)
     most = _measure(columns, own, pages, layout, bounds)
     if most > np.iinfo(np.uint8).max:
@@ -174,7 +174,8 @@ _NO_OWN = _no_own_texts()
 
 @kernel
 def _measure(columns, own, pages, layout, bounds):
-    # columns: _Pages  own: OwnText, of the f filed pages  pages: int64[f]  layout: Layout  ->  bounds: int64[f + 1]
+    # columns: _Pages  own: OwnText, of the f filed pages  pages: int64[f]  layout: EntryLayout  ->  bounds: int64[f +
+    # 1]
     # returns the most prints or title words that a page has
     most = np.int64(0)
     for row in range(len(pages)):

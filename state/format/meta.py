@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import xxhash
 
-from spotsieve.state.horizon import NO_TIME, Clock, Mark
-from spotsieve.state.index import NOBODY, Attempt, Heard
+from spotsieve.state.horizon import NO_TIME, Clock, StepMark
+from spotsieve.state.index import NOBODY, OutcomeRef, PendingVerdict
 from spotsieve.state.removal import Sweep
 from spotsieve.stream.errors import CorruptRecord
 
@@ -47,7 +47,7 @@ STATE_FORMAT = 3
 PROGRESS_VERSION = 3
 MARKS_VERSION = 1
 IDENTITY_VERSION = 1
-HEARD_VERSION = 1
+OUTCOME_REF_VERSION = 1
 PART_VERSION = 2
 """Of which entries a part holds."""
 _FILL_ANEW = "delete the directory of this shard and start it: it fills itself again from the log and the verdicts"
@@ -57,7 +57,7 @@ _MARKS = struct.Struct("<BH")
 _MARK = struct.Struct("<qQ")
 
 
-class Part(NamedTuple):
+class StatePart(NamedTuple):
     """Which part of all entries a state holds: what falls to shard `number` of `shards`."""
 
     number: int
@@ -76,10 +76,10 @@ class Identity(NamedTuple):
     state_format: int
     settings: str
     log: str
-    part: Part | None = None
+    part: StatePart | None = None
 
 
-class Progress(NamedTuple):
+class StateProgress(NamedTuple):
     """How far a state has applied its log. It changes with every record.
 
     last_record: checksum of the last record applied  pages_applied: how many of the record at the position
@@ -96,39 +96,39 @@ class Progress(NamedTuple):
     host_sweep: Sweep = Sweep()
 
 
-def encode_progress(progress: Progress) -> bytes:
+def encode_progress(progress: StateProgress) -> bytes:
     """Write the meta value `progress`."""
     return seal(_PROGRESS.pack(PROGRESS_VERSION, *progress[:5], *progress.sweep, *progress.host_sweep))
 
 
-def decode_progress(value: bytes) -> Progress:
+def decode_progress(value: bytes) -> StateProgress:
     """Read the meta value `progress`. Raises CorruptRecord."""
     body = unseal("meta", PROGRESS, value)
     if len(body) != _PROGRESS.size or body[0] != PROGRESS_VERSION:
         raise CorruptRecord("meta", PROGRESS, f"must be version {PROGRESS_VERSION} and {_PROGRESS.size + 8} bytes")
     _, position, entry_count, last_record, pages_applied, watermark_ms, *sweeps = _PROGRESS.unpack(body)
     counted = (position, entry_count, last_record, pages_applied, watermark_ms)
-    return Progress(*counted, Sweep(*sweeps[:2]), Sweep(*sweeps[2:]))
+    return StateProgress(*counted, Sweep(*sweeps[:2]), Sweep(*sweeps[2:]))
 
 
-def encode_marks(marks: Sequence[Mark]) -> bytes:
+def encode_marks(marks: Sequence[StepMark]) -> bytes:
     """Write the meta value `marks`, which only a state with a horizon has."""
     return seal(_MARKS.pack(MARKS_VERSION, len(marks)) + b"".join(_MARK.pack(*mark) for mark in marks))
 
 
-def decode_marks(value: bytes) -> tuple[Mark, ...]:
+def decode_marks(value: bytes) -> tuple[StepMark, ...]:
     """Read the meta value `marks`. Raises CorruptRecord, also where steps or entry numbers do not ascend."""
     body = unseal("meta", MARKS, value)
     marked = (len(body) - _MARKS.size) // _MARK.size
     if len(body) != _MARKS.size + marked * _MARK.size or _MARKS.unpack_from(body) != (MARKS_VERSION, marked):
         raise CorruptRecord("meta", MARKS, f"must be version {MARKS_VERSION} and have the marks that it declares")
-    marks = tuple(Mark(*fields) for fields in _MARK.iter_unpack(body[_MARKS.size :]))
+    marks = tuple(StepMark(*fields) for fields in _MARK.iter_unpack(body[_MARKS.size :]))
     if any(one.step >= other.step or one.number >= other.number for one, other in pairwise(marks)):
         raise CorruptRecord("meta", MARKS, "must have steps and entry numbers that ascend")
     return marks
 
 
-def decode_clock(progress: Progress, marks: bytes | None) -> Clock:
+def decode_clock(progress: StateProgress, marks: bytes | None) -> Clock:
     """Put the clock together from the two meta values that hold it. Raises CorruptRecord."""
     clock = Clock(progress.watermark_ms, decode_marks(marks) if marks is not None else ())
     if bool(clock.marks) != (clock.watermark_ms != NO_TIME) or clock.floor > progress.entry_count:
@@ -140,17 +140,17 @@ def decode_clock(progress: Progress, marks: bytes | None) -> Clock:
     return clock
 
 
-def encode_heard(heard: Heard) -> bytes:
+def encode_outcome_ref(heard: OutcomeRef) -> bytes:
     """Write the meta value `heard`, which only a state that holds a part has."""
-    return seal(_HEARD.pack(HEARD_VERSION, *heard))
+    return seal(_HEARD.pack(OUTCOME_REF_VERSION, *heard))
 
 
-def decode_heard(value: bytes) -> Heard:
+def decode_outcome_ref(value: bytes) -> OutcomeRef:
     """Read the meta value `heard`. Raises CorruptRecord."""
     body = unseal("meta", HEARD, value)
-    if len(body) != _HEARD.size or body[0] != HEARD_VERSION:
-        raise CorruptRecord("meta", HEARD, f"must be version {HEARD_VERSION} and {_HEARD.size + 8} bytes")
-    return Heard(*_HEARD.unpack(body)[1:])
+    if len(body) != _HEARD.size or body[0] != OUTCOME_REF_VERSION:
+        raise CorruptRecord("meta", HEARD, f"must be version {OUTCOME_REF_VERSION} and {_HEARD.size + 8} bytes")
+    return OutcomeRef(*_HEARD.unpack(body)[1:])
 
 
 def encode_identity(identity: Identity) -> bytes:
@@ -171,7 +171,7 @@ def decode_identity(value: bytes) -> Identity:
         state_format, settings, log = fields["format"], fields["settings"], fields["log"]
         # Version 1 was not written down.
         *held, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
-        part = Part(*held) if held else None
+        part = StatePart(*held) if held else None
     except (ValueError, LookupError, TypeError, RecursionError):
         state_format = settings = log = part = version = None
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str)):
@@ -218,14 +218,14 @@ def page_of_key(key: bytes) -> tuple[int, int, int]:
     return source, partition - _SHIFT, offset
 
 
-def encode_attempt(attempt: Attempt) -> bytes:
+def encode_attempt(attempt: PendingVerdict) -> bytes:
     """Write a verdict."""
     original, score, reason, found_by = attempt
     # Of the many numbers that are none only one is stored, so that equal attempts have equal bytes.
     return _VALUE.pack(ATTEMPT_VERSION, original, score if score == score else nan, reason, found_by)
 
 
-def decode_attempt(key: bytes, value: bytes) -> Attempt:
+def decode_attempt(key: bytes, value: bytes) -> PendingVerdict:
     """Read a verdict. Raises CorruptRecord."""
     if len(value) != _VALUE.size or value[0] != ATTEMPT_VERSION:
         raise CorruptRecord("attempts", key, f"must be version {ATTEMPT_VERSION} and {_VALUE.size} bytes")
@@ -233,4 +233,4 @@ def decode_attempt(key: bytes, value: bytes) -> Attempt:
     # A score goes with an original; not a number stands for none. An original without a score is the page replaced.
     if original < NOBODY or (original == NOBODY and score == score):
         raise CorruptRecord("attempts", key, "must have an entry number, with or without a score, or neither")
-    return Attempt(original, score, reason, found_by)
+    return PendingVerdict(original, score, reason, found_by)

@@ -22,7 +22,7 @@ import xxhash
 
 from spotsieve.state.directory import LOG_FILE, make_directory, open_file
 from spotsieve.state.format.meta import LOCAL
-from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
+from spotsieve.stream.errors import CorruptRecord, StateError, StateLockedError
 
 RECORD_BYTES = 8 * 2**20
 """The greatest size of a record of signatures in a local log."""
@@ -43,7 +43,7 @@ class LocalLog:
     def __init__(self, directory: Path) -> None:
         """Open or begin the log. A torn tail is cut off, with a TornTail warning.
 
-        Raises StateLocked, StateError (not a log, not writable), CorruptRecord (damage before the last frame).
+        Raises StateLockedError, StateError (not a log, not writable), CorruptRecord (damage before the last frame).
         """
         self.path = directory / LOG_FILE
         self._starts = array("Q")
@@ -123,7 +123,7 @@ class LocalLog:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateLocked(
+            raise StateLockedError(
                 "local log",
                 "must belong to one process, and another one holds its lock",
                 str(self.path),

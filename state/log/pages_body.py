@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.byte_texts import ByteTexts, text_lengths
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_FINGERPRINTS
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import MAX_ADDRESS_BYTES, MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
+from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MAX_URL_BYTES, Signatures, SignatureStatus
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 MAX_MARKS = 4096
@@ -40,7 +40,7 @@ MAX_MARKS = 4096
 _COUNTS = struct.Struct("<IHHHBI")
 _MARK = struct.Struct("<Hiq")
 _LENGTH = struct.Struct("<H")
-_KNOWN_STATUS = np.isin(np.arange(256), tuple(Status))
+_KNOWN_STATUS = np.isin(np.arange(256), tuple(SignatureStatus))
 _OFFSET_BYTES = 8
 
 
@@ -79,11 +79,11 @@ _COLUMNS = (
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
 """Of a page in all of them."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)
-_RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_PRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
+_RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_FINGERPRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The columns of as many numbers as a page has: dtype, and the most that a page may have."""
 
 
-def encode_pages(signatures: Signatures, committed: Sequence[Committed]) -> bytes:
+def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> bytes:
     """Write the body of a record of signatures. Raises ValueError for a page or marks that no record can hold."""
     words = signatures.sketch.shape[1]
     _check_sizes(signatures, words, len(committed))
@@ -112,7 +112,7 @@ def encode_pages(signatures: Signatures, committed: Sequence[Committed]) -> byte
     )
 
 
-def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
+def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
     """Read the body of a record of signatures, and its marks.
 
     Raises ValueError, struct.error or IndexError where the columns are not those that it declares, or break rules.
@@ -163,19 +163,19 @@ def may_name(body: memoryview, name: bytes, page_id: PageId | None) -> bool:
 
 
 def split(
-    signatures: Signatures, max_bytes: int, frame_bytes: int, committed: Sequence[Committed] = ()
+    signatures: Signatures, max_bytes: int, frame_bytes: int, committed: Sequence[CommitMark] = ()
 ) -> Iterator[Signatures]:
     """Cut a micro-batch into parts whose records stay within max_bytes. Verdicts do not depend on where the cuts are.
 
     frame_bytes: of a record without its body  committed: the marks that the record of the first part will carry
-    URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character. A part holds at least one page.
+    URLs and labels are cut to MAX_URL_BYTES here, at a whole UTF-8 character. A part holds at least one page.
     """
     of_marks = marks_bytes(signatures, committed)
     room = max_bytes - frame_bytes - _COUNTS.size - _source_bytes(signatures.sources) - of_marks
     if _surely_fits(signatures, room):
         yield signatures
         return
-    urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
+    urls, labels = tuple(map(cut_url, signatures.urls)), tuple(map(cut_url, signatures.labels))
     cut, start = replace(signatures, urls=urls, labels=labels), 0
     extra = _OFFSET_BYTES + 8 * signatures.sketch.shape[1] + text_lengths(urls) + text_lengths(labels)
     for name, (dtype, _) in _RAGGED.items():
@@ -201,28 +201,28 @@ def _surely_fits(signatures: Signatures, room: int) -> bool:
     pages, rest = len(signatures), (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
     texts = [len(text) for texts in (signatures.urls, signatures.labels) for text in texts]
     most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in rest)
-    return pages > 0 and most <= room and max(texts) <= MAX_ADDRESS_BYTES
+    return pages > 0 and most <= room and max(texts) <= MAX_URL_BYTES
 
 
-def marks_bytes(signatures: Signatures, committed: Sequence[Committed]) -> int:
+def marks_bytes(signatures: Signatures, committed: Sequence[CommitMark]) -> int:
     """How many bytes these marks add to the record of the pages."""
     alone = _sources(signatures, committed)[len(signatures.sources) :]
     return _MARK.size * len(committed) + _source_bytes(alone)
 
 
-def cut_address(text: bytes) -> bytes:
-    """Cut a URL or label in UTF-8 as the log holds it: at most MAX_ADDRESS_BYTES, ending in a whole character."""
-    if len(text) <= MAX_ADDRESS_BYTES:
+def cut_url(text: bytes) -> bytes:
+    """Cut a URL or label in UTF-8 as the log holds it: at most MAX_URL_BYTES, ending in a whole character."""
+    if len(text) <= MAX_URL_BYTES:
         return text
-    return text[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore").encode()
+    return text[:MAX_URL_BYTES].decode("utf-8", "ignore").encode()
 
 
 def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
     most = {name: int(sizes_of(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
     if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
-    if most["prints"] > MOST_PRINTS or most["titles"] > MOST_TITLE_WORDS:
-        raise ValueError(f"a page has at most {MOST_PRINTS} prints and {MOST_TITLE_WORDS} title words")
+    if most["prints"] > MOST_FINGERPRINTS or most["titles"] > MOST_TITLE_WORDS:
+        raise ValueError(f"a page has at most {MOST_FINGERPRINTS} prints and {MOST_TITLE_WORDS} title words")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
     own = signatures.prints, signatures.prints_bounds, signatures.titles, signatures.titles_bounds
@@ -230,7 +230,7 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
         raise ValueError("a page has a known source and status, and prints and title words that ascend")
 
 
-def _sources(signatures: Signatures, committed: Sequence[Committed]) -> list[str]:
+def _sources(signatures: Signatures, committed: Sequence[CommitMark]) -> list[str]:
     """The sources of the pages, and behind them those that only marks name."""
     named = dict.fromkeys(mark.source for mark in committed)
     return [*signatures.sources, *(source for source in named if source not in signatures.sources)]
@@ -252,11 +252,11 @@ def _columns(signatures: Signatures) -> Iterator[NDArray[Any]]:
             yield getattr(signatures, column.name)
 
 
-def _mark(body: bytes, at: int, sources: Sequence[str]) -> Committed:
+def _mark(body: bytes, at: int, sources: Sequence[str]) -> CommitMark:
     source, partition, offset = _MARK.unpack_from(body, at)
     if partition < -1 or offset < 0:
         raise ValueError
-    return Committed(sources[source], partition, offset)
+    return CommitMark(sources[source], partition, offset)
 
 
 def _read_sources(body: bytes | memoryview, count: int, mask: int) -> tuple[list[str], int]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xxhash
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.bodies import (
     Handover,
     decode_body,
@@ -101,7 +101,7 @@ class LogRecord:
     signatures: Signatures
     checksum: int
     forgotten: tuple[ForgottenPage, ...] = ()
-    committed: tuple[Committed, ...] = ()
+    committed: tuple[CommitMark, ...] = ()
     configuration: str | None = None
     skips: int | None = None
     handover: Handover | None = None
@@ -113,7 +113,7 @@ def encode(
     writer: bytes,
     sequence: int,
     settings_digest: bytes,
-    committed: Sequence[Committed] = (),
+    committed: Sequence[CommitMark] = (),
 ) -> bytes:
     """Write a record of signatures, whose addresses split() has cut.
 
@@ -127,7 +127,7 @@ def encode_and_keep(
     writer: bytes,
     sequence: int,
     settings_digest: bytes,
-    committed: Sequence[Committed] = (),
+    committed: Sequence[CommitMark] = (),
 ) -> tuple[bytes, LogRecord]:
     """Write a record as encode() does; -> it, and what decode() returns of it, so its writer need not read it again."""
     record = encode(signatures, writer, sequence, settings_digest, committed)
@@ -245,10 +245,10 @@ def tells_open(record: LogRecord) -> bool | None:
     return record.handover is not None or not is_migrating(record.writer)
 
 
-def split(signatures: Signatures, max_bytes: int, committed: Sequence[Committed] = ()) -> Iterator[Signatures]:
+def split(signatures: Signatures, max_bytes: int, committed: Sequence[CommitMark] = ()) -> Iterator[Signatures]:
     """Cut a micro-batch into parts whose records stay within max_bytes; the first has room for these marks.
 
-    URLs and labels are cut here (cut_address). A part holds at least one page.
+    URLs and labels are cut here (cut_url). A part holds at least one page.
     """
     return split_signatures(signatures, max_bytes, FRAME_BYTES, committed)
 

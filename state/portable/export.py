@@ -31,11 +31,11 @@ from spotsieve.state.format.buckets import INLINE_BYTES, decode_buckets, decode_
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
-from spotsieve.state.format.meta import Progress, attempt_key, decode_attempt, encode_attempt, page_of_key
-from spotsieve.state.horizon import NO_TIME, Clock, Mark
-from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Attempt, Buckets, HostMemories
+from spotsieve.state.format.meta import StateProgress, attempt_key, decode_attempt, encode_attempt, page_of_key
+from spotsieve.state.horizon import NO_TIME, Clock, StepMark
+from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Buckets, HostMemories, PendingVerdict
 from spotsieve.state.removal import Sweep
-from spotsieve.state.still.reading import StillState
+from spotsieve.state.still.reading import ReadOnlyState
 from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.progress import OnProgress, ignore_progress
@@ -47,7 +47,7 @@ COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")
 Fields = dict[str, Any]
 
 
-def header_of(state: StillState) -> Fields:
+def header_of(state: ReadOnlyState) -> Fields:
     """Return the header: what the state belongs to, and how far it had come."""
     (state_format, settings, log, _), progress, clock = state.identity, state.progress, state.clock
     return {
@@ -68,11 +68,11 @@ def header_of(state: StillState) -> Fields:
     }
 
 
-def progress_of(header: Fields) -> tuple[Progress, Clock]:
+def progress_of(header: Fields) -> tuple[StateProgress, Clock]:
     """Read the meta values of a header. Raises KeyError, TypeError, ValueError if a field is missing or wrong."""
     (next_key, floor), (next_host, host_floor) = header["sweep"], header["host_sweep"]
     watermark_ms = NO_TIME if header["watermark_ms"] is None else header["watermark_ms"]
-    progress = Progress(
+    progress = StateProgress(
         position=header["log_position"],
         entry_count=header["entries"],
         last_record=int(header["last_record"], 16),
@@ -81,7 +81,7 @@ def progress_of(header: Fields) -> tuple[Progress, Clock]:
         sweep=Sweep(int(next_key, 16), floor),
         host_sweep=Sweep(int(next_host, 16), host_floor),
     )
-    return progress, Clock(watermark_ms, tuple(Mark(*mark) for mark in header["marks"]))
+    return progress, Clock(watermark_ms, tuple(StepMark(*mark) for mark in header["marks"]))
 
 
 def entry_fields(key: bytes, value: bytes) -> Fields:
@@ -204,7 +204,9 @@ def attempt_value(fields: Fields) -> tuple[bytes, bytes]:
         raise ValueError
     original, score = fields["original"], fields["score"]
     nothing = original is None and score is None
-    attempt = Attempt(NOBODY if nothing else original, nan if nothing else score, fields["reason"], fields["found_by"])
+    attempt = PendingVerdict(
+        NOBODY if nothing else original, nan if nothing else score, fields["reason"], fields["found_by"]
+    )
     return attempt_key(fields["source"], fields["partition"], fields["attempt"]), encode_attempt(attempt)
 
 
@@ -251,7 +253,7 @@ BATCH = 4096
 T = TypeVar("T")
 
 
-def export_lines(state: StillState, on_progress: OnProgress = ignore_progress) -> Iterator[bytes]:
+def export_lines(state: ReadOnlyState, on_progress: OnProgress = ignore_progress) -> Iterator[bytes]:
     """Give a state as text: some thousands of lines at a time, without the last line feed. Raises CorruptRecord."""
     hashed, counts = xxhash.xxh3_128(), dict.fromkeys(COUNTED, 0)
 

@@ -25,7 +25,7 @@ from spotsieve.state.format.meta import (
     PROGRESS,
     STATE_FORMAT,
     Identity,
-    Progress,
+    StateProgress,
     decode_attempt,
     decode_clock,
     encode_identity,
@@ -85,7 +85,7 @@ class NewState:
             batch[key] = value
         self._database.write(batch, self._unlogged)
 
-    def complete(self, identity: Identity, progress: Progress, clock: Clock) -> None:
+    def complete(self, identity: Identity, progress: StateProgress, clock: Clock) -> None:
         """Write the meta values, and all that is buffered."""
         batch = WriteBatch(raw_mode=True)
         batch[IDENTITY] = encode_identity(identity)
@@ -115,7 +115,7 @@ def import_state(
     """
     with made_beside(directory, PARTIAL) as partial:
         with NewState(partial) as state:
-            facts = Import(lines, name, on_progress).run(state)
+            facts = Importer(lines, name, on_progress).run(state)
         sync_directory(partial)
         put_in_place(partial, directory)
     return facts
@@ -125,7 +125,7 @@ def _section_of(fields: Fields) -> int:
     return max((place for place, name in enumerate(_SECTIONS) if name in fields), default=-1)
 
 
-class Import:
+class Importer:
     """Reads one export into a new state."""
 
     def __init__(self, lines: Iterator[bytes], name: str, on_progress: OnProgress) -> None:
@@ -206,7 +206,7 @@ class Import:
                 "entry": ("entries", "entries", self._entries),
                 "bucket": ("buckets", "buckets", self._buckets),
                 "memory": ("memories", "hosts", self._memories),
-                "attempt": ("attempts", "attempts", self._attempts),
+                "attempt": ("attempts", "attempts", self._pending_verdicts),
             }[section]
             items = read(lines, header)
         state.put(family, items)
@@ -257,7 +257,7 @@ class Import:
         self._last_memory = keys[-1]
         return list(zip(keys, values, strict=True))
 
-    def _attempts(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
+    def _pending_verdicts(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
         items = list[tuple[bytes, bytes]]()
         for fields in lines:
             key, value = attempt_value(fields)

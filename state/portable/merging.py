@@ -18,11 +18,11 @@ from spotsieve.state.directory import check_free, made_beside, put_in_place, syn
 from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_buckets
 from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
 from spotsieve.state.format.host_memory import last_learned
-from spotsieve.state.format.meta import Identity, Progress, attempt_key, encode_source, page_of_key
+from spotsieve.state.format.meta import Identity, StateProgress, attempt_key, encode_source, page_of_key
 from spotsieve.state.identity import check_parts
 from spotsieve.state.portable.importing import NewState
 from spotsieve.state.removal import Sweep
-from spotsieve.state.still.reading import StillState, still_state
+from spotsieve.state.still.reading import ReadOnlyState, read_only_state
 from spotsieve.state.store.loaded import SourceNumbers
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import CorruptRecord, StateError
@@ -40,7 +40,7 @@ _DAMAGED = (
 )
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """What a merge has made. shards: how many parts it is of  buckets: those with living postings"""
 
     log: str
@@ -49,12 +49,12 @@ class Merged(NamedTuple):
     entries: int
     buckets: int
     hosts: int
-    attempts: int
+    pending_verdicts: int
 
 
 def merge_states(
     directories: Sequence[Path], target: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
-) -> Merged:
+) -> MergeResult:
     """Make in the directory target the state of one process of those of all shards, in any order; return its counts.
 
     directories: of state directories or snapshots; a shard that works on its own makes a checkpoint and goes on
@@ -64,7 +64,7 @@ def merge_states(
     check_free(target)
     with ExitStack() as closing:
         states = [
-            closing.enter_context(still_state(directory, timeout_s, on_progress, hold=False, part=True))
+            closing.enter_context(read_only_state(directory, timeout_s, on_progress, hold=False, part=True))
             for directory in directories
         ]
         parts = _in_order(states)
@@ -76,7 +76,7 @@ def merge_states(
     return merged
 
 
-def _in_order(states: Sequence[StillState]) -> list[StillState]:
+def _in_order(states: Sequence[ReadOnlyState]) -> list[ReadOnlyState]:
     """The states by the numbers of their shards. Raises StateError unless they are all of one place."""
     check_parts([(str(state.directory), state.identity) for state in states])
     parts = sorted(states, key=lambda state: state.identity.part or (0, 0))
@@ -85,18 +85,18 @@ def _in_order(states: Sequence[StillState]) -> list[StillState]:
         if _place_of(state) != _place_of(furthest):
             raise StateError(
                 f"state {state.directory}",
-                f"must stand where {furthest.directory} does, {_told(furthest)}, and stands {_told(state)}",
+                f"must stand where {furthest.directory} does, {_position_text(furthest)}, and stands {_position_text(state)}",
                 None,
                 _LEVEL,
             )
     return parts
 
 
-def _place_of(state: StillState) -> tuple[object, ...]:
+def _place_of(state: ReadOnlyState) -> tuple[object, ...]:
     return *state.progress[:5], state.clock, state.heard
 
 
-def _told(state: StillState) -> str:
+def _position_text(state: ReadOnlyState) -> str:
     heard = "no outcome" if state.heard is None else f"outcome {state.heard.offset}"
     return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {heard}"
 
@@ -123,29 +123,29 @@ class _HeldEntry(NamedTuple):
 class _Merge:
     """One merge of parts, by the numbers of their shards."""
 
-    def __init__(self, parts: Sequence[StillState], state: NewState, on_progress: OnProgress) -> None:
+    def __init__(self, parts: Sequence[ReadOnlyState], state: NewState, on_progress: OnProgress) -> None:
         self._parts = parts
         self._state = state
         self._on_progress = on_progress
         self._progress, self._clock = parts[0].progress, parts[0].clock
         self._sources = SourceNumbers()
 
-    def run(self) -> Merged:
+    def run(self) -> MergeResult:
         """Write everything. The meta values come last."""
         entries, buckets = self._write_entries(), self._write_buckets()
-        hosts, attempts = self._write_hosts(), self._write_attempts()
+        hosts, pending_verdicts = self._write_hosts(), self._write_attempts()
         texts = enumerate(self._sources.texts)
         self._state.put("sources", ((number.to_bytes(8, "big"), encode_source(text)) for number, text in texts))
         swept = Sweep(0, self._clock.floor)
-        progress = Progress(*self._progress[:5], swept, swept)
+        progress = StateProgress(*self._progress[:5], swept, swept)
         state_format, settings, log, _ = self._parts[0].identity
         self._state.complete(Identity(state_format, settings, log), progress, self._clock)
-        return Merged(log, progress.position, len(self._parts), entries, buckets, hosts, attempts)
+        return MergeResult(log, progress.position, len(self._parts), entries, buckets, hosts, pending_verdicts)
 
     def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:
         """Give (key, number of the part, value) of all parts, by key."""
 
-        def of(number: int, part: StillState) -> Iterator[tuple[bytes, int, bytes]]:
+        def of(number: int, part: ReadOnlyState) -> Iterator[tuple[bytes, int, bytes]]:
             for key, value in part.items(family):
                 yield key, number, value
 

@@ -28,7 +28,7 @@ from spotsieve.state.index import State
 from spotsieve.state.store.rocks_errors import locked, rocks_errors
 from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.stream.errors import StateError, StateLocked
+from spotsieve.stream.errors import StateError, StateLockedError
 from spotsieve.stream.progress import OnProgress
 
 FOLDER, LOCK, REQUEST, ANSWER = "snapshot", "lock", "request", "answer"
@@ -201,6 +201,6 @@ def _made_without_owner(directory: Path, checkpoint: Path) -> bool:
                 finally:
                     database.close()
                     close_files(path)
-    except StateLocked:
+    except StateLockedError:
         return False
     return True

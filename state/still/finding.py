@@ -7,9 +7,9 @@ import numpy as np
 
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.entries import FORGOTTEN, decode_entry
-from spotsieve.state.log.pages_body import cut_address
+from spotsieve.state.log.pages_body import cut_url
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.still.reading import StillState
+from spotsieve.state.still.reading import ReadOnlyState
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.hosts import host_of
 from spotsieve.stream.progress import OnProgress, ignore_progress
@@ -20,7 +20,7 @@ MOST_SIMILAR = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PageQuery:
     """Which pages to look for.
 
     urls: addresses as they were sent, cut as the log cuts them  ids: own names of pages, or source/partition/offset
@@ -38,18 +38,18 @@ class Wanted:
         return {(kind, text) for kind, texts in kinds.items() for text in texts}
 
 
-def wanted_pages(urls: Sequence[str], ids: Sequence[str], prefixes: Sequence[str], hosts: Sequence[str]) -> Wanted:
+def page_query(urls: Sequence[str], ids: Sequence[str], prefixes: Sequence[str], hosts: Sequence[str]) -> PageQuery:
     """Turn what a person names into what entries hold. Raises SettingError for a name that is no host."""
     names = [host_of(f"//{host}") for host in hosts]
     for name, given in zip(names, hosts, strict=True):
         if not name or any(mark in given for mark in "/?#@"):
             raise SettingError("--host", "must be the name of a host", given, "such as example.org")
-    cut = frozenset(cut_address(url.encode("utf-8", "replace")).decode() for url in urls)
-    return Wanted(cut, frozenset(ids), tuple(dict.fromkeys(prefixes)), frozenset(names))
+    cut = frozenset(cut_url(url.encode("utf-8", "replace")).decode() for url in urls)
+    return PageQuery(cut, frozenset(ids), tuple(dict.fromkeys(prefixes)), frozenset(names))
 
 
 @dataclass(slots=True)
-class Found:
+class QueryResult:
     """What was found.
 
     pages: entries by number  of_hosts: those whose host was named, so all pages of these hosts are here
@@ -63,9 +63,9 @@ class Found:
     similar: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_entries(state: StillState, wanted: Wanted, on_progress: OnProgress = ignore_progress) -> Found:
+def find_entries(state: ReadOnlyState, wanted: PageQuery, on_progress: OnProgress = ignore_progress) -> QueryResult:
     """Find every wanted page. Raises CorruptRecord."""
-    found, met = Found(), set[tuple[str, str]]()
+    found, met = QueryResult(), set[tuple[str, str]]()
     cores = {url: core for url in wanted.urls if (core := _core(url))}
     count = state.progress.entry_count
     for key, value in state.items("entries"):
@@ -90,7 +90,9 @@ def find_entries(state: StillState, wanted: Wanted, on_progress: OnProgress = ig
     return found
 
 
-def file_places(state: StillState, found: Found, on_progress: OnProgress = ignore_progress) -> list[ForgottenPage]:
+def file_places(
+    state: ReadOnlyState, found: QueryResult, on_progress: OnProgress = ignore_progress
+) -> list[ForgottenPage]:
     """Find the buckets that hold the pages found; what is returned can be forgotten. Raises CorruptRecord."""
     entries = found.pages
     keys = {number: list[int]() for number in entries}
@@ -112,7 +114,7 @@ def file_places(state: StillState, found: Found, on_progress: OnProgress = ignor
     ]
 
 
-def _reasons(entry: Entry, wanted: Wanted) -> Iterator[tuple[str, str]]:
+def _reasons(entry: Entry, wanted: PageQuery) -> Iterator[tuple[str, str]]:
     if entry.url in wanted.urls:
         yield "url", entry.url
     if wanted.ids:

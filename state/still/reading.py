@@ -12,10 +12,10 @@ import numpy as np
 from rocksdict import Rdict, ReadOptions
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.state.format.meta import Identity, Progress, decode_source
+from spotsieve.state.format.meta import Identity, StateProgress, decode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_whole
-from spotsieve.state.index import Heard, State
+from spotsieve.state.index import OutcomeRef, State
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.rocks_errors import rocks_errors
@@ -28,7 +28,7 @@ _READAHEAD_BYTES = 2**21
 
 
 @dataclass(frozen=True, slots=True)
-class StillState:
+class ReadOnlyState:
     """A state as it was at one position of its log.
 
     identity: what it belongs to  progress, clock: how far it had come  sources: texts by number
@@ -37,11 +37,11 @@ class StillState:
 
     directory: Path
     identity: Identity
-    progress: Progress
+    progress: StateProgress
     sources: list[str]
     families: dict[str, Rdict]
     clock: Clock
-    heard: Heard | None = None
+    heard: OutcomeRef | None = None
 
     def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """Give every key and value of a family, in order. Raises CorruptRecord."""
@@ -70,14 +70,14 @@ def _whole_pass() -> ReadOptions:
 
 
 @contextmanager
-def still_state(
+def read_only_state(
     directory: Path,
     timeout_s: float = 300.0,
     on_progress: OnProgress = ignore_progress,
     *,
     hold: bool = True,
     part: bool = False,
-) -> Iterator[StillState]:
+) -> Iterator[ReadOnlyState]:
     """Read a snapshot, or a state directory by a checkpoint. A process that works on the state makes it and goes on.
 
     hold: False: the checkpoint goes as soon as RocksDB has all its files open, so that whoever reads for long keeps
@@ -97,7 +97,7 @@ def still_state(
 
 
 @contextmanager
-def own_still_state(state: State, directory: Path) -> Iterator[StillState]:
+def own_read_only_state(state: State, directory: Path) -> Iterator[ReadOnlyState]:
     """Read a state that this process works on, as it is now, by a checkpoint in its directory.
 
     Raises StateError, CorruptRecord.
@@ -110,7 +110,7 @@ def own_still_state(state: State, directory: Path) -> Iterator[StillState]:
 
 
 @contextmanager
-def _read(directory: Path, path: Path, *, part: bool = False) -> Iterator[StillState]:
+def _read(directory: Path, path: Path, *, part: bool = False) -> Iterator[ReadOnlyState]:
     """Open an index that nobody writes. directory: of the state that it is of, for messages"""
     with ExitStack() as closing:
         database = closing.enter_context(opened_secondary(directory, path))
@@ -123,7 +123,7 @@ def _read(directory: Path, path: Path, *, part: bool = False) -> Iterator[StillS
         meta = read_meta(directory, database)
         if not part:
             check_whole(str(directory), meta.identity)
-        yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock, meta.heard)
+        yield ReadOnlyState(directory, meta.identity, meta.progress, sources, families, meta.clock, meta.heard)
 
 
 def describe(directory: Path) -> dict[str, Any]:

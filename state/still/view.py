@@ -14,8 +14,8 @@ from spotsieve.state.format.buckets import decode_buckets, encode_keys
 from spotsieve.state.format.entries import ReadEntries, all_found, page_ids
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import attempt_key, decode_attempt
-from spotsieve.state.index import Attempt, Buckets, HostMemories
-from spotsieve.state.still.reading import StillState
+from spotsieve.state.index import Buckets, HostMemories, PendingVerdict
+from spotsieve.state.still.reading import ReadOnlyState
 from spotsieve.state.store.loaded import SourceNumbers
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.stream.page import PageId
@@ -26,10 +26,10 @@ PASSED_TO_ASKED = 0.4
 _AT_ONCE = 65_536
 
 
-class StillView:
-    """What judging reads of a StillState. Load the keys before you ask buckets() for them."""
+class ReadOnlyView:
+    """What judging reads of a ReadOnlyState. Load the keys before you ask buckets() for them."""
 
-    def __init__(self, state: StillState) -> None:
+    def __init__(self, state: ReadOnlyState) -> None:
         self._state = state
         self._known = SourceNumbers()
         for text in state.sources:
@@ -73,7 +73,7 @@ class StillView:
             raise KeyError("load() must come before buckets() for every key")
         return decode_buckets(keys, [self._values[place] for place in places.tolist()])
 
-    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+    def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
         names = encode_keys(numbers)
         return ReadEntries(names, all_found(names, self._read("entries", names)), self._state.sources)
@@ -87,12 +87,12 @@ class StillView:
         """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
         return decode_memories(hosts, self._read("hosts", encode_keys(hosts)))
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
         numbers = [self._known.of(source) for source, _, _ in page_ids]
         places = [place for place, number in enumerate(numbers) if number is not None]
         keys = [attempt_key(numbers[place] or 0, *page_ids[place][1:]) for place in places]
-        found: list[Attempt | None] = [None] * len(page_ids)
+        found: list[PendingVerdict | None] = [None] * len(page_ids)
         for place, key, value in zip(places, keys, self._read("attempts", keys), strict=True):
             found[place] = None if value is None else decode_attempt(key, value)
         return found

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import attempt_key
-from spotsieve.state.index import Committed, Filing
+from spotsieve.state.index import CommitMark, IndexUpdate
 from spotsieve.stream.page import PageId
 
 
 class Numbered(NamedTuple):
-    """filed: uint32[f], the source number of each filed page  attempts: those of these  new: sources to add"""
+    """indexed: uint32[f], the source number of each filed page  pending_verdicts: those of these  new: sources to add"""
 
-    filed: NDArray[np.uint32]
-    attempts: list[int]
+    indexed: NDArray[np.uint32]
+    pending_verdicts: list[int]
     new: list[str]
 
 
@@ -38,8 +38,8 @@ class SourceNumbers:
         self._numbers[text] = len(self.texts)
         self.texts.append(text)
 
-    def number(self, filing: Filing) -> Numbered:
-        """Number the sources of a filing: those of filed pages in their order, then of attempts in theirs.
+    def number(self, index_update: IndexUpdate) -> Numbered:
+        """Number the sources of a index_update: those of filed pages in their order, then of attempts in theirs.
 
         The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
         """
@@ -49,10 +49,12 @@ class SourceNumbers:
             known = self._numbers.get(text)
             return new.setdefault(text, len(self.texts) + len(new)) if known is None else known
 
-        texts, named = filing.signatures.sources, filing.signatures.source[filing.pages].tolist()
+        texts, named = index_update.signatures.sources, index_update.signatures.source[index_update.pages].tolist()
         number_of = {source: numbered(texts[source]) for source in dict.fromkeys(named)}
-        attempts = [numbered(page_id[0]) for page_id in filing.learned.page_ids] if filing.learned else []
-        return Numbered(np.array([number_of[source] for source in named], np.uint32), attempts, list(new))
+        pending_verdicts = (
+            [numbered(page_id[0]) for page_id in index_update.learned.page_ids] if index_update.learned else []
+        )
+        return Numbered(np.array([number_of[source] for source in named], np.uint32), pending_verdicts, list(new))
 
 
 EVERY_PARTITION = -1
@@ -89,7 +91,7 @@ class RememberedAttempts:
                 keys.append(attempt_key(number, partition, offset))
         return places, keys
 
-    def below(self, marks: Iterable[Committed], known: SourceNumbers) -> list[Range]:
+    def below(self, marks: Iterable[CommitMark], known: SourceNumbers) -> list[Range]:
         """Return what the marks remove, as ranges of keys. Marks below which nothing is held give none."""
         ranges = list[Range]()
         for source, partition, offset in marks:
@@ -104,7 +106,7 @@ class RememberedAttempts:
             ]
         return ranges
 
-    def commit(self, marks: Iterable[Committed], known: SourceNumbers) -> None:
+    def commit(self, marks: Iterable[CommitMark], known: SourceNumbers) -> None:
         """Take note that the attempts below the marks are removed."""
         for source, partition, offset in marks:
             if partition == EVERY_PARTITION:

@@ -11,7 +11,7 @@ from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import FORGOTTEN, ReadEntries, all_found, encode_entries, page_ids
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.meta import (
-    Progress,
+    StateProgress,
     attempt_key,
     decode_attempt,
     encode_attempt,
@@ -20,7 +20,7 @@ from spotsieve.state.format.meta import (
     encode_source,
 )
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Attempt, Buckets, Committed, Filing, HostMemories, Learned, Removal
+from spotsieve.state.index import Buckets, CommitMark, HostMemories, HostUpdate, IndexUpdate, PendingVerdict, Removal
 from spotsieve.state.removal import Sweep, walk_on, walk_on_hosts
 from spotsieve.state.store.loaded import RememberedAttempts, SourceNumbers
 from spotsieve.state.store.memory_buckets import MemoryBuckets
@@ -37,7 +37,7 @@ class MemoryState:
         self._next_number = 0
         self._sources = SourceNumbers()
         self._hosts: dict[int, bytes] = {}
-        self._attempts: dict[bytes, bytes] = {}
+        self._pending_verdicts: dict[bytes, bytes] = {}
         self._remembered = RememberedAttempts()
         self._position = 0
         self._last_record = 0
@@ -76,7 +76,7 @@ class MemoryState:
         """Return the postings under keys: uint64[u]."""
         return self._buckets.read(keys)
 
-    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+    def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
         names = encode_keys(numbers)
         return ReadEntries(names, all_found(names, self._values(numbers)), self._sources.texts)
@@ -86,7 +86,7 @@ class MemoryState:
 
     def file(
         self,
-        filing: Filing | None,
+        index_update: IndexUpdate | None,
         position: int,
         last_record: int,
         pages_applied: int = 0,
@@ -96,30 +96,32 @@ class MemoryState:
         clock = self._clock if clock is None else clock
         for number in range(self._clock.floor, clock.floor):
             self._entries.pop(number, None)
-        if filing is not None:
-            self._walk_on(filing, clock.floor)
-            self._buckets.put(filing.keys, filing.buckets)
-            numbered = self._sources.number(filing)
+        if index_update is not None:
+            self._walk_on(index_update, clock.floor)
+            self._buckets.put(index_update.keys, index_update.buckets)
+            numbered = self._sources.number(index_update)
             for text in numbered.new:
                 self._sources.add(text)
-            self._entries.update(zip(filing.numbers.tolist(), encode_entries(filing, numbered.filed), strict=True))
-            self._next_number = filing.next_number
-            self._commit(filing.committed)
-            if filing.learned is not None:
-                self._learn(filing, filing.learned, clock.floor, numbered.attempts)
+            self._entries.update(
+                zip(index_update.numbers.tolist(), encode_entries(index_update, numbered.indexed), strict=True)
+            )
+            self._next_number = index_update.next_number
+            self._commit(index_update.committed)
+            if index_update.learned is not None:
+                self._learn(index_update, index_update.learned, clock.floor, numbered.pending_verdicts)
         self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
         self._clock = clock
 
-    def _commit(self, marks: Sequence[Committed]) -> None:
+    def _commit(self, marks: Sequence[CommitMark]) -> None:
         """Remove the attempts below the marks."""
         for first, end in self._remembered.below(marks, self._sources):
-            for key in [key for key in self._attempts if first <= key < end]:
-                del self._attempts[key]
+            for key in [key for key in self._pending_verdicts if first <= key < end]:
+                del self._pending_verdicts[key]
         self._remembered.commit(marks, self._sources)
 
-    def _learn(self, filing: Filing, learned: Learned, floor: int, sources: Sequence[int]) -> None:
+    def _learn(self, index_update: IndexUpdate, learned: HostUpdate, floor: int, sources: Sequence[int]) -> None:
         """Keep what a filing learned. sources: the number of each attempt's source"""
-        swept = walk_on_hosts(self._host_sweep, floor, filing, self._visit_hosts)
+        swept = walk_on_hosts(self._host_sweep, floor, index_update, self._visit_hosts)
         if swept is not None:
             for host in swept.dead.tolist():
                 del self._hosts[host]
@@ -129,9 +131,9 @@ class MemoryState:
                 self._hosts.pop(host, None)
             else:
                 self._hosts[host] = value
-        rows = zip(sources, learned.page_ids, learned.attempts, strict=True)
+        rows = zip(sources, learned.page_ids, learned.pending_verdicts, strict=True)
         for number, (_, partition, offset), attempt in rows:
-            self._attempts[attempt_key(number, partition, offset)] = encode_attempt(attempt)
+            self._pending_verdicts[attempt_key(number, partition, offset)] = encode_attempt(attempt)
             self._remembered.add(number, partition, offset)
 
     def _visit_hosts(self, first_host: int, most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -139,9 +141,9 @@ class MemoryState:
         keys = np.array(hosts, np.uint64)
         return keys, last_learned(encode_keys(keys), [self._hosts[host] for host in hosts])
 
-    def _walk_on(self, filing: Filing, floor: int) -> None:
+    def _walk_on(self, index_update: IndexUpdate, floor: int) -> None:
         """Remove dead postings, as RocksState does."""
-        swept = walk_on(self._sweep, floor, filing, self._visit)
+        swept = walk_on(self._sweep, floor, index_update, self._visit)
         if swept is not None:
             self._buckets.put(swept.keys, swept.buckets)
             self._sweep = swept.sweep
@@ -159,11 +161,11 @@ class MemoryState:
         """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
         return decode_memories(hosts, [self._hosts.get(host) for host in hosts.tolist()])
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the remembered verdict of each page that was not filed, None for all others."""
-        found: list[Attempt | None] = [None] * len(page_ids)
+        found: list[PendingVerdict | None] = [None] * len(page_ids)
         for place, key in zip(*self._remembered.keys(page_ids, self._sources), strict=True):
-            value = self._attempts.get(key)
+            value = self._pending_verdicts.get(key)
             found[place] = None if value is None else decode_attempt(key, value)
         return found
 
@@ -175,7 +177,7 @@ class MemoryState:
         for host in removal.hosts.tolist():
             self._hosts.pop(host, None)
         for key in self._remembered.keys(removal.page_ids, self._sources)[1]:
-            self._attempts.pop(key, None)
+            self._pending_verdicts.pop(key, None)
         self._position, self._last_record, self._pages_applied = position, last_record, 0
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
@@ -183,7 +185,7 @@ class MemoryState:
         if self._clock.marks:
             yield b"meta/marks", encode_marks(self._clock.marks)
         counted = (self._position, self.entry_count, self._last_record, self._pages_applied)
-        progress = Progress(*counted, self._clock.watermark_ms, self._sweep, self._host_sweep)
+        progress = StateProgress(*counted, self._clock.watermark_ms, self._sweep, self._host_sweep)
         yield b"meta/progress", encode_progress(progress)
         keys = np.sort(self._buckets.keys())
         for key, value in zip(encode_keys(keys), encode_buckets(keys, self.buckets(keys)), strict=True):
@@ -194,7 +196,7 @@ class MemoryState:
             yield b"sources/" + number.to_bytes(8, "big"), encode_source(text)
         for host in sorted(self._hosts):
             yield b"hosts/" + host.to_bytes(8, "big"), self._hosts[host]
-        for name, attempt in sorted(self._attempts.items()):
+        for name, attempt in sorted(self._pending_verdicts.items()):
             yield b"attempts/" + name, attempt
 
     def stats(self) -> dict[str, int]:
@@ -207,7 +209,7 @@ class MemoryState:
             "bytes_on_disk": 0,
             "estimated_keys": len(self._buckets),
             "hosts": len(self._hosts),
-            "attempts": len(self._attempts),
+            "attempts": len(self._pending_verdicts),
             "largest_bucket": self._buckets.largest(),
         }
 

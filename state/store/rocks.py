@@ -20,32 +20,32 @@ from spotsieve.state.format.meta import (
     PROGRESS,
     STATE_FORMAT,
     Identity,
-    Part,
-    Progress,
+    StatePart,
+    StateProgress,
     decode_attempt,
     decode_clock,
-    decode_heard,
     decode_identity,
+    decode_outcome_ref,
     decode_progress,
-    encode_heard,
     encode_marks,
+    encode_outcome_ref,
     encode_progress,
     page_of_key,
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
-from spotsieve.state.index import Attempt, Buckets, Filing, Heard, HostMemories, Learned, Removal
+from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict, Removal
 from spotsieve.state.removal import Sweep, walk_on, walk_on_hosts
 from spotsieve.state.store.entry_cache import EntryCache
 from spotsieve.state.store.loaded import RememberedAttempts, SourceNumbers
-from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
+from spotsieve.state.store.rocks_batch import put_buckets, put_entries, put_memories, put_pending_verdicts
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_opening import (
     begin_state,
     check_last_entries,
     keys_and_values,
     open_database,
-    read_attempts,
+    read_pending_verdicts,
     read_sources,
 )
 from spotsieve.state.store.rocks_options import FAMILIES, column_families
@@ -61,7 +61,7 @@ class RocksState:
         self.directory = directory
         self._database = database
         self._handles = {name: database.get_column_family_handle(name) for name in column_families(None)}
-        self._buckets, self._entries, self._sources, self._hosts, self._attempts = (
+        self._buckets, self._entries, self._sources, self._hosts, self._pending_verdicts = (
             database.get_column_family(name) for name in FAMILIES
         )
         self._write_options = WriteOptions()
@@ -80,19 +80,19 @@ class RocksState:
         self._host_sweep = Sweep()
         self._swept_buckets = 0
         self._failed = False
-        self._heard: Heard | None = None
+        self._heard: OutcomeRef | None = None
         self._new_files = NewFiles(directory / INDEX_FOLDER)
         self._new_files.close()
 
     @classmethod
     def open(
-        cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings, part: Part | None = None
+        cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings, part: StatePart | None = None
     ) -> Self:
         """Open the state in a directory, or begin one.
 
         settings_text: canonical text of the settings that change verdicts  log_name: the log that the state follows
         part: which part of all it holds, None: all of them
-        Raises StateLocked, StateError (unreadable, another log), SettingsMismatch, CorruptRecord.
+        Raises StateLockedError, StateError (unreadable, another log), SettingsMismatch, CorruptRecord.
         """
         database, unflushed = open_database(directory, settings)
         state = cls(directory, database)
@@ -119,7 +119,7 @@ class RocksState:
         return self._last_record
 
     @property
-    def heard(self) -> Heard | None:
+    def heard(self) -> OutcomeRef | None:
         """The outcome that it was last filed by, in a state that holds a part."""
         return self._heard
 
@@ -137,7 +137,7 @@ class RocksState:
         """Return the postings under keys: uint64[u]."""
         return decode_buckets(keys, self._read(self._buckets, encode_keys(keys))[1])
 
-    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+    def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
         values = self._kept.read(numbers, self._read_entries)
         return ReadEntries(encode_keys(numbers), values, self._known.texts)
@@ -154,18 +154,18 @@ class RocksState:
         """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
         return decode_memories(hosts, self._read(self._hosts, encode_keys(hosts))[1])
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
-        found: list[Attempt | None] = [None] * len(page_ids)
+        found: list[PendingVerdict | None] = [None] * len(page_ids)
         places, keys = self._remembered.keys(page_ids, self._known)
         if keys:
-            for place, key, value in zip(places, *self._read(self._attempts, keys), strict=True):
+            for place, key, value in zip(places, *self._read(self._pending_verdicts, keys), strict=True):
                 found[place] = None if value is None else decode_attempt(key, value)
         return found
 
     def file(
         self,
-        filing: Filing | None,
+        index_update: IndexUpdate | None,
         position: int,
         last_record: int,
         pages_applied: int = 0,
@@ -174,8 +174,8 @@ class RocksState:
         """Write a filing and the position in one batch. If writing fails, nothing of it is remembered."""
         clock = self._clock if clock is None else clock
         batch = WriteBatch(raw_mode=True)
-        numbers = self._entry_count if filing is None else filing.next_number
-        progress = Progress(
+        numbers = self._entry_count if index_update is None else index_update.next_number
+        progress = StateProgress(
             position, numbers, last_record, pages_applied, clock.watermark_ms, self._sweep, self._host_sweep
         )
         if clock.floor > self._clock.floor:
@@ -184,31 +184,35 @@ class RocksState:
             batch.delete_range(
                 self._clock.floor.to_bytes(8, "big"), clock.floor.to_bytes(8, "big"), self._handles["entries"]
             )
-        if filing is None:
+        if index_update is None:
             self._write(batch, progress, clock)
             return
-        if len(filing.pages) or len(filing.keys):  # A shard may file keys of pages whose entries others hold.
-            if filing.first_number != self._entry_count:
-                raise ValueError(f"filing begins at entry {filing.first_number}, the state at {self._entry_count}")
-            progress = self._put_postings(batch, filing, progress, clock.floor)
-        numbered = put_entries(batch, filing, self._handles, self._known)
-        for first, end in self._remembered.below(filing.committed, self._known):
+        if len(index_update.pages) or len(
+            index_update.keys
+        ):  # A shard may file keys of pages whose entries others hold.
+            if index_update.first_number != self._entry_count:
+                raise ValueError(
+                    f"filing begins at entry {index_update.first_number}, the state at {self._entry_count}"
+                )
+            progress = self._put_postings(batch, index_update, progress, clock.floor)
+        numbered = put_entries(batch, index_update, self._handles, self._known)
+        for first, end in self._remembered.below(index_update.committed, self._known):
             batch.delete_range(first, end, self._handles["attempts"])
-        attempts = list[bytes]()
-        if filing.learned is not None:
-            progress = self._put_memories(batch, filing, filing.learned, progress, clock.floor)
+        pending_verdicts = list[bytes]()
+        if index_update.learned is not None:
+            progress = self._put_memories(batch, index_update, index_update.learned, progress, clock.floor)
             batch.set_default_column_family(self._handles["attempts"])
-            attempts = put_attempts(batch, filing.learned, numbered.attempts)
-        heard = filing.places.heard if filing.places is not None else None
+            pending_verdicts = put_pending_verdicts(batch, index_update.learned, numbered.pending_verdicts)
+        heard = index_update.places.heard if index_update.places is not None else None
         if heard is not None:
             batch.set_default_column_family(None)
-            batch[HEARD] = encode_heard(heard)
+            batch[HEARD] = encode_outcome_ref(heard)
         self._write(batch, progress, clock)
         self._heard = self._heard if heard is None else heard
-        self._remembered.commit(filing.committed, self._known)
+        self._remembered.commit(index_update.committed, self._known)
         for text in numbered.new:
             self._known.add(text)
-        for key in attempts:
+        for key in pending_verdicts:
             self._remembered.add(*page_of_key(key))
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
@@ -228,7 +232,7 @@ class RocksState:
         for name in forgotten:
             batch.delete(name)
         counted = (position, self._entry_count, last_record, 0, self._clock.watermark_ms)
-        self._write(batch, Progress(*counted, self._sweep, self._host_sweep), self._clock)
+        self._write(batch, StateProgress(*counted, self._sweep, self._host_sweep), self._clock)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Give everything remembered but the identity, as (family/key, value), in order."""
@@ -243,7 +247,7 @@ class RocksState:
     def stats(self) -> dict[str, int]:
         """Return figures that cost microseconds: entries, position, bytes on disk and in memory, estimated keys.
 
-        hosts, attempts: estimates, which count what was written twice or removed lately; attempts is 0 if there is none
+        hosts, pending_verdicts: estimates, which count what was written twice or removed lately; attempts is 0 if there is none
         """
         families = self._families()
 
@@ -311,7 +315,7 @@ class RocksState:
     def _read_entries(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
         return all_found(*self._read(self._entries, encode_keys(numbers)))
 
-    def _write(self, batch: WriteBatch, progress: Progress, clock: Clock) -> None:
+    def _write(self, batch: WriteBatch, progress: StateProgress, clock: Clock) -> None:
         """Write a batch and the progress with it. If writing fails, nothing of it is remembered."""
         batch.set_default_column_family(None)
         if clock.marks != self._clock.marks:
@@ -324,24 +328,26 @@ class RocksState:
         self._new_files.close()
         self._remember(progress, clock)
 
-    def _put_postings(self, batch: WriteBatch, filing: Filing, progress: Progress, floor: int) -> Progress:
+    def _put_postings(
+        self, batch: WriteBatch, index_update: IndexUpdate, progress: StateProgress, floor: int
+    ) -> StateProgress:
         """Put the buckets of a filing, and a part of the sweep, into the batch."""
         batch.set_default_column_family(self._handles["buckets"])
-        swept = walk_on(self._sweep, floor, filing, self._visit)
+        swept = walk_on(self._sweep, floor, index_update, self._visit)
         if swept is not None:
-            # Before the filing: if both change a bucket, the filing's content is the newer.
+            # Before the index_update: if both change a bucket, the filing's content is the newer.
             put_buckets(batch, swept.keys, swept.buckets)
             progress = progress._replace(sweep=swept.sweep)
             self._swept_buckets += swept.visited
-        put_buckets(batch, filing.keys, filing.buckets)
+        put_buckets(batch, index_update.keys, index_update.buckets)
         return progress
 
     def _put_memories(
-        self, batch: WriteBatch, filing: Filing, learned: Learned, progress: Progress, floor: int
-    ) -> Progress:
+        self, batch: WriteBatch, index_update: IndexUpdate, learned: HostUpdate, progress: StateProgress, floor: int
+    ) -> StateProgress:
         """Put the memories that learned, and a part of the sweep over memories, into the batch."""
         batch.set_default_column_family(self._handles["hosts"])
-        swept = walk_on_hosts(self._host_sweep, floor, filing, self._visit_hosts)
+        swept = walk_on_hosts(self._host_sweep, floor, index_update, self._visit_hosts)
         if swept is not None:
             for name in encode_keys(swept.dead):
                 batch.delete(name)
@@ -349,7 +355,7 @@ class RocksState:
         put_memories(batch, learned.memories)
         return progress
 
-    def _remember(self, progress: Progress, clock: Clock) -> None:
+    def _remember(self, progress: StateProgress, clock: Clock) -> None:
         self._position, self._entry_count, self._last_record, self._pages_applied, _, *sweeps = progress
         self._sweep, self._host_sweep = sweeps
         self._clock = clock
@@ -395,22 +401,22 @@ class RocksState:
         self._remember(decoded, decode_clock(decoded, marks))
         for text in read_sources(self.directory, self._sources):
             self._known.add(text)
-        self._remembered = read_attempts(self.directory, self._attempts)
+        self._remembered = read_pending_verdicts(self.directory, self._pending_verdicts)
         if wanted.part is None:
             # A part lacks entries anyway, so its last ones tell nothing.
             check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
-        self._heard = decode_heard(heard) if heard is not None else None
+        self._heard = decode_outcome_ref(heard) if heard is not None else None
 
     def _estimated_attempts(self) -> int:
         # A range that is removed still counts until RocksDB compacts.
-        return (self._attempts.property_int_value("rocksdb.estimate-num-keys") or 0) if self._remembered else 0
+        return (self._pending_verdicts.property_int_value("rocksdb.estimate-num-keys") or 0) if self._remembered else 0
 
     def _is_empty(self) -> bool:
         with rocks_errors(self.directory, "read"):
             return all(next(keys_and_values(family), None) is None for family in self._families())
 
     def _families(self) -> list[Rdict]:
-        return [self._buckets, self._entries, self._sources, self._hosts, self._attempts]
+        return [self._buckets, self._entries, self._sources, self._hosts, self._pending_verdicts]
 
     def _release(self) -> None:
         """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""

@@ -10,7 +10,7 @@ from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import attempt_key, encode_attempt, encode_source
-from spotsieve.state.index import Buckets, Filing, HostMemories, Learned
+from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate
 from spotsieve.state.store.loaded import Numbered, SourceNumbers
 from spotsieve.stream.bounds import sizes_of
 
@@ -27,16 +27,16 @@ def put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -
 
 
 def put_entries(
-    batch: WriteBatch, filing: Filing, handles: Mapping[str, ColumnFamily], known: SourceNumbers
+    batch: WriteBatch, index_update: IndexUpdate, handles: Mapping[str, ColumnFamily], known: SourceNumbers
 ) -> Numbered:
     """Put the filed pages into the batch, and the new sources. handles: of the families"""
-    numbered = known.number(filing)
+    numbered = known.number(index_update)
     batch.set_default_column_family(handles["sources"])
     for number, text in enumerate(numbered.new, len(known.texts)):
         batch[number.to_bytes(8, "big")] = encode_source(text)
-    names = encode_keys(filing.numbers)
+    names = encode_keys(index_update.numbers)
     batch.set_default_column_family(handles["entries"])
-    for name, value in zip(names, encode_entries(filing, numbered.filed), strict=True):
+    for name, value in zip(names, encode_entries(index_update, numbered.indexed), strict=True):
         batch[name] = value
     return numbered
 
@@ -50,12 +50,12 @@ def put_memories(batch: WriteBatch, memories: HostMemories) -> None:
             batch[name] = value
 
 
-def put_attempts(batch: WriteBatch, learned: Learned, sources: Sequence[int]) -> list[bytes]:
+def put_pending_verdicts(batch: WriteBatch, learned: HostUpdate, sources: Sequence[int]) -> list[bytes]:
     """Put attempts into the family of the batch, and return their keys. sources: the number of each one's source"""
     keys = [
         attempt_key(number, partition, offset)
         for number, (_, partition, offset) in zip(sources, learned.page_ids, strict=True)
     ]
-    for key, attempt in zip(keys, learned.attempts, strict=True):
+    for key, attempt in zip(keys, learned.pending_verdicts, strict=True):
         batch[key] = encode_attempt(attempt)
     return keys

@@ -13,7 +13,7 @@ from pathlib import Path
 from rocksdict import DbClosedError
 
 from spotsieve.state.store.rocks_options import most_open_files
-from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
+from spotsieve.stream.errors import CorruptRecord, StateError, StateLockedError
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
 _DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")
@@ -49,7 +49,7 @@ def explain(text: str, directory: Path, action: str) -> StateError:
     """Return the error for a message of RocksDB during an action."""
     lower = text.lower()
     if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
-        return StateLocked(
+        return StateLockedError(
             "index.directory",
             "must belong to one process, and another one holds its lock",
             str(directory),
@@ -98,7 +98,7 @@ def corrupt(text: str, directory: Path) -> CorruptRecord:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the database at this path. Raises StateLocked if another process holds it.
+    """Hold the lock of the database at this path. Raises StateLockedError if another process holds it.
 
     The lock belongs to the process. A process that has the database open itself must not call this: it would lose its
     lock.
@@ -117,7 +117,7 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StateLocked(
+            raise StateLockedError(
                 "directory",
                 "must not be in use, and a running process holds its lock",
                 str(path.parent),

@@ -20,11 +20,11 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     Identity,
-    Progress,
+    StateProgress,
     attempt_key,
     decode_clock,
-    decode_heard,
     decode_identity,
+    decode_outcome_ref,
     decode_progress,
     decode_source,
     encode_identity,
@@ -33,7 +33,7 @@ from spotsieve.state.format.meta import (
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_format
-from spotsieve.state.index import Heard
+from spotsieve.state.index import OutcomeRef
 from spotsieve.state.store.loaded import RememberedAttempts
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
@@ -48,9 +48,9 @@ class MetaValues(NamedTuple):
     """
 
     identity: Identity
-    progress: Progress
+    progress: StateProgress
     clock: Clock
-    heard: Heard | None = None
+    heard: OutcomeRef | None = None
 
     @property
     def living_entries(self) -> int:
@@ -112,7 +112,7 @@ def read_meta(directory: Path, database: Rdict) -> MetaValues:
         )
     decoded = decode_progress(progress)
     clock = decode_clock(decoded, marks if isinstance(marks, bytes) else None)
-    last = decode_heard(heard) if isinstance(heard, bytes) else None
+    last = decode_outcome_ref(heard) if isinstance(heard, bytes) else None
     return MetaValues(decode_identity(identity), decoded, clock, last)
 
 
@@ -129,7 +129,7 @@ def keys_and_values(family: Rdict, options: ReadOptions | None = None) -> Iterat
 def open_database(directory: Path, settings: IndexSettings) -> tuple[Rdict, int]:
     """Open or begin the database in a state directory -> (database, how many entries may be unflushed at most).
 
-    Raises StateLocked, StateError (unreadable, another format), CorruptRecord.
+    Raises StateLockedError, StateError (unreadable, another format), CorruptRecord.
     """
     path = directory / INDEX_FOLDER
     try:
@@ -162,7 +162,7 @@ def begin_state(directory: Path, database: Rdict, identity: Identity) -> None:
     """Write the meta values of a new state. Raises StateError."""
     batch = WriteBatch(raw_mode=True)
     batch[IDENTITY] = encode_identity(identity)
-    batch[PROGRESS] = encode_progress(Progress(0, 0, 0))
+    batch[PROGRESS] = encode_progress(StateProgress(0, 0, 0))
     durable = WriteOptions()
     durable.sync = True
     with rocks_errors(directory, "write"):
@@ -179,7 +179,7 @@ def read_sources(directory: Path, family: Rdict) -> list[str]:
     return [decode_source(key, value) for key, value in items]
 
 
-def read_attempts(directory: Path, family: Rdict) -> RememberedAttempts:
+def read_pending_verdicts(directory: Path, family: Rdict) -> RememberedAttempts:
     """Find out which partitions have attempts, by two seeks for each. Raises CorruptRecord."""
     remembered = RememberedAttempts()
     with rocks_errors(directory, "read"):

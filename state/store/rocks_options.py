@@ -97,7 +97,13 @@ def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> 
     settings = settings or IndexSettings()
     cache = Cache(settings.cache_mb * MIB)
     sources = Options(raw_mode=True)
-    options = (_buckets(settings, cache, tuning), _entries(cache, tuning), sources, _hosts(cache, tuning), _attempts())
+    options = (
+        _buckets(settings, cache, tuning),
+        _entries(cache, tuning),
+        sources,
+        _hosts(cache, tuning),
+        _pending_verdicts(),
+    )
     return dict(zip(FAMILIES, options, strict=True))
 
 
@@ -172,7 +178,7 @@ def _compressed(cache: Cache, tuning: Tuning) -> Options:
     return options
 
 
-def _attempts() -> Options:
+def _pending_verdicts() -> Options:
     """Return the options for keys that are removed soon, range by range, and read only after a crash."""
     options = Options(raw_mode=True)
     options.set_write_buffer_size(4 * MIB)

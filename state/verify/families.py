@@ -70,7 +70,8 @@ Add = Callable[[str, str], None]
 def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, Family] | None":
     """Lock the state, copy it and open the copy. If it cannot be opened at all, add that as a damage and return None.
 
-    Raises StateError if there is no state, it has another format or no copy can be made, StateLocked if it is in use.
+    Raises StateError if there is no state, it has another format or no copy can be made, StateLockedError if it is in
+    use.
     """
     path = directory / INDEX_FOLDER
     if not path.is_dir() or not any(path.iterdir()):

@@ -27,12 +27,12 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     STATE_FORMAT,
-    Part,
-    Progress,
+    StatePart,
+    StateProgress,
     decode_attempt,
     decode_clock,
-    decode_heard,
     decode_identity,
+    decode_outcome_ref,
     decode_progress,
     decode_source,
     page_of_key,
@@ -61,7 +61,7 @@ class Remembered:
     entries: int
     sources: int
     sweep: Sweep
-    part: Part | None = None
+    part: StatePart | None = None
 
     def check_memories(self, keys: list[bytes], values: list[bytes]) -> None:
         """Check a batch of memories, whose keys have the right length."""
@@ -115,14 +115,14 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
     """Walk over a state, and over its local log if it has one. Damage is counted, and the walk goes on.
 
     shown: how many damages are kept in words
-    Raises StateError if there is no state, StateLocked if a running process owns it.
+    Raises StateError if there is no state, StateLockedError if a running process owns it.
     """
     found = Findings(shown)
     with ExitStack() as closing:
         families = open_families(directory, closing, found.add)
         meta = None if families is None else _verify_meta(families["default"], found)
         if families is not None:
-            _Walk(families, found, meta, on_progress).run()
+            _Verifier(families, found, meta, on_progress).run()
         _verify_log(directory, found, meta, on_progress)
     return found
 
@@ -134,11 +134,11 @@ class _Meta:
     part: of a shard: it holds some of these entries; None: it holds all of them
     """
 
-    progress: Progress
+    progress: StateProgress
     floor: int
     settings: str
     log: str
-    part: Part | None
+    part: StatePart | None
 
 
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
@@ -156,7 +156,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
         json.loads(settings)
-        heard = decode_heard(values[HEARD]) if HEARD in values else None
+        heard = decode_outcome_ref(values[HEARD]) if HEARD in values else None
     except SpotsieveError as error:
         found.add_error(error)
         return None
@@ -177,8 +177,8 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     return _Meta(progress, clock.floor, settings, log, part)
 
 
-class _Walk:
-    """One walk over sources, entries, buckets, hosts and attempts: each refers to those before."""
+class _Verifier:
+    """One walk over sources, entries, buckets, hosts and pending_verdicts: each refers to those before."""
 
     def __init__(
         self, families: dict[str, Family], found: Findings, meta: _Meta | None, on_progress: OnProgress
@@ -194,7 +194,7 @@ class _Walk:
         self._sources = 0
         self._words: int | None = None
         self._present = np.zeros(self._count - self._floor, np.bool_)
-        self._filed = np.zeros(self._count - self._floor, np.bool_)
+        self._indexed = np.zeros(self._count - self._floor, np.bool_)
         self._forgotten = np.zeros(self._count - self._floor, np.bool_)
         self._named = np.ones(self._count - self._floor, np.bool_)
         self._unread = False
@@ -221,7 +221,7 @@ class _Walk:
             self._bucket_batch(keys, values)
         if self._part is None and not self._unread:
             # A page that fits in no bucket is not filed. So an entry without a bucket has lost its buckets.
-            lost = self._present & ~self._filed & ~self._forgotten
+            lost = self._present & ~self._indexed & ~self._forgotten
             for number in (np.flatnonzero(lost) + self._floor).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
         remembered = Remembered(self._found, self._count, self._sources, self._host_sweep, self._part)
@@ -324,7 +324,7 @@ class _Walk:
         dead, known = buckets.numbers < self._floor, buckets.numbers < self._count
         known &= ~dead
         numbers = (buckets.numbers[known] - np.uint64(self._floor)).astype(np.int64)
-        self._filed[numbers] = True
+        self._indexed[numbers] = True
         lost = ~known & ~dead
         # If a stretch of entries could not be read, that is one damage already.
         if not self._unread:

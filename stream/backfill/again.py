@@ -8,14 +8,14 @@ from typing import Self
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import compression_of
 from spotsieve.stream.files.inputs import Input, open_input, unreadable
-from spotsieve.stream.files.reader import Outcome
+from spotsieve.stream.files.reader import RecordResult
 from spotsieve.stream.files.records import content_number
 from spotsieve.stream.page import Page
 
 _HEAD_BYTES = 8
 
 
-class RecordsAgain:
+class RecordRereader:
     """The records of a file of this machine that is not compressed. Close it at the end."""
 
     def __init__(self, file: Input) -> None:
@@ -39,11 +39,11 @@ class RecordsAgain:
                 return again
         return None
 
-    def has(self, outcome: Outcome) -> bool:
+    def has(self, outcome: RecordResult) -> bool:
         """Whether the record of a page can be read again."""
         return isinstance(outcome.result, Page) and outcome.record.span is not None
 
-    def read(self, outcome: Outcome) -> Outcome:
+    def read(self, outcome: RecordResult) -> RecordResult:
         """The outcome with the bytes of its record. Raises InputError where they are other ones by now."""
         record, page = outcome.record, outcome.result
         assert isinstance(page, Page)

@@ -7,27 +7,27 @@ from typing import NamedTuple
 
 from spotsieve.state.log.record import decode, encode
 from spotsieve.stream.backfill.known import JudgedPages
-from spotsieve.stream.backfill.reader import Signed
+from spotsieve.stream.backfill.reader import SignedRecords
 from spotsieve.stream.backfill.run_file import RunFile
 from spotsieve.stream.backfill.schedule import LostReader, Readers, Schedule, Task
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.verdict import Kind, Verdicts, concatenate, no_verdicts
 
 
-class Progress(NamedTuple):
+class BackfillProgress(NamedTuple):
     """How far a run has come since it was started. bytes_read: of the inputs"""
 
     pages: int = 0
     duplicates: int = 0
     bytes_read: int = 0
 
-    def plus(self, other: "Progress") -> "Progress":
+    def plus(self, other: "BackfillProgress") -> "BackfillProgress":
         """Give both together."""
-        return Progress(*(one + more for one, more in zip(self, other, strict=True)))
+        return BackfillProgress(*(one + more for one, more in zip(self, other, strict=True)))
 
-    def less(self, other: "Progress") -> "Progress":
+    def less(self, other: "BackfillProgress") -> "BackfillProgress":
         """Give what is left without the other."""
-        return Progress(*(one - more for one, more in zip(self, other, strict=True)))
+        return BackfillProgress(*(one - more for one, more in zip(self, other, strict=True)))
 
 
 class Driver:
@@ -41,15 +41,15 @@ class Driver:
         run_file: RunFile,
         readers: Readers,
         stopped: Callable[[], bool],
-        on_batch: Callable[[Progress], None],
+        on_batch: Callable[[BackfillProgress], None],
         tell: Callable[[str], None],
     ) -> None:
         """stopped: whether the run is to end after the present batch  on_batch: called after each  tell: as Schedule"""
         self._tasks, self._local, self._judged, self._run_file = tasks, local, judged, run_file
         self._with_originals = any(task.parts.verdicts for task in tasks)
         self._digest = local.engine.settings_digest
-        self._stopped, self._on_batch, self._progress = stopped, on_batch, Progress()
-        self._so_far = dict[int, Progress]()
+        self._stopped, self._on_batch, self._progress = stopped, on_batch, BackfillProgress()
+        self._so_far = dict[int, BackfillProgress]()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
         self._schedule = Schedule(readers, tasks, todo, stopped, tell)
         self._pages = {number: summary.pages for number, summary in run_file.done.items()}
@@ -74,7 +74,7 @@ class Driver:
         """Judge an input, from its first page on; pages that the run has judged before get the verdicts of then."""
         page = first = self._first_page(number)
         # A reader that is lost may have had pages of it judged.
-        self._progress = self._progress.less(self._so_far.pop(number, Progress()))
+        self._progress = self._progress.less(self._so_far.pop(number, BackfillProgress()))
         source = self._tasks[number].file.source
         for signed in self._schedule.batches(number):
             parts = list[Verdicts]()
@@ -111,11 +111,11 @@ class Driver:
         self._judged.count += len(verdicts)
         return verdicts
 
-    def _write(self, number: int, signed: Signed, verdicts: Verdicts) -> None:
+    def _write(self, number: int, signed: SignedRecords, verdicts: Verdicts) -> None:
         """Have the records of a batch written by its verdicts."""
-        done = Progress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
+        done = BackfillProgress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
         self._progress = self._progress.plus(done)
-        self._so_far[number] = self._so_far.get(number, Progress()).plus(done)
+        self._so_far[number] = self._so_far.get(number, BackfillProgress()).plus(done)
         if not self._with_originals:
             # They take longer to send than all the rest.
             nobody = (None,) * len(verdicts)

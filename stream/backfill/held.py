@@ -9,11 +9,11 @@ from collections import deque
 from dataclasses import replace
 from typing import BinaryIO, cast
 
-from spotsieve.stream.backfill.again import RecordsAgain
+from spotsieve.stream.backfill.again import RecordRereader
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.reader import Outcome
-from spotsieve.stream.local.read_ahead import Batch
+from spotsieve.stream.files.reader import RecordResult
+from spotsieve.stream.local.read_ahead import FileBatch
 from spotsieve.stream.page import Page
 
 MOST_HELD_BYTES = 256 * 2**20
@@ -22,18 +22,18 @@ _OUTCOME_BYTES = 1024
 """What an outcome takes beside its record: about so much, with its address and the objects of Python."""
 
 
-class HeldBatches:
+class BatchQueue:
     """A queue of the batches of an input: the first that is put is the first that is taken."""
 
     def __init__(self, file: Input, keep_records: bool, most_bytes: int = MOST_HELD_BYTES) -> None:
         """keep_records: whether pages' records are to be written"""
-        self._again = RecordsAgain.of(file) if keep_records else None
+        self._again = RecordRereader.of(file) if keep_records else None
         self._keep_records, self._most, self._bytes = keep_records, most_bytes, 0
-        self._waiting: deque[tuple[int, Batch | int]] = deque()
+        self._waiting: deque[tuple[int, FileBatch | int]] = deque()
         self._file: BinaryIO | None = None
         self._in_file = 0
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: FileBatch) -> None:
         """Hold a batch, without what signing alone needs. Raises StateError where that cannot be written."""
         batch = replace(batch, outcomes=list(map(self._light, batch.outcomes)))
         size = sum(map(_size_of, batch.outcomes))
@@ -53,11 +53,11 @@ class HeldBatches:
             ) from None
         self._waiting.append((0, place))
 
-    def take(self) -> Batch:
+    def take(self) -> FileBatch:
         """The next batch, with its records. Raises InputError where those have changed in their file."""
         size, batch = self._waiting.popleft()
         self._bytes -= size
-        if not isinstance(batch, Batch):
+        if not isinstance(batch, FileBatch):
             batch = self._from_file(batch)
         again = self._again
         if again is None:
@@ -72,7 +72,7 @@ class HeldBatches:
             if file is not None:
                 file.close()
 
-    def _to_file(self, batch: Batch) -> int:
+    def _to_file(self, batch: FileBatch) -> int:
         """Where it stands in the file."""
         if self._file is None:
             self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
@@ -82,25 +82,25 @@ class HeldBatches:
         self._in_file += 1
         return place
 
-    def _from_file(self, place: int) -> Batch:
+    def _from_file(self, place: int) -> FileBatch:
         assert self._file is not None
         self._file.seek(place)
-        read: Batch = pickle.load(self._file)
+        read: FileBatch = pickle.load(self._file)
         self._in_file -= 1
         if not self._in_file:
             self._file.truncate(0)
         return read
 
-    def _light(self, outcome: Outcome) -> Outcome:
+    def _light(self, outcome: RecordResult) -> RecordResult:
         if not isinstance(outcome.result, Page):
             return outcome
         record = outcome.record
         if not self._keep_records or (self._again is not None and self._again.has(outcome)):
             record = replace(record, raw=b"", place=None, packed=None)
-        return Outcome(record, outcome.format, outcome.result._replace(body=b""))
+        return RecordResult(record, outcome.format, outcome.result._replace(body=b""))
 
 
-def _size_of(outcome: Outcome) -> int:
+def _size_of(outcome: RecordResult) -> int:
     """Bytes that it takes in memory."""
     record = outcome.record
     return _OUTCOME_BYTES + len(record.raw) + len(record.packed or b"")

@@ -11,29 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Filing, State
+from spotsieve.state.index import IndexUpdate, State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import LogRecord
-from spotsieve.stream.backfill.outcomes import DIRECTORY, Kept, Outcomes
-from spotsieve.stream.backfill.shard import Shard
-from spotsieve.stream.engine import Applied, Engine
+from spotsieve.stream.backfill.outcomes import DIRECTORY, OutcomeStore, StoredOutcome
+from spotsieve.stream.backfill.shard import BackfillShard
+from spotsieve.stream.engine import ApplyResult, Engine
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.poison import isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.hosts import Walks, first_guess
-from spotsieve.stream.sharding.keys import lay_out
+from spotsieve.stream.sharding.hosts import HostResolutions, first_speculation
+from spotsieve.stream.sharding.keys import lay_out_keys
 from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.records.frame import Range, range_of
+from spotsieve.stream.sharding.meetings import ShardCandidates
+from spotsieve.stream.sharding.records.frame import RoundRange, range_of
 from spotsieve.stream.sharding.records.outcome import write_outcome
-from spotsieve.stream.sharding.resolving import Resolved, resolve, resolved_alone
-from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
-from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.resolving import RoundOutcome, outcome_of_one_process, resolve
+from spotsieve.stream.sharding.resolving_hosts import check_speculation, merge_resolutions
+from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import spare
+from spotsieve.stream.sharding.sparing import exclude_pages
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
@@ -45,16 +45,18 @@ class Shards(Protocol):
     Raises what breaks on a page as it is, and a StateError where the shards do not go on for another reason.
     """
 
-    def answer(self, round_: Round, record: bytes) -> list[Meetings]:
+    def answer(self, round_: Round, record: bytes) -> list[ShardCandidates]:
         """What each meets. record: of the log, which the round lies in; the other steps are of the same round"""
 
-    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
+    def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:
         """The same, with what the shards say of the entries that they hold."""
 
-    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
-        """What each finds of the pages of its hosts. meetings: confirmed  guess: bool[n]"""
+    def walk(
+        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
+    ) -> list[HostResolutions]:
+        """What each finds of the pages of its hosts. shard_candidates: confirmed  speculation: bool[n]"""
 
-    def file(self, range_: Range, outcome: bytes) -> None:
+    def file(self, range_: RoundRange, outcome: bytes) -> None:
         """Have each file the round. outcome: the body, which is kept by now"""
 
 
@@ -62,54 +64,56 @@ class RoundEngine(Engine):
     """Applies the log as Engine does, in rounds whose outcomes it keeps; if there are shards, they judge."""
 
     def __init__(
-        self, settings: Settings, scheme: Scheme, state: State, outcomes: Outcomes, shards: Shards | None
+        self, settings: Settings, scheme: Scheme, state: State, outcomes: OutcomeStore, shards: Shards | None
     ) -> None:
         """shards: None where the state alone judges. Raises SettingError for settings that shards do not keep to."""
         digest = settings_digest(verdict_settings_text(settings))
         super().__init__(scheme, state, settings.index, digest, LocalLog.name, policy_of(settings))
         self._limits = limits_in_shards(settings, scheme)
-        self._keeper = Shard(Share(0, 1), settings, scheme, state)
+        self._keeper = BackfillShard(Share(0, 1), settings, scheme, state)
         self._shards = shards
         self._outcomes = outcomes
-        first = outcomes.first_from(Place(state.position, state.pages_applied))
+        first = outcomes.first_from(LogPlace(state.position, state.pages_applied))
         self._unfiled = {kept.range.start: kept for kept in outcomes.read_from(first)}
         self._kept_to = outcomes.last_end()
         self._offset, self._record = 0, b""
 
-    def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
+    def apply(self, record: bytes | LogRecord, offset: int) -> ApplyResult:
         """As Engine.apply. record: its bytes, which other shards are told"""
         if not isinstance(record, bytes):
             raise TypeError("a record that is judged in rounds is given as bytes")
         self._offset, self._record = offset, record
         return super().apply(record, offset)
 
-    def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, Filing]:
+    def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, IndexUpdate]:
         if not len(signatures) or self._offset < self.state.position or start < self.state.pages_applied:
             return super()._judge(signatures, start, end, clock)
-        behind = Place(self._offset + 1, 0) if end == len(signatures) else Place(self._offset, end)
+        behind = LogPlace(self._offset + 1, 0) if end == len(signatures) else LogPlace(self._offset, end)
         part, number = signatures.part(start, end), self.state.entry_count
-        round_ = Round(Place(self._offset, start), behind, part, number, clock, (), 0)
+        round_ = Round(LogPlace(self._offset, start), behind, part, number, clock, (), 0)
         kept = self._unfiled.pop(round_.start, None)
         if kept is None:
-            resolved, filing = self._resolve_sparing(round_)
+            resolved, index_update = self._resolve_sparing(round_)
         else:
             resolved = _same_round(kept, round_)
-            filing = self._keeper.filing(round_, resolved)
-        return resolved.verdicts, replace(filing, places=None)
+            index_update = self._keeper.index_update(round_, resolved)
+        return resolved.verdicts, replace(index_update, places=None)
 
-    def _resolve_sparing(self, round_: Round) -> tuple[Resolved, Filing]:
+    def _resolve_sparing(self, round_: Round) -> tuple[RoundOutcome, IndexUpdate]:
         """Judge a round without the pages that break the code, keep its outcome, and have the shards file it."""
         shards = self._shards
 
-        def attempt(trial: Round) -> tuple[Resolved, Filing]:
+        def attempt(trial: Round) -> tuple[RoundOutcome, IndexUpdate]:
             if shards is None:
                 judged = self._judge_all(trial.signatures, trial.clock)
-                return resolved_alone(trial, judged), judged.filing
+                return outcome_of_one_process(trial, judged), judged.index_update
             resolved = self._resolve(trial, shards)
             # Before the outcome is kept: what breaks this alone would stop every later start.
-            return resolved, self._keeper.filing(trial, resolved)
+            return resolved, self._keeper.index_update(trial, resolved)
 
-        (resolved, filing), broken = isolate(lambda rows: attempt(spare(round_, rows)), len(round_.signatures))
+        (resolved, index_update), broken = isolate(
+            lambda rows: attempt(exclude_pages(round_, rows)), len(round_.signatures)
+        )
         self._broken |= {round_.start.page + row: error for row, error in broken.items()}
         range_ = range_of(round_)
         # What lies before is judged anew where the index was lost: outcomes stay in the order of the log.
@@ -117,28 +121,30 @@ class RoundEngine(Engine):
         body = self._outcomes.append(range_, resolved) if follows else write_outcome(resolved)
         if shards is not None:
             shards.file(range_, body)
-        return resolved, filing
+        return resolved, index_update
 
-    def _resolve(self, round_: Round, shards: Shards) -> Resolved:
+    def _resolve(self, round_: Round, shards: Shards) -> RoundOutcome:
         """Have the shards judge a round."""
-        meetings = shards.answer(round_, self._record)
+        shard_candidates = shards.answer(round_, self._record)
         if self.scheme.bars is not None:
-            return self._walk(round_, shards, meetings)
-        return resolve(round_, lay_out(round_.signatures, self.scheme), self.scheme, self._limits, meetings)
+            return self._walk(round_, shards, shard_candidates)
+        return resolve(
+            round_, lay_out_keys(round_.signatures, self.scheme), self.scheme, self._limits, shard_candidates
+        )
 
-    def _walk(self, round_: Round, shards: Shards, meetings: Sequence[Meetings]) -> Resolved:
+    def _walk(self, round_: Round, shards: Shards, shard_candidates: Sequence[ShardCandidates]) -> RoundOutcome:
         """Have the shards walk under one guess after the other, until none is wrong."""
-        meetings = shards.confirm(round_, meetings)
-        guess = first_guess(round_, meetings)
+        shard_candidates = shards.confirm(round_, shard_candidates)
+        speculation = first_speculation(round_, shard_candidates)
         while True:
-            walks = shards.walk(round_, meetings, guess)
-            checked = check_guess(round_, self.scheme, self._limits, meetings, walks, guess)
-            if checked.guess is None:
-                return resolve_walks(round_, self.scheme, meetings, walks, checked)
-            guess = checked.guess
+            walks = shards.walk(round_, shard_candidates, speculation)
+            checked = check_speculation(round_, self.scheme, self._limits, shard_candidates, walks, speculation)
+            if checked.speculation is None:
+                return merge_resolutions(round_, self.scheme, shard_candidates, walks, checked)
+            speculation = checked.speculation
 
 
-def _same_round(kept: Kept, round_: Round) -> Resolved:
+def _same_round(kept: StoredOutcome, round_: Round) -> RoundOutcome:
     """The outcome that is kept of a round."""
     if kept.range != range_of(round_):
         raise StateError(

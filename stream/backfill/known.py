@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, writer_of
-from spotsieve.stream.backfill.outcomes import Kept, Outcomes
+from spotsieve.stream.backfill.outcomes import OutcomeStore, StoredOutcome
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Verdicts
@@ -23,7 +23,7 @@ class JudgedPages:
     count: how many there are; whoever judges more adds them
     """
 
-    def __init__(self, log: LocalLog, outcomes: Outcomes, first_round: int, run: bytes) -> None:
+    def __init__(self, log: LocalLog, outcomes: OutcomeStore, first_round: int, run: bytes) -> None:
         """first_round: of the run  run: what begins the writer of its records"""
         self._log, self._outcomes, self._next, self._run = log, outcomes, first_round, run
         self._rounds, self._behind = list[int](), list[int]()
@@ -40,7 +40,7 @@ class JudgedPages:
                 self._rounds.append(number)
                 self._behind.append(count)
 
-    def _record_of(self, kept: Kept) -> bytes:
+    def _record_of(self, kept: StoredOutcome) -> bytes:
         _, record = next(self._log.read_from(kept.range.start.record))
         return record
 

@@ -12,14 +12,14 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
     KIND_OUTCOME,
-    Range,
+    RoundRange,
     decode_body,
-    decode_told,
-    encode_told,
+    decode_round_record,
+    encode_round_record,
 )
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.resolving import Resolved
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.resolving import RoundOutcome
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 
 DIRECTORY = "backfill"
@@ -28,19 +28,19 @@ _ONE = Share(0, 1)
 """An outcome does not depend on how many shards there were, so that a run may go on with another number."""
 
 
-class Kept(NamedTuple):
+class StoredOutcome(NamedTuple):
     """The outcome of a round. body: as write_outcome packs it"""
 
-    range: Range
+    range: RoundRange
     body: bytes
-    resolved: Resolved
+    resolved: RoundOutcome
 
 
-class Outcomes:
+class OutcomeStore:
     """The outcomes of rounds, in the order of the log. One process owns them."""
 
     def __init__(self, directory: Path, settings_digest: bytes) -> None:
-        """directory: of the state. Raises StateLocked, StateError, CorruptRecord."""
+        """directory: of the state. Raises StateLockedError, StateError, CorruptRecord."""
         self._digest = settings_digest
         self._log = LocalLog(directory / DIRECTORY)
 
@@ -49,34 +49,34 @@ class Outcomes:
         """How many rounds are kept."""
         return self._log.end
 
-    def append(self, range_: Range, resolved: Resolved) -> bytes:
+    def append(self, range_: RoundRange, resolved: RoundOutcome) -> bytes:
         """Keep the outcome of the next round; its body. Raises StateError."""
         body = write_outcome(resolved)
-        self._log.append(encode_told(KIND_OUTCOME, self._digest, _ONE, range_, body))
+        self._log.append(encode_round_record(KIND_OUTCOME, self._digest, _ONE, range_, body))
         return body
 
-    def read_from(self, number: int) -> Iterator[Kept]:
+    def read_from(self, number: int) -> Iterator[StoredOutcome]:
         """The rounds from this one on. Raises CorruptRecord, SettingsMismatch."""
         name = str(self._log.path)
         for at, record in self._log.read_from(number):
-            told = decode_told(record, self._digest, _ONE.shards, name, at)
+            told = decode_round_record(record, self._digest, _ONE.shards, name, at)
             first = told.range.first_number
 
-            def read(columns: ColumnReader, first: int = first) -> Resolved:
+            def read(columns: ColumnReader, first: int = first) -> RoundOutcome:
                 return read_outcome(columns, first)
 
-            yield Kept(told.range, told.body, decode_body(told, KIND_OUTCOME, read, name, at))
+            yield StoredOutcome(told.range, told.body, decode_body(told, KIND_OUTCOME, read, name, at))
 
-    def first_from(self, place: Place) -> int:
+    def first_from(self, place: LogPlace) -> int:
         """The number of the first round that begins at this place of the log or behind it."""
         number = self.end
         while number and next(self.read_from(number - 1)).range.start >= place:
             number -= 1
         return number
 
-    def last_end(self) -> Place:
+    def last_end(self) -> LogPlace:
         """Where the last round ends in the log."""
-        return next(self.read_from(self.end - 1)).range.end if self.end else Place(0, 0)
+        return next(self.read_from(self.end - 1)).range.end if self.end else LogPlace(0, 0)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -17,7 +17,7 @@ from spotsieve.stream.files.compression import COMPRESSORS
 from spotsieve.stream.files.formats import FORMATS, UNWRITTEN_ENDINGS
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.remote import shown_url
-from spotsieve.stream.files.targets import cut_off, target_of
+from spotsieve.stream.files.targets import target_of, write_error
 from spotsieve.stream.files.verdict_lines import verdict_fields
 from spotsieve.stream.page import Page
 from spotsieve.stream.text_safety import escape_control_characters
@@ -126,7 +126,7 @@ class VerdictRows:
         try:
             yield
         except OSError as error:
-            raise cut_off(shown_url(self._name), error, self._target) from None
+            raise write_error(shown_url(self._name), error, self._target) from None
 
     def _write_group(self) -> None:
         import pyarrow as pa

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
-from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.backfill.outcomes import OutcomeStore
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.backfill.schedule import TRIES, Call, LostReader
-from spotsieve.stream.backfill.shard import Entered, RemoteShard, read_confirmed
+from spotsieve.stream.backfill.shard import FillRecord, RemoteShard, read_confirmed
 from spotsieve.stream.errors import SettingError, SpotsieveError, StateError
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.hosts import Walks
-from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.meetings import ShardCandidates
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.frame import Range, range_of
-from spotsieve.stream.sharding.records.meetings import read_meetings
-from spotsieve.stream.sharding.records.walks import read_walks
-from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.records.frame import RoundRange, range_of
+from spotsieve.stream.sharding.records.meetings import read_candidates
+from spotsieve.stream.sharding.records.walks import read_resolutions
+from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import Share
 
 _OBJECT_STORE_BYTES = 512 * 2**20
@@ -44,7 +44,7 @@ def check_ray() -> None:
 
 
 @contextlib.contextmanager
-def ray_started(address: str | None, processes: int) -> Iterator[Any]:
+def connect_ray(address: str | None, processes: int) -> Iterator[Any]:
     """The module ray, connected to a cluster, or to one of our own on this machine that ends with the context.
 
     address: of a cluster, as of ray.init; None, "local": this machine  processes: how many actors there will be
@@ -180,7 +180,7 @@ class RayShards:
         settings: Settings,
         state: State,
         log: LocalLog,
-        outcomes: Outcomes,
+        outcomes: OutcomeStore,
         tell: Callable[[str], None],
     ) -> None:
         """Fill them with what the log has. Raises StateError where the outcomes of some of it are not kept.
@@ -194,26 +194,28 @@ class RayShards:
         with _not_of_a_page(ray):
             self._fill(self.actors)
 
-    def answer(self, round_: Round, record: bytes) -> list[Meetings]:
+    def answer(self, round_: Round, record: bytes) -> list[ShardCandidates]:
         self._record = self._put(record)
         range_ = range_of(round_)
-        self._meetings = self._of_all(lambda actor: actor.answer.remote(self._record, range_, round_.spared))
-        return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
+        self._shard_candidates = self._of_all(lambda actor: actor.answer.remote(self._record, range_, round_.excluded))
+        return [read_candidates(ColumnReader(one), range_.first_number) for one in self._shard_candidates]
 
-    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:  # noqa: ARG002 - these are told as bytes
+    def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:  # noqa: ARG002 - these are told as bytes
         range_ = range_of(round_)
-        self._met = [self._put(one) for one in self._meetings]
+        self._met = [self._put(one) for one in self._shard_candidates]
         self._confirms = self._of_all(
-            lambda actor: actor.confirm.remote(self._record, range_, round_.spared, *self._met)
+            lambda actor: actor.confirm.remote(self._record, range_, round_.excluded, *self._met)
         )
-        return read_confirmed(self._meetings, self._confirms, range_.first_number)
+        return read_confirmed(self._shard_candidates, self._confirms, range_.first_number)
 
-    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:  # noqa: ARG002 - these are told as bytes
+    def walk(
+        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
+    ) -> list[HostResolutions]:  # noqa: ARG002 - these are told as bytes
         range_, told = range_of(round_), [*self._met, *map(self._put, self._confirms)]
-        walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, round_.spared, guess, *told))
-        return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
+        walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, round_.excluded, speculation, *told))
+        return [read_resolutions(ColumnReader(one), range_.first_number)[0] for one in walks]
 
-    def file(self, range_: Range, outcome: bytes) -> None:
+    def file(self, range_: RoundRange, outcome: bytes) -> None:
         told = self._put(outcome)
         self._of_all(lambda actor: actor.file.remote(self._record, range_, told))
 
@@ -255,8 +257,8 @@ class RayShards:
 
     def _fill(self, actors: Sequence[Any]) -> None:
         """Have shards that are new file all that is judged."""
-        parts, size, sent = list[Entered](), 0, list[Any]()
-        for entered in entered_records(self._log, self._outcomes, self._state.position):
+        parts, size, sent = list[FillRecord](), 0, list[Any]()
+        for entered in fill_records(self._log, self._outcomes, self._state.position):
             parts.append(entered)
             size += len(entered.record)
             if size > _FILL_BYTES:
@@ -265,12 +267,12 @@ class RayShards:
                 sent, parts, size = sent[-len(actors) :] + self._send(actors, parts), [], 0
         self._ray.get(sent + self._send(actors, parts))
 
-    def _send(self, actors: Sequence[Any], parts: list[Entered]) -> list[Any]:
+    def _send(self, actors: Sequence[Any], parts: list[FillRecord]) -> list[Any]:
         told = self._put(parts)
         return [actor.fill.remote(told) for actor in actors]
 
 
-def entered_records(log: LocalLog, outcomes: Outcomes, position: int) -> Iterator[Entered]:
+def fill_records(log: LocalLog, outcomes: OutcomeStore, position: int) -> Iterator[FillRecord]:
     """The records of a log up to the last round that is judged, with the outcomes of their rounds.
 
     position: of the state beside. Raises StateError where the outcomes of pages before it are not kept.
@@ -278,14 +280,14 @@ def entered_records(log: LocalLog, outcomes: Outcomes, position: int) -> Iterato
     rounds = outcomes.read_from(0)
     coming = next(rounds, None)
     for offset, record in log.read_from(0):
-        found = list[tuple[Range, bytes]]()
-        at, end = Place(offset, 0), Place(offset + 1, 0)
+        found = list[tuple[RoundRange, bytes]]()
+        at, end = LogPlace(offset, 0), LogPlace(offset + 1, 0)
         has_pages = len(decode(record).signatures) > 0
         while has_pages and at < end and coming is not None and coming.range.start == at:
             found.append((coming.range, coming.body))
             at, coming = coming.range.end, next(rounds, None)
         if found or not has_pages:
-            yield Entered(offset, record, tuple(found))
+            yield FillRecord(offset, record, tuple(found))
         if has_pages and at < end:
             if offset >= position:
                 return  # A run was killed before it had judged this record.

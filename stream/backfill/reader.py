@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
-from spotsieve.stream.backfill.held import HeldBatches
+from spotsieve.stream.backfill.held import BatchQueue
 from spotsieve.stream.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.filtering import count_pages, write_outcomes
-from spotsieve.stream.local.read_ahead import Batch, ReadAhead
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.read_ahead import BatchReader, FileBatch
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.local.whole_warc import WholeWarc
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -29,7 +29,7 @@ BATCH_PAGES = 2048
 """Pages that are signed, logged and judged together. A call to another process costs some 500 us, whatever it holds."""
 
 
-class Signed(NamedTuple):
+class SignedRecords(NamedTuple):
     """A batch of an input. records: of the log, with its pages in order  pages: how many  bytes_read: of the input"""
 
     records: tuple[bytes, ...]
@@ -46,7 +46,7 @@ class Reader:
         self._scheme = scheme_in_scope(settings)
         self._digest = settings_digest(verdict_settings_text(settings))
         self._writer, self._sequence = uuid.uuid4().bytes, 0
-        self._readings: dict[int, _Reading] = {}
+        self._readings: dict[int, _OpenInput] = {}
 
     def open(self, number: int, file: Input, parts: Parts, run: bytes = b"") -> None:
         """Begin to read an input. run: what begins the writer of its records, by which the run knows them again
@@ -54,9 +54,9 @@ class Reader:
         Raises SettingError where a part cannot be written.
         """
         self._writer = run + self._writer[len(run) :]
-        self._readings[number] = _Reading(file, parts, self._settings)
+        self._readings[number] = _OpenInput(file, parts, self._settings)
 
-    def sign(self, number: int) -> Signed | None:
+    def sign(self, number: int) -> SignedRecords | None:
         """Read and sign the next batch of an input; None at its end."""
         reading = self._readings.get(number)
         batch = None if reading is None else reading.next_batch()
@@ -65,13 +65,13 @@ class Reader:
         pages = count_pages(batch, self._settings, reading.summary)
         records = tuple(map(self._encode, split(self._scheme.sign(pages), RECORD_BYTES))) if pages else ()
         reading.held.put(batch)
-        return Signed(records, len(pages), batch.bytes_read)
+        return SignedRecords(records, len(pages), batch.bytes_read)
 
     def write(self, number: int, verdicts: Verdicts) -> None:
         """Write the batch of an input that was signed first of those that wait. verdicts: of its pages"""
         self._readings[number].write(verdicts)
 
-    def finish(self, number: int) -> Summary:
+    def finish(self, number: int) -> FilterSummary:
         """All of an input is written: its parts get their names. What there was in it."""
         reading = self._readings[number]
         reading.complete()
@@ -90,13 +90,13 @@ class Reader:
         return encode(signatures, self._writer, self._sequence - 1, self._digest)
 
 
-class _Reading:
+class _OpenInput:
     """One input that is being read."""
 
     def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
-        self.summary = Summary()
+        self.summary = FilterSummary()
         self._source = file.source
-        self.held = HeldBatches(file, keep_records=parts.out is not None)
+        self.held = BatchQueue(file, keep_records=parts.out is not None)
         self._settings = settings
         self._whole: WholeWarc | None = None
         with contextlib.ExitStack() as stack:
@@ -110,10 +110,10 @@ class _Reading:
                     self._outputs.out.know_record(*form)
                 self._whole = WholeWarc(self._outputs.out, self.summary, revisits=False)
             self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
-            self._batches = iter(stack.enter_context(ReadAhead([file], settings, threading.Event())))
+            self._batches = iter(stack.enter_context(BatchReader([file], settings, threading.Event())))
             self._closing = stack.pop_all()
 
-    def next_batch(self) -> Batch | None:
+    def next_batch(self) -> FileBatch | None:
         batch = next(self._batches, None)
         if batch is not None:
             self.summary.bytes_read += batch.bytes_read
@@ -122,7 +122,7 @@ class _Reading:
             self._check_part(batch)
         return batch
 
-    def _check_part(self, batch: Batch) -> None:
+    def _check_part(self, batch: FileBatch) -> None:
         """Check that the part may hold what the input does, before any page of it is judged. Raises InputError."""
         first = next((outcome for outcome in batch.outcomes if isinstance(outcome.result, Page)), None)
         if first is None or self._outputs.out is None:

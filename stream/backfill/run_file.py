@@ -19,7 +19,7 @@ from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.files.writer import write_whole
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 
 VERSION = 2
 _ID_DIGITS = 16
@@ -48,7 +48,7 @@ class RunFile:
         self._run |= {"first_round": first_round}
         self._write()
 
-    def finish(self, number: int, summary: Summary) -> None:
+    def finish(self, number: int, summary: FilterSummary) -> None:
         """An input is done. Raises StateError."""
         line = json.dumps({"input": number, **_as_json(summary)}).encode() + b"\n"
         try:
@@ -69,7 +69,7 @@ class RunFile:
         write_whole(self._directory / _RUN, json.dumps(self._run, indent=1).encode())
 
 
-def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """The run that a state directory is in the middle of, which this one continues; None if there is none.
 
     wanted: as of described(). Raises SettingError where it is another run, StateError where the file cannot be read.
@@ -96,7 +96,7 @@ def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]
     return run
 
 
-def complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any] | None:
+def find_complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any] | None:
     """The last run of a state directory, if it was this one and came to its end, and nothing was written since.
 
     wanted: as of described()  inputs: that one of a later time holds what the run has not read
@@ -115,7 +115,9 @@ def complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[In
 _GIVE_UP = "or delete {} to give up the rest of it"
 
 
-def described(settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[str, str | None]) -> dict[str, Any]:
+def run_description(
+    settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[str, str | None]
+) -> dict[str, Any]:
     """What a run is: it goes on only with the same."""
     return {
         "version": VERSION,
@@ -142,14 +144,14 @@ def _difference(before: object, now: object) -> str:
     return ""
 
 
-def _as_json(summary: Summary) -> dict[str, Any]:
+def _as_json(summary: FilterSummary) -> dict[str, Any]:
     counts = {one.name: getattr(summary, one.name) for one in fields(summary) if one.name != "faults"}
     faults = [{"name": fault.name, "rule": fault.rule, "next_step": fault.next_step} for fault in summary.faults]
     return {"counts": counts, "faults": faults}
 
 
-def _read_done(path: Path) -> dict[int, Summary]:
-    done = dict[int, Summary]()
+def _read_done(path: Path) -> dict[int, FilterSummary]:
+    done = dict[int, FilterSummary]()
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -160,7 +162,7 @@ def _read_done(path: Path) -> dict[int, Summary]:
         except ValueError:
             continue  # A run that is killed may leave half a line: that input is read once more.
         counts = told["counts"]
-        summary = Summary()
+        summary = FilterSummary()
         for name, value in counts.items():
             before = getattr(summary, name)
             setattr(summary, name, Counter(value) if isinstance(before, Counter) else value)

@@ -7,22 +7,22 @@ from typing import Self
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.backfill.driver import Driver, Progress
+from spotsieve.stream.backfill.driver import BackfillProgress, Driver
 from spotsieve.stream.backfill.judging import RoundEngine, Shards
 from spotsieve.stream.backfill.known import JudgedPages
-from spotsieve.stream.backfill.outcomes import Outcomes, remove_outcomes
+from spotsieve.stream.backfill.outcomes import OutcomeStore, remove_outcomes
 from spotsieve.stream.backfill.parts import Parts, parts_of
-from spotsieve.stream.backfill.run_file import RunFile, complete_run, described, unfinished_run
+from spotsieve.stream.backfill.run_file import RunFile, find_complete_run, find_unfinished_run, run_description
 from spotsieve.stream.backfill.schedule import Readers, Task
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.targets import output_exists
 from spotsieve.stream.local.local_engine import LocalEngine, OnCatchUp
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 
-MakeShards = Callable[[RocksState, LocalLog, Outcomes], Shards]
+MakeShards = Callable[[RocksState, LocalLog, OutcomeStore], Shards]
 """make_shards(state, log, outcomes) gives shards that are filled with what the outcomes have."""
 
 
@@ -46,8 +46,8 @@ class Backfill:
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
-        wanted = described(self._digest, inputs, outputs)
-        run = unfinished_run(directory, wanted)
+        wanted = run_description(self._digest, inputs, outputs)
+        run = find_unfinished_run(directory, wanted)
         self.resumed = run is not None
         self._run = wanted if run is None else run
         self._id = bytes.fromhex(self._run["id"])
@@ -60,16 +60,18 @@ class Backfill:
         """The parts of all inputs."""
         return [task.parts for task in self.tasks]
 
-    def completed(self) -> Summary | None:
+    def completed(self) -> FilterSummary | None:
         """What this very run found, if it had come to its end before and all its parts are there; else None."""
         names = [name for parts in self.parts for name in parts if name is not None]
-        run = None if self.resumed else complete_run(self._directory, self._run, [task.file for task in self.tasks])
+        run = (
+            None if self.resumed else find_complete_run(self._directory, self._run, [task.file for task in self.tasks])
+        )
         if run is None or not names or not all(map(output_exists, names)):
             return None
         return self._summary(RunFile(self._directory, run), int(run["entries"]))
 
-    def _summary(self, run_file: RunFile, entries: int) -> Summary:
-        summary = Summary(files=len(self.tasks), entries=entries)
+    def _summary(self, run_file: RunFile, entries: int) -> FilterSummary:
+        summary = FilterSummary(files=len(self.tasks), entries=entries)
         for number in sorted(run_file.done):
             summary.add(run_file.done[number])
         return summary
@@ -85,7 +87,7 @@ class Backfill:
             self._log = log  # The state is locked from here on: what another command has begun is not removed.
             if not self.resumed and make_shards is None:
                 remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.
-            self.outcomes = Outcomes(self._directory, self._digest)
+            self.outcomes = OutcomeStore(self._directory, self._digest)
             self._closing.callback(self.outcomes.close)
             shards = None if make_shards is None else make_shards(state, log, self.outcomes)
             return RoundEngine(self._settings, self._scheme, state, self.outcomes, shards)
@@ -114,9 +116,9 @@ class Backfill:
         self,
         readers: Readers,
         stopped: Callable[[], bool],
-        on_batch: Callable[[Progress], None],
+        on_batch: Callable[[BackfillProgress], None],
         tell: Callable[[str], None],
-    ) -> Summary:
+    ) -> FilterSummary:
         """Judge and write all inputs that are not done. stopped: whether to end after the batch in hand
 
         tell: called with what a person should know of readers that are lost

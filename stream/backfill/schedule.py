@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from spotsieve.stream.backfill.parts import Parts
-from spotsieve.stream.backfill.reader import Signed
+from spotsieve.stream.backfill.reader import SignedRecords
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 
 _CALLS_AHEAD = 3
 """Batches that a reader is asked for before the first of them is looked at, so that it need not wait for the judge."""
@@ -59,7 +59,7 @@ class Task(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Desk:
+class _ReaderState:
     """What one reader has.
 
     reading: the input that it reads  asked: calls for batches, each with its input  writes: of its inputs that it was
@@ -89,20 +89,20 @@ class Schedule:
         """
         self._readers, self._tasks, self._stopped, self._tell = readers, tasks, stopped, tell
         self._waiting = list(numbers)
-        self._desks = [_Desk() for _ in range(readers.count)]
-        self._came: dict[int, deque[Signed | None]] = {}
+        self._desks = [_ReaderState() for _ in range(readers.count)]
+        self._came: dict[int, deque[SignedRecords | None]] = {}
         self._reader: dict[int, int] = {}
         self._finishing: dict[int, Call] = {}
-        self._done: dict[int, Summary] = {}
+        self._done: dict[int, FilterSummary] = {}
         self._losses = Counter[int]()
 
-    def batches(self, number: int) -> Iterator[Signed]:
+    def batches(self, number: int) -> Iterator[SignedRecords]:
         """The batches of an input; ends early where nothing more is wanted.
 
         Raises LostReader where its reader is lost: ask again, from its first batch. Raises what the reader raised, and
         InputError where reader after reader is lost over an input.
         """
-        opened: deque[Signed | None] | None = None
+        opened: deque[SignedRecords | None] | None = None
         while not self._stopped():
             self._go_on()
             came = self._came.get(number)
@@ -134,7 +134,7 @@ class Schedule:
         """Whether an input is being finished. Where its reader is lost before that, its batches are to be had again."""
         return number in self._finishing or number in self._done
 
-    def finished(self) -> Iterator[tuple[int, Summary]]:
+    def finished(self) -> Iterator[tuple[int, FilterSummary]]:
         """The inputs that are done since this was asked, and what there was in each. Raises as batches()."""
         self._take_finished()
         while self._done:
@@ -164,7 +164,7 @@ class Schedule:
             try:
                 for write in desk.writes[number]:
                     write.result()
-                summary: Summary = call.result()
+                summary: FilterSummary = call.result()
             except LostReader:
                 self._lose(reader)
                 continue
@@ -173,7 +173,7 @@ class Schedule:
             del self._finishing[number], self._reader[number], self._came[number]
             self._done[number] = summary
 
-    def _take(self, desk: _Desk) -> None:
+    def _take(self, desk: _ReaderState) -> None:
         for writes in desk.writes.values():
             while writes and writes[0].ready():
                 writes.popleft().result()
@@ -184,7 +184,7 @@ class Schedule:
                 self._came[number].append(signed)
                 desk.reading = None if signed is None else number
 
-    def _ask(self, reader: int, desk: _Desk) -> None:
+    def _ask(self, reader: int, desk: _ReaderState) -> None:
         if desk.reading is None and self._waiting and self._has_room(desk):
             number = heapq.heappop(self._waiting)
             desk.reading = number
@@ -194,7 +194,7 @@ class Schedule:
         while desk.reading is not None and len(desk.asked) < _CALLS_AHEAD:
             desk.asked.append((desk.reading, self._readers.call(reader, "sign", desk.reading)))
 
-    def _has_room(self, desk: _Desk) -> bool:
+    def _has_room(self, desk: _ReaderState) -> bool:
         """Whether the reader takes the next input. One that a reader was lost over is read by a reader that has no
         other, so that the next loss shows which input it is.
         """
@@ -204,7 +204,7 @@ class Schedule:
 
     def _lose(self, reader: int) -> None:
         """A reader is lost: another one takes its place, and what it had is read anew."""
-        desk, self._desks[reader] = self._desks[reader], _Desk()
+        desk, self._desks[reader] = self._desks[reader], _ReaderState()
         for number in desk.inputs:
             del self._reader[number], self._came[number]
             self._finishing.pop(number, None)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.filter import stop_on_signals, tell_of_repeated
+from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
 from spotsieve.stream.cli.outputs import add_force_argument
 from spotsieve.stream.cli.settings import (
     add_scheme_arguments,
@@ -25,10 +25,10 @@ from spotsieve.stream.text_safety import show
 if TYPE_CHECKING:
     from spotsieve.state.index import State
     from spotsieve.state.log.local import LocalLog
-    from spotsieve.stream.backfill.outcomes import Outcomes
+    from spotsieve.stream.backfill.outcomes import OutcomeStore
     from spotsieve.stream.backfill.running import Backfill
     from spotsieve.stream.backfill.schedule import Readers
-    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.local.summary import FilterSummary
 
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
 as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         begin_loading()  # Readers are forked from it: it is busy for as long as the imports below.
     quick_start()
     from spotsieve.stream.backfill.processes.readers import ProcessReaders
-    from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, ray_started
+    from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, connect_ray
     from spotsieve.stream.backfill.running import Backfill
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.files.targets import place_of
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
             "FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`"
         )
     inputs = check_inputs(options.files)
-    tell_of_repeated(options.files, inputs)
+    warn_of_repeats(options.files, inputs)
     # Readers on other machines, and those of a resume from elsewhere, write to the same places.
     named = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
     outputs = {flag: name and place_of(name) for flag, name in named.items()}
@@ -128,7 +128,7 @@ def run(options: argparse.Namespace) -> int:
         before = None if options.force else backfill.completed()
         if before is not None:
             show("spotsieve: this run was complete before: nothing is read again (--force does it anew)", to=sys.stderr)
-            return _told(before, options.json)
+            return _print_summary(before, options.json)
         _make_directories(outputs)
         if not backfill.resumed and not options.force:
             _check_parts(backfill)
@@ -140,7 +140,7 @@ def run(options: argparse.Namespace) -> int:
             compile_kernels(scheme_of(settings.scheme))
             if on_ray:
                 notice.say("starting Ray")
-                ray = stack.enter_context(ray_started(options.address, count + shards))
+                ray = stack.enter_context(connect_ray(options.address, count + shards))
                 readers = RayReaders(ray, count, settings)
             else:
                 readers = stack.enter_context(ProcessReaders(count, settings))
@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
             line.close()
             show(f"spotsieve: {text}", to=sys.stderr)
 
-        def make_shards(state: "State", log: "LocalLog", kept: "Outcomes") -> RayShards:
+        def make_shards(state: "State", log: "LocalLog", kept: "OutcomeStore") -> RayShards:
             return RayShards(ray, shards, settings, state, log, kept, tell)
 
         with contextlib.closing(line):
@@ -162,10 +162,10 @@ def run(options: argparse.Namespace) -> int:
         with stop_on_signals(stopping), contextlib.closing(line):
             summary = backfill.run(readers, stopping.is_set, lambda so_far: line.update(*so_far), tell)
         summary.seconds = time.monotonic() - began
-    return _told(summary, options.json)
+    return _print_summary(summary, options.json)
 
 
-def _told(summary: "Summary", as_json: bool) -> int:
+def _print_summary(summary: "FilterSummary", as_json: bool) -> int:
     """Print what was found; the exit code."""
     if as_json:
         show(json.dumps(summary.as_json()))

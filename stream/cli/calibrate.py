@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 def _by_labels(options: argparse.Namespace) -> int:
     """Print what each value of the threshold is worth by the labels, and the lines of the one to take."""
     from spotsieve.stream.cli.labels import estimated, reviewed
-    from spotsieve.stream.labelling.estimating import notes, recommend, threshold_choices, worth_json, worth_lines
+    from spotsieve.stream.labelling.estimating import estimate_json, estimate_lines, notes, recommend, threshold_choices
 
     if options.precision is not None:
         _check_precision(options.precision)
@@ -77,11 +77,11 @@ def _by_labels(options: argparse.Namespace) -> int:
             "skipped": labels.skipped,
             "recommended": taken.choice.name,
             "reaches_precision": not missed,
-            "choices": [worth_json(one) for one in found],
+            "choices": [estimate_json(one) for one in found],
         }
         show(*json.dumps(figures, indent=2).split("\n"))
         return EXIT_OK
-    show(*(f"# {line}" for line in (*notes(found, labels), *worth_lines(found))))
+    show(*(f"# {line}" for line in (*notes(found, labels), *estimate_lines(found))))
     if missed:
         show(f"# no value reaches a precision of {options.precision:g}: this is the most precise")
     own, threshold = taken.choice.settings.scheme, taken.choice.settings.scheme.threshold

@@ -53,25 +53,25 @@ async def _show_status(settings: "Settings", as_json: bool) -> None:
 
     from spotsieve.stream.service.cluster.reading import read_ends
     from spotsieve.stream.service.cluster.status import status_of
-    from spotsieve.stream.service.cluster.told_text import lines_of
+    from spotsieve.stream.service.cluster.told_text import status_lines
 
     now_ms = int(time.time() * 1000)
     ends = await read_ends(settings, now_ms)
     status = status_of(ends, max(now_ms, int(time.time() * 1000)))
-    show(*(json.dumps(status.as_json(), indent=2).split("\n") if as_json else lines_of(status)))
+    show(*(json.dumps(status.as_json(), indent=2).split("\n") if as_json else status_lines(status)))
 
 
 async def _resize(settings: "Settings", shards: int) -> None:
-    from spotsieve.stream.service.cluster.asking import ask_for
+    from spotsieve.stream.service.cluster.asking import request_resize
 
-    sizing, added = await ask_for(settings, shards)
+    cluster_size, added = await request_resize(settings, shards)
     if added:
         show(f"{settings.topics.matches}: {added} partition(s) added")
-    if sizing.shards == shards:
+    if cluster_size.shards == shards:
         show(f"the number of shards is {shards}: the new ones have taken over")
         return
     show(
-        f"resize {sizing.shards} -> {shards} begins; start the new shards, each with a directory of its own:",
+        f"resize {cluster_size.shards} -> {shards} begins; start the new shards, each with a directory of its own:",
         *(
             f"  spotsieve run -c FILE --role shard --shards {shards} --shard {number} --state DIR"
             for number in range(shards)
@@ -81,10 +81,12 @@ async def _resize(settings: "Settings", shards: int) -> None:
 
 
 async def _cancel(settings: "Settings") -> None:
-    from spotsieve.stream.service.cluster.asking import cancel
+    from spotsieve.stream.service.cluster.asking import cancel_resize
 
-    sizing, asked = await cancel(settings)
-    if sizing.shards == asked:
+    cluster_size, asked = await cancel_resize(settings)
+    if cluster_size.shards == asked:
         show(f"nothing is cancelled: the new shards had taken over before, and their number is {asked}")
         return
-    show(f"resize {sizing.shards} -> {asked} is cancelled: the former shards answer as before, and the new ones stop")
+    show(
+        f"resize {cluster_size.shards} -> {asked} is cancelled: the former shards answer as before, and the new ones stop"
+    )

@@ -16,7 +16,7 @@ from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, SettingError, Spotsieve
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.stream.clusters.grouping import Grouping, Member, Totals
+    from spotsieve.stream.clusters.grouping import ClusterBuilder, Member, Totals
     from spotsieve.stream.files.writer import OutputFile
     from spotsieve.stream.progress import ProgressLine
 
@@ -64,11 +64,11 @@ def run(options: argparse.Namespace) -> int:
             "clusters", "must be given FILEs, --state DIR or --topics, and one of these", None, "such as verdicts.jsonl"
         )
     check_names({"out": options.out}, options.files, options.json, options.force)
-    from spotsieve.stream.clusters.grouping import Grouping
+    from spotsieve.stream.clusters.grouping import ClusterBuilder
     from spotsieve.stream.progress import ProgressLine
 
     with tempfile.TemporaryFile(prefix="spotsieve-clusters-") as spool:
-        grouping = Grouping(spool)
+        grouping = ClusterBuilder(spool)
         with _disk_errors(), contextlib.closing(ProgressLine(sys.stderr, None)) as line:
             take = _take_topics if options.topics else _take_state if options.state else _take_files
             faults = take(options, grouping, line)
@@ -83,25 +83,25 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_INPUT if faults else EXIT_OK
 
 
-def _take_files(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
+def _take_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Take in what the lines of files say; -> what could not be read."""
-    from spotsieve.stream.clusters.files import ReadLines, read_files
+    from spotsieve.stream.clusters.files import InputLines, read_files
     from spotsieve.stream.files.inputs import check_inputs, total_bytes
 
     inputs = check_inputs(options.files)
-    total, read = total_bytes(inputs), ReadLines()
+    total, read = total_bytes(inputs), InputLines()
     for statement in read_files(inputs, read, lambda _, done: line.update_step("bytes read", done, total or 0)):
         grouping.add(statement)
     return list(read.faults)
 
 
-def _take_state(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
+def _take_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Take in what the log of a state says when it is judged again."""
-    from spotsieve.state.still.reading import still_state
+    from spotsieve.state.still.reading import read_only_state
     from spotsieve.stream.local.log_verdicts import check_has_log, judge_log
     from spotsieve.stream.progress import COMPILING
 
-    with still_state(options.state, on_progress=line.update_step) as state:
+    with read_only_state(options.state, on_progress=line.update_step) as state:
         check_has_log(options.state)
         settings = settings_of_state(options, state)
     line.say(COMPILING)
@@ -110,7 +110,7 @@ def _take_state(options: argparse.Namespace, grouping: "Grouping", line: "Progre
     return []
 
 
-def _take_topics(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
+def _take_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Take in what the output topics of a service say."""
     import asyncio
 
@@ -127,7 +127,7 @@ def _take_topics(options: argparse.Namespace, grouping: "Grouping", line: "Progr
     return [InputError("topics", rule, None, "check topics.novel and topics.duplicates")]
 
 
-def _write(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> int:
+def _write(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> int:
     """Write the lines that are wanted; -> how many."""
     from spotsieve.stream.clusters.listing import csv_heading, csv_line, json_line
     from spotsieve.stream.files.formats import CSV
@@ -156,7 +156,7 @@ def _leave(output: "OutputFile") -> None:
         output.abandon()
 
 
-def _members(grouping: "Grouping") -> "Iterator[Member]":
+def _members(grouping: "ClusterBuilder") -> "Iterator[Member]":
     members = grouping.members()
     while True:
         with _disk_errors():

@@ -19,15 +19,15 @@ from spotsieve.stream.cli.settings import (
     settings_of,
     settings_of_state,
 )
-from spotsieve.stream.errors import EXIT_OK, NotFound, SettingError
+from spotsieve.stream.errors import EXIT_OK, NotFoundError, SettingError
 from spotsieve.stream.text_safety import show, show_styled, wants_colour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spotsieve.state.still.reading import StillState
+    from spotsieve.state.still.reading import ReadOnlyState
     from spotsieve.stream.explain.explanation import Explanation
-    from spotsieve.stream.explain.in_files import Recorded
+    from spotsieve.stream.explain.in_files import RecordedVerdict
     from spotsieve.stream.files.inputs import Input
     from spotsieve.stream.page import Page
     from spotsieve.stream.settings.model import Settings
@@ -111,12 +111,12 @@ def _explained(options: argparse.Namespace) -> "Explanation":
         quick_start()
         if options.state is None:
             return _without_state(options, files)
-        from spotsieve.state.still.reading import still_state
+        from spotsieve.state.still.reading import read_only_state
 
         def told(what: str, done: int, of: int) -> None:
             line.say(f"{what}: {done:,} of {of:,}")
 
-        with still_state(options.state, options.timeout, told) as state:
+        with read_only_state(options.state, options.timeout, told) as state:
             return _in_state(options, files, state)
 
 
@@ -129,45 +129,52 @@ def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
     return check_inputs(names)
 
 
-def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "StillState") -> "Explanation":
+def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "ReadOnlyState") -> "Explanation":
     """Explain by a state."""
-    from spotsieve.state.still.view import StillView
-    from spotsieve.stream.explain.asking import Judged, Subject, explain, explain_entry, find_subject, subject_of
-    from spotsieve.stream.explain.finding import Filed, find_in_entries
+    from spotsieve.state.still.view import ReadOnlyView
+    from spotsieve.stream.explain.asking import (
+        ExplainContext,
+        ExplainSubject,
+        explain,
+        explain_entry,
+        find_subject,
+        subject_of,
+    )
+    from spotsieve.stream.explain.finding import StateEntry, find_in_entries
     from spotsieve.stream.explain.given import read_given
     from spotsieve.stream.schemes.registry import scheme_in_scope
 
     settings = settings_of_state(options, state)
     given = read_given(options.page, options.url, "--url", settings.input)
-    view = StillView(state)
+    view = ReadOnlyView(state)
     scheme, known = scheme_in_scope(settings), view.entry_count - state.clock.floor
-    judged = Judged(settings, scheme, view, state.clock, str(state.directory), known)
+    judged = ExplainContext(settings, scheme, view, state.clock, str(state.directory), known)
     recorded = given.recorded or _recorded(options, given.name)
     page, where = given.page, f"file {options.page}"
     if page is None and files:
-        from spotsieve.stream.explain.in_files import first_named
+        from spotsieve.stream.explain.in_files import find_first_page
 
-        page, where = first_named(given.name, files, settings.input), "the files of --pages"
-    found: Subject | Filed = (
+        page, where = find_first_page(given.name, files, settings.input), "the files of --pages"
+    found: ExplainSubject | StateEntry = (
         find_subject(state, given.name, settings) if page is None else subject_of(page, scheme, where)
     )
-    if isinstance(found, Filed):
+    if isinstance(found, StateEntry):
         return explain_entry(given.name, found, judged, recorded)
     beside = None
     if options.other is not None:
-        filed = find_in_entries(state, options.other)
-        if not filed:
+        indexed = find_in_entries(state, options.other)
+        if not indexed:
             then = "name a page that was let through, or leave --state away to compare two files"
-            raise NotFound("OTHER", "is no page that this state let through", options.other, then)
-        beside = filed[-1].number
+            raise NotFoundError("OTHER", "is no page that this state let through", options.other, then)
+        beside = indexed[-1].number
     return explain(given.name, found, judged, files, recorded, beside)
 
 
 def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
     """Explain by pages in memory: those before it in the files of --pages, or OTHER alone."""
     from spotsieve.stream.explain.asking import explain, subject_of
-    from spotsieve.stream.explain.given import named_apart, read_given
-    from spotsieve.stream.local.explaining import judged_after, judged_before
+    from spotsieve.stream.explain.given import name_apart, read_given
+    from spotsieve.stream.local.explaining import context_after, context_before
     from spotsieve.stream.schemes.registry import scheme_in_scope
 
     settings = settings_of(options)
@@ -180,31 +187,31 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
     others, held = [], {}
     if options.other is not None:
         other = read_given(options.other, options.other_url, "--other-url", settings.input)
-        others = [named_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
+        others = [name_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
         held = {"texts": others}
     if given.page is not None:
-        page, judged = named_apart(given.page, "page"), judged_after(next(iter(others), None), settings, scheme)
+        page, judged = name_apart(given.page, "page"), context_after(next(iter(others), None), settings, scheme)
     elif others:
-        page, judged = _named(given.name, files, settings), judged_after(next(iter(others), None), settings, scheme)
+        page, judged = _named(given.name, files, settings), context_after(next(iter(others), None), settings, scheme)
     else:
-        page, judged = judged_before(given.name, files, settings, scheme)
+        page, judged = context_before(given.name, files, settings, scheme)
     where = f"file {options.page}" if given.page is not None else "the files of --pages"
     beside = 0 if others and judged.pages else None
     return explain(given.name, subject_of(page, scheme, where), judged, files, recorded, beside, **held)
 
 
 def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
-    """A page of the files of --pages. Raises NotFound, InputError."""
-    from spotsieve.stream.explain.in_files import first_named
+    """A page of the files of --pages. Raises NotFoundError, InputError."""
+    from spotsieve.stream.explain.in_files import find_first_page
 
-    page = first_named(name, files, settings.input)
+    page = find_first_page(name, files, settings.input)
     if page is None:
-        raise NotFound("PAGE", "is in none of the files of --pages", name, "give an address or id as they have it")
+        raise NotFoundError("PAGE", "is in none of the files of --pages", name, "give an address or id as they have it")
     return page
 
 
-def _recorded(options: argparse.Namespace, name: str) -> "Recorded | None":
-    """The verdict that --verdicts has of a page. Raises NotFound if it has none, InputError if it cannot be read."""
+def _recorded(options: argparse.Namespace, name: str) -> "RecordedVerdict | None":
+    """The verdict that --verdicts has of a page. Raises NotFoundError if it has none, InputError if it cannot be read."""
     if options.verdicts is None:
         return None
     from spotsieve.stream.explain.in_files import find_recorded
@@ -212,7 +219,7 @@ def _recorded(options: argparse.Namespace, name: str) -> "Recorded | None":
     recorded = find_recorded([Path(options.verdicts)], name)
     if recorded is None:
         rule = "must have a verdict of PAGE, and has none"
-        raise NotFound("--verdicts", rule, options.verdicts, "name another file, or leave it away")
+        raise NotFoundError("--verdicts", rule, options.verdicts, "name another file, or leave it away")
     return recorded
 
 

@@ -90,20 +90,20 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine
-    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.progress import COMPILING, ProgressLine
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
-    tell_of_repeated(options.files, inputs)
+    warn_of_repeats(options.files, inputs)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, [*(file.place for file in inputs), *options.files], options.json, options.force)
     if options.revisits and options.out is None:
         raise SettingError("--revisits", "needs --out FILE, where the records go", None, "such as --out novel.warc.gz")
     form = form_of(inputs, options.out) if options.out is not None else None
     scheme = scheme_in_scope(settings)
-    summary = Summary(files=len(inputs))
+    summary = FilterSummary(files=len(inputs))
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
@@ -157,7 +157,7 @@ def _state_directory(directory: Path | None) -> contextlib.AbstractContextManage
     return temporary()
 
 
-def tell_of_repeated(files: Sequence[str], inputs: "Sequence[Input]") -> None:
+def warn_of_repeats(files: Sequence[str], inputs: "Sequence[Input]") -> None:
     """Say so where files are named twice. inputs: of their names, each once"""
     if len(inputs) < len(files):
         show("spotsieve: a file that is named twice is read once", to=sys.stderr)

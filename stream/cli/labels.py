@@ -12,7 +12,7 @@ from spotsieve.stream.errors import SettingError
 
 if TYPE_CHECKING:
     from spotsieve.stream.evaluation.choices import Choice
-    from spotsieve.stream.labelling.estimating import Worth
+    from spotsieve.stream.labelling.estimating import ChoiceEstimate
     from spotsieve.stream.labelling.labels import Labels
     from spotsieve.stream.settings.model import Settings
 
@@ -31,7 +31,7 @@ def reviewed(options: argparse.Namespace) -> "tuple[Labels, Settings]":
 
 def estimated(
     options: argparse.Namespace, labels: "Labels", settings: "Settings", choices: "Sequence[Choice]"
-) -> "list[Worth]":
+) -> "list[ChoiceEstimate]":
     """What each choice is worth on the files that were reviewed. Raises InputError, SettingError."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.kernels import compile_kernels

@@ -13,7 +13,7 @@ from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.stream.files import Input
-    from spotsieve.stream.migration.report import Report
+    from spotsieve.stream.migration.report import MigrationReport
 
 ABOUT = """A service: -c is the configuration that runs, --to that of the new settings, with another topics.log, which
 must exist and be empty, and another index.directory. Input topic and group stay the same. The command runs beside the
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _of_files(options: argparse.Namespace) -> "Report":
+def _of_files(options: argparse.Namespace) -> "MigrationReport":
     settings = settings_of(options)
     if options.from_state.resolve() == options.state.resolve():
         raise SettingError(
@@ -79,7 +79,7 @@ def _of_files(options: argparse.Namespace) -> "Report":
         return migrate_state(options.from_state, options.state, settings, line.update_step, _files(options))
 
 
-def _of_service(options: argparse.Namespace) -> "Report":
+def _of_service(options: argparse.Namespace) -> "MigrationReport":
     if options.config is None:
         raise SettingError("-c", "must name the configuration of the service that runs", None, "and --to the new one")
     old = settings_of(argparse.Namespace(config=options.config, given=[]))

@@ -19,7 +19,7 @@ from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.local.summary import FilterSummary
 
 ABOUT = """Each page gets the verdict that it would get if it came next, by itself: pages of the files do not meet each
 other. A page that the state let through itself is novel (first_attempt). DIR is the state of a service or of
@@ -68,12 +68,12 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.quick_start import quick_start
 
     quick_start()
-    from spotsieve.state.still.reading import still_state
+    from spotsieve.state.still.reading import read_only_state
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.writer import Outputs
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.querying import StateQuery, query_files
-    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.progress import COMPILING, ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
 
@@ -82,13 +82,13 @@ def run(options: argparse.Namespace) -> int:
     named = [*(file.place for file in inputs), *options.files]
     check_names({"verdicts": verdicts, "rejected": options.rejected}, named, options.json, options.force)
     line = ProgressLine(sys.stderr, total_bytes(inputs))
-    summary = Summary(files=len(inputs))
+    summary = FilterSummary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:
 
         def told(what: str, done: int, of: int) -> None:
             line.say(f"{what}: {done:,} of {of:,}")
 
-        state = closing.enter_context(still_state(options.state, options.timeout, told))
+        state = closing.enter_context(read_only_state(options.state, options.timeout, told))
         settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
         line.say(COMPILING)
@@ -112,11 +112,11 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_INPUT if summary.faults else EXIT_OK
 
 
-def _as_json(summary: "Summary", passes: int) -> dict[str, Any]:
+def _as_json(summary: "FilterSummary", passes: int) -> dict[str, Any]:
     return {**summary.as_json(), "passes_over_all_buckets": passes}
 
 
-def _as_text(summary: "Summary") -> str:
+def _as_text(summary: "FilterSummary") -> str:
     """The summary in a few lines for a person."""
     from spotsieve.stream.progress import duration
     from spotsieve.stream.text_safety import escape_control_characters

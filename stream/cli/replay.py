@@ -88,10 +88,12 @@ def run(options: argparse.Namespace) -> int:
         # Not imported for --help: numba and aiokafka take a second.
         from spotsieve.stream.observe.logs import configure_logs
         from spotsieve.stream.replay.report import as_json, as_text
-        from spotsieve.stream.service.replay.run import Replay, Wanted
+        from spotsieve.stream.service.replay.run import Replay, ReplayRequest
 
         configure_logs(service.log.model_copy(update={"level": "warning"}))
-        report = Replay(Wanted(service, judged, directory, first, end, options.examples, options.into), told).run()
+        report = Replay(
+            ReplayRequest(service, judged, directory, first, end, options.examples, options.into), told
+        ).run()
     show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
     if report.interrupted:
         return EXIT_INTERRUPTED

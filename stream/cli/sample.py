@@ -37,8 +37,8 @@ def run(options: argparse.Namespace) -> int:
     """Take pages, plant copies, write the set; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.labelling.sample.edits import ABOUT as EDITS
-    from spotsieve.stream.labelling.sample.edits import Edit
-    from spotsieve.stream.labelling.sample.own_text import FEWEST_WORDS, Chosen, read_own
+    from spotsieve.stream.labelling.sample.edits import PlantedEdit
+    from spotsieve.stream.labelling.sample.own_text import FEWEST_WORDS, PageSample, read_own
     from spotsieve.stream.labelling.sample.planting import FEWEST_COPIED_WORDS, plant
     from spotsieve.stream.labelling.sample.set_files import EXACT, count_kinds, pairs_of, write_set
     from spotsieve.stream.models.counting import batches_of
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     settings = settings_of(options)
     inputs = check_inputs(options.files)
-    chosen = Chosen(options.pages, options.seed)
+    chosen = PageSample(options.pages, options.seed)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
         line.say(COMPILING)
         for batch, bytes_read in batches_of(inputs, settings):
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     show(
         f"{len(stream):,} pages in {options.out}: {len(pages):,} of {chosen.pages:,} pages, and planted copies of them"
     )
-    about = {**{kind.value: EDITS[kind] for kind in Edit}, EXACT: "pages with the text of an earlier one"}
+    about = {**{kind.value: EDITS[kind] for kind in PlantedEdit}, EXACT: "pages with the text of an earlier one"}
     show(*(f"  {kind:<12}{number:>6}  {about[kind]}" for kind, number in kinds))
     for number, what in (
         (len(taken) - len(pages), f"pages were left out: they have fewer than {FEWEST_WORDS} words of their own"),

@@ -18,8 +18,8 @@ from spotsieve.stream.evaluation import ALL, THRESHOLD
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.stream.evaluation.judging import SetOutcome
-    from spotsieve.stream.evaluation.planning import Wanted
+    from spotsieve.stream.evaluation.judging import SetResult
+    from spotsieve.stream.evaluation.planning import ScoreRequest
     from spotsieve.stream.files.writer import Outputs
 
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     if options.labels:
         return _score_labels(options)
     from spotsieve.stream.evaluation.choices import read_models
-    from spotsieve.stream.evaluation.planning import Wanted
+    from spotsieve.stream.evaluation.planning import ScoreRequest
     from spotsieve.stream.files.writer import Outputs
     from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
 
@@ -113,12 +113,12 @@ def run(options: argparse.Namespace) -> int:
     if not options.force:
         check_new({"verdicts": options.verdicts, "plot": options.plot, "html": options.html})
     settings, given = settings_of(options), read_models(options.models)
-    outcomes = list["SetOutcome"]()
+    outcomes = list["SetResult"]()
     with (
         TemporaryDirectory(prefix="spotsieve-models-") as built,
         Outputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs,
     ):
-        wanted = Wanted(
+        wanted = ScoreRequest(
             options.schemes,
             options.sweeps,
             settings,
@@ -138,7 +138,7 @@ def _score_labels(options: argparse.Namespace) -> int:
     """Print what the settings, or the named schemes, are worth by the labels of a review."""
     from spotsieve.stream.cli.labels import estimated, reviewed
     from spotsieve.stream.evaluation.choices import named_schemes, over_given_values, read_models, single, with_model
-    from spotsieve.stream.labelling.estimating import notes, threshold_choices, worth_json, worth_lines
+    from spotsieve.stream.labelling.estimating import estimate_json, estimate_lines, notes, threshold_choices
 
     for flag in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
         if getattr(options, flag):
@@ -155,14 +155,14 @@ def _score_labels(options: argparse.Namespace) -> int:
         choices = [single(settings, scheme) for scheme in schemes]
     found = estimated(options, labels, settings, choices)
     if options.json:
-        show(*json.dumps([worth_json(one) for one in found], indent=2).split("\n"))
+        show(*json.dumps([estimate_json(one) for one in found], indent=2).split("\n"))
     else:
-        show(*worth_lines(found), *notes(found, labels))
+        show(*estimate_lines(found), *notes(found, labels))
     return EXIT_OK
 
 
-def _score_set(folder: Path, wanted: "Wanted", options: argparse.Namespace, outputs: "Outputs") -> "SetOutcome":
-    from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+def _score_set(folder: Path, wanted: "ScoreRequest", options: argparse.Namespace, outputs: "Outputs") -> "SetResult":
+    from spotsieve.stream.evaluation.judging import SetResult, score_set
     from spotsieve.stream.evaluation.planning import plan
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.progress import ProgressLine
@@ -179,10 +179,10 @@ def _score_set(folder: Path, wanted: "Wanted", options: argparse.Namespace, outp
         for name, why in planned.left_out.items():
             show(f"spotsieve: {name} is left out: {why}", to=sys.stderr)
         scored = score_set(folder, truth, planned.choices, line, outputs.verdicts)
-    return SetOutcome(folder, truth, planned.choices, scored, planned.left_out, planned.modelled)
+    return SetResult(folder, truth, planned.choices, scored, planned.left_out, planned.modelled)
 
 
-def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
+def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
     """Print the figures of each set: those of one scheme, or a table of several."""
     from spotsieve.stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
     from spotsieve.stream.scoring.score_text import as_json, as_text
@@ -201,7 +201,7 @@ def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None
         show("", *MEANINGS.split("\n"))
 
 
-def _draw(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
+def _draw(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
     """Write the plot and the report. A set has the name of its folder there, if these names differ."""
     from spotsieve.stream.files.writer import write_whole
 

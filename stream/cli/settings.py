@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spotsieve.stream.errors import SettingError
 
 if TYPE_CHECKING:  # It takes .15 s to read the models of the settings, which --help must not wait for.
-    from spotsieve.state.still.reading import StillState
+    from spotsieve.state.still.reading import ReadOnlyState
     from spotsieve.stream.settings.model import Settings
 
 
@@ -85,7 +85,7 @@ def settings_of(
     return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
 
 
-def settings_of_state(options: argparse.Namespace, state: "StillState") -> "Settings":
+def settings_of_state(options: argparse.Namespace, state: "ReadOnlyState") -> "Settings":
     """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
 
     Raises SettingError, StateError (another format), SettingsMismatch.

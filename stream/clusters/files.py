@@ -16,7 +16,7 @@ _LINES_A_STEP = 1024
 
 
 @dataclass(slots=True)
-class ReadLines:
+class InputLines:
     """What was read. lines: all but blank ones  bytes_read: as on disk  faults: of files that were not read whole"""
 
     lines: int = 0
@@ -24,13 +24,13 @@ class ReadLines:
     faults: list[InputError] = field(default_factory=list)
 
 
-def read_files(inputs: Sequence[Input], read: ReadLines, on_read: OnRead) -> Iterator[Statement]:
+def read_files(inputs: Sequence[Input], read: InputLines, on_read: OnRead) -> Iterator[Statement]:
     """Give what the lines of the files say, file after file; what cannot be read is among the faults of `read`."""
     for file in inputs:
         others, first, before = 0, "", read.lines
         try:
             with open_input(file)[0] as source:
-                for record in split_lines(read_chunks(_Counted(source, read), file.source)):
+                for record in split_lines(read_chunks(_CountingFile(source, read), file.source)):
                     statement = None if record.fault else read_statement(record.raw)
                     read.lines += 1
                     if statement is None:
@@ -50,10 +50,10 @@ def read_files(inputs: Sequence[Input], read: ReadLines, on_read: OnRead) -> Ite
             read.faults.append(InputError(file.source, rule, None, then))
 
 
-class _Counted:
+class _CountingFile:
     """A file that counts what is read of it."""
 
-    def __init__(self, file: BinaryIO, read: ReadLines) -> None:
+    def __init__(self, file: BinaryIO, read: InputLines) -> None:
         self._file, self._read = file, read
 
     def read(self, size: int, /) -> bytes:

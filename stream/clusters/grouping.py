@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import orjson
 
-from spotsieve.stream.clusters.seen import SeenNumbers
+from spotsieve.stream.clusters.seen import NumberSet
 from spotsieve.stream.clusters.statements import DUPLICATE, Statement
 
 _CHUNK = 16_384
@@ -56,7 +56,7 @@ class Totals:
     largest: int = 0
 
 
-class _Spooled(NamedTuple):
+class _SpoolRow(NamedTuple):
     """What waits on disk. number: of the page  id: "" where the page was met before  verdict: None: it is only named
     originals: their numbers  replaced: the number of the page that this one replaces, or None
     """
@@ -69,13 +69,13 @@ class _Spooled(NamedTuple):
     replaced: int | None
 
 
-class Grouping:
+class ClusterBuilder:
     """Give it all statements, then ask for the members."""
 
     def __init__(self, spool: BinaryIO) -> None:
         """spool: an empty temporary file"""
         self._spool = spool
-        self._seen = SeenNumbers()
+        self._seen = NumberSet()
         self._waiting: list[Statement] = []
         self._places: dict[int, int] = {}
         self.totals = Totals()
@@ -110,13 +110,13 @@ class Grouping:
             for named, at in zip(statement.originals, originals, strict=True):
                 if at not in self._places:
                     self._places[at] = len(self._places)
-                    lines.append(_line(_Spooled(at, named.id, named.url, None, [], None)))
+                    lines.append(_line(_SpoolRow(at, named.id, named.url, None, [], None)))
             if originals and not new:
                 # Its first line may name none: then it hangs on no original, and needs a place to be joined by.
                 self._places.setdefault(number, len(self._places))
             replaced = _number(statement.replaces) if statement.replaces else None
             own_id, url = (statement.id, statement.url) if new else ("", "")
-            lines.append(_line(_Spooled(number, own_id, url, statement.verdict, originals, replaced)))
+            lines.append(_line(_SpoolRow(number, own_id, url, statement.verdict, originals, replaced)))
             self.totals.repeated += not new
         self._spool.write(b"".join(lines))
 
@@ -157,26 +157,26 @@ class Grouping:
         self.totals.clusters, self.totals.in_clusters = len(of_many), sum(of_many)
         self.totals.largest = max(of_many, default=min(self.totals.pages, 1))
 
-    def _pages(self, stated: bytearray) -> Iterator[tuple[_Spooled, int | None]]:
+    def _pages(self, stated: bytearray) -> Iterator[tuple[_SpoolRow, int | None]]:
         """Every page once, with its place if others name it."""
         for page in self._spooled():
             own = self._places.get(page.number)
             if page.id and not (page.verdict is None and own is not None and stated[own]):
                 yield page, own
 
-    def _top_of(self, page: _Spooled, own: int | None) -> int | None:
+    def _top_of(self, page: _SpoolRow, own: int | None) -> int | None:
         """A place of the page's cluster; None for a page that has no copy."""
         if own is not None:
             return own
         return self._places[page.originals[0]] if page.originals else None
 
-    def _spooled(self) -> Iterator[_Spooled]:
+    def _spooled(self) -> Iterator[_SpoolRow]:
         self._spool.seek(0)
         for line in self._spool:
-            yield _Spooled(*orjson.loads(line))
+            yield _SpoolRow(*orjson.loads(line))
 
 
-def _line(page: _Spooled) -> bytes:
+def _line(page: _SpoolRow) -> bytes:
     fields: list[Any] = list(page)
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class SeenNumbers:
+class NumberSet:
     """Numbers that were met, as sorted runs: a run is merged with the one before it as soon as it is as long."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ DUPLICATE = Kind.DUPLICATE.name.lower()
 _VERDICTS = frozenset(kind.name.lower() for kind in Kind)
 
 
-class Named(NamedTuple):
+class OriginalRef(NamedTuple):
     """A page that another one is a copy of."""
 
     id: str
@@ -33,7 +33,7 @@ class Statement(NamedTuple):
     id: str
     url: str
     verdict: str
-    originals: tuple[Named, ...] = ()
+    originals: tuple[OriginalRef, ...] = ()
     replaces: str = ""
 
 
@@ -52,7 +52,9 @@ def state_verdicts(pages: list[Entry], verdicts: Verdicts) -> Iterator[Statement
     """What verdicts say of these pages."""
     for row, page in enumerate(pages):
         named = (verdicts.originals[row], verdicts.replaces[row])
-        originals = tuple(Named(entry.id, entry.url) for entry in named if entry is not None and entry.id != page.id)
+        originals = tuple(
+            OriginalRef(entry.id, entry.url) for entry in named if entry is not None and entry.id != page.id
+        )
         replaced = verdicts.replaces[row]
         verdict = Kind(verdicts.kind[row]).name.lower()
         yield Statement(page.id, page.url, verdict, originals, replaced.id if replaced is not None else "")
@@ -62,7 +64,7 @@ def _report(fields: dict[str, Any]) -> Statement | None:
     page, original = fields["page"], fields.get("duplicate_of")
     if not isinstance(original, dict) or not _text(page.get("id")) or not _text(original.get("page")):
         return None
-    named = Named(_text(original["page"]), _text(original.get("url")))
+    named = OriginalRef(_text(original["page"]), _text(original.get("url")))
     return Statement(_text(page["id"]), _text(page.get("url")), DUPLICATE, (named,))
 
 
@@ -76,7 +78,9 @@ def _verdict(fields: dict[str, Any]) -> Statement | None:
     if isinstance(matches, list):
         found += [(_text(match.get("id")), match.get("url")) for match in matches if isinstance(match, dict)]
     originals = {name: _text(url) for name, url in found if name and name != own}
-    return Statement(own, _text(fields.get("url")), verdict, tuple(map(Named, originals, originals.values())), replaces)
+    return Statement(
+        own, _text(fields.get("url")), verdict, tuple(map(OriginalRef, originals, originals.values())), replaces
+    )
 
 
 def _text(value: object) -> str:

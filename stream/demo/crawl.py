@@ -8,13 +8,22 @@ from random import Random
 import orjson
 
 from spotsieve.stream.demo.articles import Article, write_articles
-from spotsieve.stream.demo.edits import Edit, edit_article
+from spotsieve.stream.demo.edits import ArticleEdit, edit_article
 from spotsieve.stream.demo.sites import NEWSPAPERS, SITES, Site, render
 
 SEED = 2008
 COPY_COUNTS = (0, 1, 2, 2, 3, 4, 6)
 """How many other sites take an article over. Each number is equally likely."""
-EDITS = (Edit.NONE, Edit.NONE, Edit.NONE, Edit.TYPOGRAPHY, Edit.TYPOGRAPHY, Edit.DATELINE, Edit.CUT, Edit.WORDS)
+EDITS = (
+    ArticleEdit.NONE,
+    ArticleEdit.NONE,
+    ArticleEdit.NONE,
+    ArticleEdit.TYPOGRAPHY,
+    ArticleEdit.TYPOGRAPHY,
+    ArticleEdit.DATELINE,
+    ArticleEdit.CUT,
+    ArticleEdit.WORDS,
+)
 TRADE_WEIGHT = 4
 """How much more often an article appears in a newspaper than on a site of another kind."""
 RECRAWLS = 8
@@ -27,7 +36,7 @@ _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYB
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class CrawlMessage:
     """One message of the crawl, and the truth about it.
 
     article: number of the article on the page; None for odd messages  kind: HOME, RECRAWL, SYNDICATED or ODD
@@ -40,24 +49,24 @@ class Sent:
     kind: str
     about: str = ""
     article: int | None = None
-    edit: Edit = Edit.NONE
+    edit: ArticleEdit = ArticleEdit.NONE
     template: str = ""
     body: bytes = b""
 
 
-def build_crawl(seed: int = SEED) -> list[Sent]:
+def build_crawl(seed: int = SEED) -> list[CrawlMessage]:
     """The messages in the order of sending; the same ones for the same seed."""
     random = Random(f"{seed}-crawl")
     articles = write_articles(seed)
-    homes: list[Sent] = []
-    copies: list[Sent] = []
+    homes: list[CrawlMessage] = []
+    copies: list[CrawlMessage] = []
     for article in articles:
         home, *others = _choose_sites(random, 1 + random.choice(COPY_COUNTS))
-        homes.append(_page(home, article, Edit.NONE, HOME, seed))
+        homes.append(_page(home, article, ArticleEdit.NONE, HOME, seed))
         copies += [_page(site, article, random.choice(EDITS), SYNDICATED, seed) for site in others]
     random.shuffle(copies)
     recrawls = [
-        Sent(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
+        CrawlMessage(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
         for page in random.sample(homes, RECRAWLS)
     ]
     # Articles and copies come over the day. Most copies come after the page of the site itself, a few before it.
@@ -66,12 +75,12 @@ def build_crawl(seed: int = SEED) -> list[Sent]:
     return [_timed(message, number) for number, message in enumerate(stream)]
 
 
-def went_in(crawl: list[Sent]) -> list[tuple[str, int]]:
+def crawl_summary(crawl: list[CrawlMessage]) -> list[tuple[str, int]]:
     """A summary of the messages for people: (what, how many), with the copies by their edit."""
     kinds = Counter(sent.kind for sent in crawl)
     edits = Counter(sent.edit for sent in crawl if sent.kind == SYNDICATED)
     rows = [(HOME, kinds[HOME])]
-    rows += [(f"{SYNDICATED}: {edit.value}", edits[edit]) for edit in Edit]
+    rows += [(f"{SYNDICATED}: {edit.value}", edits[edit]) for edit in ArticleEdit]
     rows.append((RECRAWL, kinds[RECRAWL]))
     rows += [(sent.about, 1) for sent in crawl if sent.kind == ODD]
     return rows
@@ -88,25 +97,25 @@ def _choose_sites(random: Random, number: int) -> list[Site]:
     return chosen
 
 
-def _page(site: Site, article: Article, edit: Edit, kind: str, seed: int) -> Sent:
+def _page(site: Site, article: Article, edit: ArticleEdit, kind: str, seed: int) -> CrawlMessage:
     random = Random(f"{seed}-{site.host}-{article.number}")
     url, markup = render(site, edit_article(article, edit, random), edit, random)
     body = markup.encode()
     fields = {"url": url, "content_type": "text/html; charset=utf-8", "body": markup}
-    return Sent(url.encode(), orjson.dumps(fields), url, kind, "", article.number, edit, site.template, body)
+    return CrawlMessage(url.encode(), orjson.dumps(fields), url, kind, "", article.number, edit, site.template, body)
 
 
-def _timed(sent: Sent, number: int) -> Sent:
+def _timed(sent: CrawlMessage, number: int) -> CrawlMessage:
     """Give the page its fetch time, a few seconds after the one before."""
     if sent.value is None or sent.kind == ODD:
         return sent
     fields = orjson.loads(sent.value)
     fetched = _START + timedelta(seconds=7 * number)
     value = orjson.dumps({"fetched_at": fetched.isoformat(), **fields})
-    return Sent(sent.key, value, sent.url, sent.kind, "", sent.article, sent.edit, sent.template, sent.body)
+    return CrawlMessage(sent.key, value, sent.url, sent.kind, "", sent.article, sent.edit, sent.template, sent.body)
 
 
-def _odd_messages() -> list[Sent]:
+def _odd_messages() -> list[CrawlMessage]:
     """Messages that every crawl has. The filter must neither stop at them nor drop them."""
     image = {
         "url": "https://m.dispatch.example/px.png",
@@ -127,4 +136,4 @@ def _odd_messages() -> list[Sent]:
         ("broken JSON", "https://broken.example/", b'{"url": "https://broken.example/", "body": "<p>the crawler died'),
         ("a tombstone (a key without a value)", "https://www.thewhistle.example/deleted", None),
     ]
-    return [Sent(url.encode(), value, url, ODD, about) for about, url, value in found]
+    return [CrawlMessage(url.encode(), value, url, ODD, about) for about, url, value in found]

@@ -22,7 +22,7 @@ EDITED_SHARE = 0.05
 CUT_SHARES = (0.5, 0.75)
 
 
-class Edit(StrEnum):
+class ArticleEdit(StrEnum):
     """How a copy differs from the article, from the lightest to the heaviest."""
 
     NONE = "unchanged text, another template"
@@ -32,20 +32,20 @@ class Edit(StrEnum):
     WORDS = "one word in twenty replaced"
 
 
-def edit_article(article: Article, edit: Edit, random: Random) -> Article:
+def edit_article(article: Article, edit: ArticleEdit, random: Random) -> Article:
     """The article as another site prints it."""
-    change: dict[Edit, Callable[[Article, Random], Article]] = {
-        Edit.DATELINE: _dateline,
-        Edit.CUT: _cut,
-        Edit.WORDS: _words,
+    change: dict[ArticleEdit, Callable[[Article, Random], Article]] = {
+        ArticleEdit.DATELINE: _dateline,
+        ArticleEdit.CUT: _cut,
+        ArticleEdit.WORDS: _words,
     }
     return change[edit](article, random) if edit in change else article
 
 
-def paragraphs_html(article: Article, edit: Edit) -> str:
+def paragraphs_html(article: Article, edit: ArticleEdit) -> str:
     """The paragraphs as markup. Typography changes the markup and not the words."""
     return "\n".join(
-        f"<p>{_typeset(paragraph) if edit is Edit.TYPOGRAPHY else html.escape(paragraph, quote=False)}</p>"
+        f"<p>{_typeset(paragraph) if edit is ArticleEdit.TYPOGRAPHY else html.escape(paragraph, quote=False)}</p>"
         for paragraph in article.paragraphs
     )
 

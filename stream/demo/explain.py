@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spotsieve.stream.demo.crawl import RECRAWL, Sent
-from spotsieve.stream.demo.edits import Edit
+from spotsieve.stream.demo.crawl import RECRAWL, CrawlMessage
+from spotsieve.stream.demo.edits import ArticleEdit
 from spotsieve.stream.demo.outcome import difference
 from spotsieve.stream.explain.texts import kept_words, longest_left_out, longest_run, shingles_in_words, source_lines
 from spotsieve.stream.features.sieve import blocks_of
@@ -23,7 +23,7 @@ SHOWN_SHINGLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class DuplicateExample:
     """One dropped page beside its original; pairs are (of the page, of the original).
 
     words, kept_words: all tokens, and those of kept blocks  left_out: the longest blocks of the page that are left out
@@ -52,10 +52,10 @@ class Explanation:
         return shared / max(own + other - shared, 1)
 
 
-def choose_examples(crawl: list[Sent], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def choose_examples(crawl: list[CrawlMessage], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Up to EXAMPLES reports of different kinds: the most edited kinds, and of each kind the least similar copy."""
     truth = {sent.url: sent for sent in crawl}
-    kinds = [RECRAWL, *(edit.value for edit in Edit)]
+    kinds = [RECRAWL, *(edit.value for edit in ArticleEdit)]
 
     def kind(report: dict[str, Any]) -> int:
         return kinds.index(difference(truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]))
@@ -66,7 +66,7 @@ def choose_examples(crawl: list[Sent], reports: list[dict[str, Any]]) -> list[di
     return [by_kind[number] for number in sorted(by_kind)[-EXAMPLES:]]
 
 
-def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Explanation:
+def explain(crawl: list[CrawlMessage], report: dict[str, Any], settings: Settings) -> DuplicateExample:
     """Sign both pages again, and find out what they share."""
     truth = {sent.url: sent for sent in crawl}
     sent, first = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
@@ -81,7 +81,7 @@ def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Ex
     shared = shingles & original_shingles
     run = longest_run(kept, original_kept)
     own_minima, other_minima = np.split(signatures.features, signatures.features_bounds[1:-1])
-    return Explanation(
+    return DuplicateExample(
         report,
         difference(sent, first),
         (sum(len(block.tokens) for block in blocks), sum(len(block.tokens) for block in original_blocks)),
@@ -104,6 +104,6 @@ def default_scheme(settings: Settings) -> SpotsieveSettings:
     return settings.scheme
 
 
-def decode(decoder: Decoder, sent: Sent) -> Page:
+def decode(decoder: Decoder, sent: CrawlMessage) -> Page:
     """A message of the crawl as a page."""
     return decoder.decode(Message(sent.key, sent.value, (), "demo", 0, 0, 0))

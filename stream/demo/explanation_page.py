@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.still.reading import still_state
-from spotsieve.state.still.view import StillView
-from spotsieve.stream.demo.crawl import Sent
+from spotsieve.state.still.reading import read_only_state
+from spotsieve.state.still.view import ReadOnlyView
+from spotsieve.stream.demo.crawl import CrawlMessage
 from spotsieve.stream.demo.explain import decode
-from spotsieve.stream.explain.asking import Judged, explain, subject_of
-from spotsieve.stream.explain.in_files import recorded_of
+from spotsieve.stream.explain.asking import ExplainContext, explain, subject_of
+from spotsieve.stream.explain.in_files import parse_verdict
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -18,7 +18,9 @@ from spotsieve.stream.signature import page_of_id
 PAGE_FILE = "demo-explanation.html"
 
 
-def write_page(folder: Path, crawl: list[Sent], report: dict[str, Any], raw: bytes, settings: Settings) -> Path | None:
+def write_page(
+    folder: Path, crawl: list[CrawlMessage], report: dict[str, Any], raw: bytes, settings: Settings
+) -> Path | None:
     """Explain the page of a report, both texts at hand; None where the package for HTML is not installed.
 
     report, raw: the report of the topic of duplicates, parsed and as it is. Raises StateError.
@@ -31,11 +33,11 @@ def write_page(folder: Path, crawl: list[Sent], report: dict[str, Any], raw: byt
     of_url = {sent.url: sent for sent in crawl}
     page, original = (decode(decoder, of_url[report[side]["url"]]) for side in ("page", "duplicate_of"))
     scheme, directory = scheme_in_scope(settings), Path(settings.index.directory)
-    with still_state(directory) as state:
-        view = StillView(state)
-        judged = Judged(settings, scheme, view, state.clock, "of the demo's filter", view.entry_count)
+    with read_only_state(directory) as state:
+        view = ReadOnlyView(state)
+        judged = ExplainContext(settings, scheme, view, state.clock, "of the demo's filter", view.entry_count)
         subject = subject_of(_with_id(page, report["page"]["id"]), scheme, f"the topic {settings.topics.input}")
-        told = explain(page.url, subject, judged, recorded=recorded_of(raw), texts=[original])
+        told = explain(page.url, subject, judged, recorded=parse_verdict(raw), texts=[original])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / PAGE_FILE
     path.write_text(html_page(told), encoding="utf-8")

@@ -7,15 +7,15 @@ from typing import Any
 
 import orjson
 
-from spotsieve.stream.demo.crawl import HOME, RECRAWL, SYNDICATED, Sent
-from spotsieve.stream.demo.edits import Edit
-from spotsieve.stream.demo.traffic import Received
+from spotsieve.stream.demo.crawl import HOME, RECRAWL, SYNDICATED, CrawlMessage
+from spotsieve.stream.demo.edits import ArticleEdit
+from spotsieve.stream.demo.traffic import OutputMessages
 
-WEIGHT = {edit: weight for weight, edit in enumerate(Edit)}
+WEIGHT = {edit: weight for weight, edit in enumerate(ArticleEdit)}
 
 
 @dataclass(slots=True)
-class Outcome:
+class DemoOutcome:
     """The fate of the planted copies.
 
     found, missed: copies by how they differ from the page that stands for the article
@@ -35,9 +35,9 @@ class Outcome:
         return not self.lost and not self.strays
 
 
-def compare(crawl: Sequence[Sent], received: Received) -> Outcome:
+def compare(crawl: Sequence[CrawlMessage], received: OutputMessages) -> DemoOutcome:
     """Compare the outputs with the truth. An address names a page; a re-crawl of the address is the same page again."""
-    outcome = Outcome(reports=[orjson.loads(record.value) for record in received.duplicates])
+    outcome = DemoOutcome(reports=[orjson.loads(record.value) for record in received.duplicates])
     truth = {sent.url: sent for sent in crawl}
     dropped = [report["page"]["url"] for report in outcome.reports]
     kept = [record.key.decode() for record in (*received.novel, *received.rejected)]
@@ -53,21 +53,21 @@ def compare(crawl: Sequence[Sent], received: Received) -> Outcome:
     return outcome
 
 
-def difference(page: Sent, original: Sent) -> str:
+def difference(page: CrawlMessage, original: CrawlMessage) -> str:
     """How a pair differs: not at all for a re-crawl, else by the heavier of the two edits."""
     if page.url == original.url:
         return RECRAWL
     return max(page.edit, original.edit, key=lambda edit: WEIGHT[edit]).value
 
 
-def article_count(crawl: Sequence[Sent]) -> int:
+def article_count(crawl: Sequence[CrawlMessage]) -> int:
     """Different articles in the crawl."""
     return len({sent.article for sent in crawl if sent.kind in (HOME, SYNDICATED, RECRAWL)} - {None})
 
 
-def _count_missed(outcome: Outcome, kept: Sequence[Sent]) -> None:
+def _count_missed(outcome: DemoOutcome, kept: Sequence[CrawlMessage]) -> None:
     """Of the pages that were let through the least edited one stands for its article. The others are missed copies."""
-    by_article: defaultdict[int, list[Sent]] = defaultdict(list)
+    by_article: defaultdict[int, list[CrawlMessage]] = defaultdict(list)
     for sent in kept:
         if sent.article is not None:
             by_article[sent.article].append(sent)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import orjson
 
-from spotsieve.stream.demo.crawl import RECRAWL, Sent, went_in
-from spotsieve.stream.demo.edits import Edit
-from spotsieve.stream.demo.explain import Explanation, default_scheme
-from spotsieve.stream.demo.outcome import Outcome, article_count
-from spotsieve.stream.demo.traffic import Received
+from spotsieve.stream.demo.crawl import RECRAWL, CrawlMessage, crawl_summary
+from spotsieve.stream.demo.edits import ArticleEdit
+from spotsieve.stream.demo.explain import DuplicateExample, default_scheme
+from spotsieve.stream.demo.outcome import DemoOutcome, article_count
+from spotsieve.stream.demo.traffic import OutputMessages
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.text_safety import escape_control_characters
@@ -26,25 +26,25 @@ SHOWN_LEFT_OUT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DemoResult:
     """All results of the demo. seconds: from the moment the filter is ready to its last commit"""
 
-    crawl: list[Sent]
-    received: Received
-    outcome: Outcome
-    explanations: list[Explanation]
+    crawl: list[CrawlMessage]
+    received: OutputMessages
+    outcome: DemoOutcome
+    explanations: list[DuplicateExample]
     seconds: float
     settings: Settings
 
 
-def as_text(result: Result) -> str:
+def as_text(result: DemoResult) -> str:
     """The whole report."""
     parts = [_input(result), _output(result), _copies(result), _examples(result)]
     lines = [escape_control_characters(line) for part in parts for line in part]
     return "\n".join(lines)
 
 
-def as_json(result: Result) -> str:
+def as_json(result: DemoResult) -> str:
     """The whole report as JSON."""
     outcome, received = result.outcome, result.received
     fields = {
@@ -113,7 +113,7 @@ def still_running(settings: Settings, metrics_url: str) -> str:
     )
 
 
-def _input(result: Result) -> Iterator[str]:
+def _input(result: DemoResult) -> Iterator[str]:
     crawl = result.crawl
     templates = len({sent.template for sent in crawl if sent.template})
     yield ""
@@ -123,12 +123,12 @@ def _input(result: Result) -> Iterator[str]:
         "articles (alike, and not copies) and many articles appear in several templates (copies).",
         "  ",
     )
-    rows = went_in(crawl)
+    rows = crawl_summary(crawl)
     for what, number in rows:
         yield f"  {what:<72} {number:>5}"
 
 
-def _output(result: Result) -> Iterator[str]:
+def _output(result: DemoResult) -> Iterator[str]:
     yield ""
     yield "What came out"
     yield f"  {'topic':<40} {'messages':>8}"
@@ -144,7 +144,7 @@ def _output(result: Result) -> Iterator[str]:
     yield "  included; that is too few to measure speed, which `make bench` does"
 
 
-def _copies(result: Result) -> Iterator[str]:
+def _copies(result: DemoResult) -> Iterator[str]:
     outcome = result.outcome
     found, missed = outcome.found.total(), outcome.missed.total()
     yield ""
@@ -179,14 +179,14 @@ def _copies(result: Result) -> Iterator[str]:
         yield "  Every message came out exactly once."
 
 
-def _examples(result: Result) -> Iterator[str]:
+def _examples(result: DemoResult) -> Iterator[str]:
     for number, explanation in enumerate(result.explanations, 1):
         yield ""
         yield f"Why it was dropped, example {number}: {explanation.difference}"
         yield from _example(explanation, default_scheme(result.settings))
 
 
-def _example(explanation: Explanation, scheme: SpotsieveSettings) -> Iterator[str]:
+def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterator[str]:
     report, (own, other, shared) = explanation.report, explanation.shingles
     yield from _labelled("dropped", report["page"]["url"])
     yield from _labelled("original", report["duplicate_of"]["url"])
@@ -220,7 +220,7 @@ def _example(explanation: Explanation, scheme: SpotsieveSettings) -> Iterator[st
     )
 
 
-def _needed(explanation: Explanation, scheme: SpotsieveSettings) -> str:
+def _needed(explanation: DuplicateExample, scheme: SpotsieveSettings) -> str:
     if explanation.same_host:
         return (
             f"of their own text {scheme.min_alike:g} to {scheme.other_title_min_alike:g}, by how alike their titles "
@@ -233,12 +233,12 @@ def _cut(words: Sequence[str], most: int) -> str:
     return " ".join(words[:most]) + (" ..." if len(words) > most else "")
 
 
-def _kinds(outcome: Outcome) -> list[str]:
-    kinds = [RECRAWL, *(edit.value for edit in Edit)]
+def _kinds(outcome: DemoOutcome) -> list[str]:
+    kinds = [RECRAWL, *(edit.value for edit in ArticleEdit)]
     return [kind for kind in kinds if outcome.found[kind] + outcome.missed[kind]]
 
 
-def _topics(result: Result) -> list[tuple[str, Sequence[object]]]:
+def _topics(result: DemoResult) -> list[tuple[str, Sequence[object]]]:
     topics, received = result.settings.topics, result.received
     return [
         (topics.novel, received.novel),

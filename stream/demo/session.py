@@ -24,7 +24,7 @@ from spotsieve.stream.demo.explanation_page import write_page
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka.jars import cache_directory
 from spotsieve.stream.demo.outcome import compare
-from spotsieve.stream.demo.present import Result
+from spotsieve.stream.demo.present import DemoResult
 from spotsieve.stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
 from spotsieve.stream.kafka.topic.topics import create_topics, topic_names
 from spotsieve.stream.settings.load import load_settings
@@ -70,7 +70,7 @@ def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int
     return 0 if result.outcome.good else EXIT_NOT_GOOD
 
 
-def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callable[[str], None]) -> Result:
+def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callable[[str], None]) -> DemoResult:
     crawl = build_crawl()
     asyncio.run(send_crawl(settings, crawl))
     size = sum(len(sent.value or b"") for sent in crawl)
@@ -86,10 +86,10 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     outcome = compare(crawl, received)
     chosen = [] if outcome.lost else choose_examples(crawl, outcome.reports)
     explanations = [explain(crawl, report, settings) for report in chosen]
-    return Result(crawl, received, outcome, explanations, seconds, settings)
+    return DemoResult(crawl, received, outcome, explanations, seconds, settings)
 
 
-def _write_explanation(result: Result) -> Path | None:
+def _write_explanation(result: DemoResult) -> Path | None:
     """The explanation page of the last example, the most edited copy; None where there is none."""
     if not result.explanations:
         return None

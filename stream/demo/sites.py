@@ -8,7 +8,7 @@ from random import Random
 from string import Template
 
 from spotsieve.stream.demo.articles import Article, material
-from spotsieve.stream.demo.edits import Edit, paragraphs_html
+from spotsieve.stream.demo.edits import ArticleEdit, paragraphs_html
 
 TEASERS = 6
 COMMENTS = 4
@@ -63,7 +63,7 @@ _COMMENTS = (
 )
 
 
-def render(site: Site, article: Article, edit: Edit, random: Random) -> tuple[str, str]:
+def render(site: Site, article: Article, edit: ArticleEdit, random: Random) -> tuple[str, str]:
     """The article as a page of the site: (URL, HTML)."""
     number = 100 + article.number
     slug = "-".join("".join(c if c.isalnum() and c.isascii() else " " for c in article.title.lower()).split()[:5])

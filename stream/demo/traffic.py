@@ -9,11 +9,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.demo.crawl import Sent
+from spotsieve.stream.demo.crawl import CrawlMessage
 from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka.client.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
-from spotsieve.stream.kafka.errors import explained
+from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.settings.model import Settings
 
@@ -21,7 +21,7 @@ READ_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class OutputMessages:
     """All committed messages of the three output topics."""
 
     novel: list[ConsumerRecord]
@@ -29,7 +29,7 @@ class Received:
     rejected: list[ConsumerRecord]
 
 
-async def send_crawl(settings: Settings, crawl: Sequence[Sent]) -> None:
+async def send_crawl(settings: Settings, crawl: Sequence[CrawlMessage]) -> None:
     """Produce the crawl to the input topic, keyed by address. Raises BrokerError."""
     producer = AIOKafkaProducer(**client_options(settings.kafka), acks="all", linger_ms=5, max_batch_size=2**18)
     try:
@@ -38,20 +38,20 @@ async def send_crawl(settings: Settings, crawl: Sequence[Sent]) -> None:
             await producer.send(settings.topics.input, sent.value, key=sent.key)
         await producer.flush()
     except KafkaError as error:
-        raise explained(error, settings, "sending the crawl") from None
+        raise explain_error(error, settings, "sending the crawl") from None
     finally:
         await producer.stop()
 
 
-async def receive_outputs(settings: Settings) -> Received:
+async def receive_outputs(settings: Settings) -> OutputMessages:
     """Every committed message of the output topics, in order of partition and offset. Raises BrokerError."""
     names = [getattr(settings.topics, role) for role in ("novel", "duplicates", "rejected")]
     facts = await topic_facts(settings, names)
     try:
         read = await asyncio.gather(*(_read_all(settings, name, facts[name].partitions) for name in names))
     except KafkaError as error:
-        raise explained(error, settings, "reading the output") from None
-    return Received(*read)
+        raise explain_error(error, settings, "reading the output") from None
+    return OutputMessages(*read)
 
 
 async def count_brokers(settings: Settings) -> int:
@@ -61,7 +61,7 @@ async def count_brokers(settings: Settings) -> int:
             cluster = await admin.describe_cluster()
             return len(cluster["brokers"])
     except KafkaError as error:
-        raise explained(error, settings, "connecting") from None
+        raise explain_error(error, settings, "connecting") from None
 
 
 async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
         async with administrator(**client_options(settings.kafka)) as admin:
             await admin.delete_topics(list(names))
     except KafkaError as error:
-        raise explained(error, settings, "deleting the demo's topics") from None
+        raise explain_error(error, settings, "deleting the demo's topics") from None
 
 
 async def _read_all(settings: Settings, topic: str, number: int) -> list[ConsumerRecord]:

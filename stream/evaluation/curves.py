@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spotsieve.stream.evaluation.choices import Choice
-from spotsieve.stream.evaluation.judging import SetOutcome
-from spotsieve.stream.scoring.comparison import Scored
+from spotsieve.stream.evaluation.judging import SetResult
+from spotsieve.stream.scoring.comparison import SchemeResult
 from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
 
@@ -15,7 +15,7 @@ class Point:
     """A row of the table as a point of its curve."""
 
     choice: Choice
-    scored: Scored
+    scored: SchemeResult
 
     @property
     def value(self) -> Any:
@@ -65,7 +65,7 @@ class Curve:
         return equal[len(equal) // 2] if most is not None else None
 
 
-def curves_of(outcome: SetOutcome) -> list[Curve]:
+def curves_of(outcome: SetResult) -> list[Curve]:
     """The curves of a set, in the order of its table."""
     by_curve: dict[str, list[Point]] = {}
     for choice in outcome.choices:

@@ -12,7 +12,7 @@ from spotsieve.stream.files.writer import OutputFile
 from spotsieve.stream.page import Page
 from spotsieve.stream.progress import ProgressLine
 from spotsieve.stream.scoring import Truth, check_verdicts, score
-from spotsieve.stream.scoring.comparison import Cost, Scored
+from spotsieve.stream.scoring.comparison import Cost, SchemeResult
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.signature import Entry
@@ -20,7 +20,7 @@ from spotsieve.stream.verdict import concatenate
 
 
 @dataclass(frozen=True, slots=True)
-class SetOutcome:
+class SetResult:
     """A labelled set and its scores.
 
     choices, scored: the rows, and the figures by the names of the rows  left_out: schemes without scores, and why
@@ -30,12 +30,12 @@ class SetOutcome:
     folder: Path
     truth: Truth
     choices: Sequence[Choice]
-    scored: Mapping[str, Scored]
+    scored: Mapping[str, SchemeResult]
     left_out: Mapping[str, str]
     modelled: Sequence[str]
 
     @property
-    def first(self) -> Scored:
+    def first(self) -> SchemeResult:
         """The figures of the first row."""
         return self.scored[self.choices[0].name]
 
@@ -80,13 +80,13 @@ SignedBatch = tuple[list[bytes], list[Entry]]
 
 def score_set(
     folder: Path, truth: Truth, choices: Sequence[Choice], line: ProgressLine, verdicts: OutputFile | None = None
-) -> dict[str, Scored]:
+) -> dict[str, SchemeResult]:
     """The figures of each choice by its name, in the order of the choices.
 
     line: shows the progress  verdicts: gets a line for each page
     Raises InputError, PageError, SettingError.
     """
-    found: dict[str, Scored] = {}
+    found: dict[str, SchemeResult] = {}
     several = len(choices) > 1
     for group in signed_alike(choices):
         own = group[0].settings
@@ -108,7 +108,7 @@ def signed_alike(choices: Sequence[Choice]) -> list[list[Choice]]:
 
 def _judge(
     folder: Path, truth: Truth, choice: Choice, signed: SignedPages, line: ProgressLine | None, out: OutputFile | None
-) -> Scored:
+) -> SchemeResult:
     trial = Trial(choice.settings, signed.digest)
     originals: list[tuple[str, str | None]] = []
     dropped, candidates, cpu_seconds = 0, 0, 0.0
@@ -126,14 +126,14 @@ def _judge(
             line.update(len(originals), dropped, 0)
     scores = score(truth, check_verdicts(truth, originals, str(folder)))
     pages_judged = max(len(originals), 1)
-    filed, state_bytes = trial.state_bytes()
+    indexed, state_bytes = trial.state_bytes()
     cost = Cost(
         candidates / pages_judged,
         (signed.cpu_seconds + cpu_seconds) * 1e6 / pages_judged,
         signed.log_bytes / pages_judged,
-        state_bytes / max(filed, 1),
+        state_bytes / max(indexed, 1),
     )
-    return Scored(scores, cost)
+    return SchemeResult(scores, cost)
 
 
 def _entry(page: Page) -> Entry:

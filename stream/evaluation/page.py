@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from spotsieve.stream.evaluation.choices import Choice
 from spotsieve.stream.evaluation.curves import Curve, Point, curves_of
-from spotsieve.stream.evaluation.judging import SetOutcome
+from spotsieve.stream.evaluation.judging import SetResult
 from spotsieve.stream.evaluation.plots import cost_svg, precision_recall_svg, threshold_svg
 from spotsieve.stream.evaluation.provenance import file_digests, measured_on
 from spotsieve.stream.scoring.comparison import COLUMNS
@@ -55,7 +55,7 @@ class ShownSetting(NamedTuple):
     changed: bool
 
 
-def html_page(outcomes: Sequence[SetOutcome], names: Sequence[str], now: datetime) -> str:
+def html_page(outcomes: Sequence[SetResult], names: Sequence[str], now: datetime) -> str:
     """The report. names: of the sets  now: when it was made, with its time zone"""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True
@@ -75,7 +75,7 @@ def html_page(outcomes: Sequence[SetOutcome], names: Sequence[str], now: datetim
     )
 
 
-def _about_set(name: str, outcome: SetOutcome, number: int) -> dict[str, Any]:
+def _about_set(name: str, outcome: SetResult, number: int) -> dict[str, Any]:
     curves = curves_of(outcome)
     swept = [curve for curve in curves if len(curve.points) > 1]
     every = [point for curve in curves for point in curve.points]

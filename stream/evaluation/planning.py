@@ -23,7 +23,7 @@ from spotsieve.stream.settings.model import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ScoreRequest:
     """What `spotsieve score` was asked for.
 
     schemes: names, ALL for every one  sweeps: NAME=VALUES, or THRESHOLD alone
@@ -39,7 +39,7 @@ class Wanted:
     built: Path | None
 
 
-class Planned(NamedTuple):
+class ScorePlan(NamedTuple):
     """What is scored. left_out: schemes without a model, and why  modelled: schemes with a model of the set's pages"""
 
     choices: list[Choice]
@@ -47,7 +47,7 @@ class Planned(NamedTuple):
     modelled: list[str]
 
 
-def plan(folder: Path, wanted: Wanted, on_progress: OnProgress) -> Planned:
+def plan(folder: Path, wanted: ScoreRequest, on_progress: OnProgress) -> ScorePlan:
     """The choices for a set; the models of its own pages are built here.
 
     Raises SettingError, and InputError where a set has too few pages for a model.
@@ -69,4 +69,4 @@ def plan(folder: Path, wanted: Wanted, on_progress: OnProgress) -> Planned:
         chosen = over_given_values(wanted.sweeps, lambda values: wanted.load({**named, **values}), models)
     else:
         chosen = [single(wanted.settings, scheme) for scheme in schemes]
-    return Planned(chosen, left_out, modelled)
+    return ScorePlan(chosen, left_out, modelled)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullFormatter
 
 from spotsieve.stream.evaluation.curves import Curve, Point, curves_of
-from spotsieve.stream.evaluation.judging import SetOutcome
+from spotsieve.stream.evaluation.judging import SetResult
 from spotsieve.stream.text_safety import escape_control_characters
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _PANELS = 4
 Drawn = Callable[[Axes], None]
 
 
-def plot(outcomes: Sequence[SetOutcome], names: Sequence[str], form: str) -> bytes:
+def plot(outcomes: Sequence[SetResult], names: Sequence[str], form: str) -> bytes:
     """All plots in one picture, with the sets one below the other. names: of the sets  form: png or svg"""
     with _style():
         curves = [curves_of(outcome) for outcome in outcomes]

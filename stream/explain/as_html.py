@@ -8,8 +8,8 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from spotsieve.stream.explain.explanation import Explanation, failed_by, key_name, needs, shown
-from spotsieve.stream.explain.told import Fate, PairBar
+from spotsieve.stream.explain.explanation import Explanation, failed_thresholds, figure_text, key_name, threshold_text
+from spotsieve.stream.explain.told import Fate, PairThreshold
 from spotsieve.stream.text_safety import escape_control_characters
 
 _FULL = 100.0
@@ -35,15 +35,15 @@ def html_page(explanation: Explanation) -> str:
         sides=sides,
         other=other,
         key_name=lambda kind: key_name(kind, explanation.compared.scheme),
-        failed_by=failed_by,
-        needs=needs,
-        shown=shown,
+        failed_by=failed_thresholds,
+        needs=threshold_text,
+        shown=figure_text,
         part=_part,
         original=Fate.ORIGINAL,
     )
 
 
-def _part(bar: PairBar) -> dict[str, float] | None:
+def _part(bar: PairThreshold) -> dict[str, float] | None:
     """How a bar is drawn: what there is and what is needed, in hundredths of its width; None for what is no amount."""
     most = max(bar.had, bar.needed) if bar.unit else 1.0
     if bar.unit == "yes" or most <= 0:

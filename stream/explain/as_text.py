@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.explain.explanation import Explanation, failed_by, key_name, needs, shown
-from spotsieve.stream.explain.told import Fate, MetPage
+from spotsieve.stream.explain.explanation import Explanation, failed_thresholds, figure_text, key_name, threshold_text
+from spotsieve.stream.explain.told import CandidatePage, Fate
 from spotsieve.stream.text_safety import Span
 
 if TYPE_CHECKING:  # What reads texts takes time to import, and a page of a state may be told without.
@@ -101,7 +101,7 @@ def _left_out(text: "PageText") -> Iterator[_Row]:
         yield "  template", f'{len(template)} blocks are template of the host, such as "{_words(template[0])}"', "dim"
 
 
-def _pair(page: MetPage, scheme: str) -> Iterator[_Row]:
+def _pair(page: CandidatePage, scheme: str) -> Iterator[_Row]:
     if page.keys:
         kinds = ", ".join(f"{count} {key_name(kind, scheme)}" for kind, count in page.keys.items())
         yield "same keys", kinds, ""
@@ -116,15 +116,15 @@ def _pair(page: MetPage, scheme: str) -> Iterator[_Row]:
             if bar.asks_nothing:
                 continue
             sign = "+" if bar.reached else "-"
-            text = f"{sign} {bar.name}: {shown(bar.had, bar.unit)}, {needs(bar)}"
+            text = f"{sign} {bar.name}: {figure_text(bar.had, bar.unit)}, {threshold_text(bar)}"
             yield "", text, "" if bar.reached else "bad"
         if way.reached:
             break
 
 
-def _figures(page: MetPage) -> str:
+def _figures(page: CandidatePage) -> str:
     told = [
-        f"{name} {shown(value, 'words' if name.startswith('words') else '')}"
+        f"{name} {figure_text(value, 'words' if name.startswith('words') else '')}"
         for name, value in page.figures.items()
         if name != "one host"
     ]
@@ -163,13 +163,13 @@ def _nearest(explanation: Explanation) -> Iterator[_Row]:
         return
     yield "others met", f"{len(nearest)}, the nearest first", ""
     for page in nearest[:SHOWN_NEAREST]:
-        failed = failed_by(page.nearest_way)
+        failed = failed_thresholds(page.nearest_way)
         why = f"{page.fate.value}{': ' + failed if failed and not page.accepted else ''}"
         yield "", f"{_name(page)}", "bold"
         yield "", f"  {page.score:.3f} {why}", "dim"
 
 
-def _name(page: MetPage) -> str:
+def _name(page: CandidatePage) -> str:
     return page.entry.url or page.entry.id
 
 

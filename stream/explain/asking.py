@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spotsieve.state.horizon import Clock, step_of
-from spotsieve.state.index import Living, StateView
-from spotsieve.state.still.reading import StillState
-from spotsieve.state.still.view import StillView
-from spotsieve.stream.errors import NotFound
-from spotsieve.stream.explain.explanation import Asked, Compared, Explanation, time_text
-from spotsieve.stream.explain.finding import Filed, count_forgotten, find_in_entries, find_in_log, is_named
-from spotsieve.stream.explain.telling import tell
-from spotsieve.stream.explain.told import MetPage, Told
+from spotsieve.state.index import LiveView, StateView
+from spotsieve.state.still.reading import ReadOnlyState
+from spotsieve.state.still.view import ReadOnlyView
+from spotsieve.stream.errors import NotFoundError
+from spotsieve.stream.explain.explanation import ComparisonContext, Explanation, SubjectFacts, time_text
+from spotsieve.stream.explain.finding import StateEntry, count_forgotten, find_in_entries, find_in_log, has_name
+from spotsieve.stream.explain.telling import trace_page
+from spotsieve.stream.explain.told import CandidatePage, JudgeTrace
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
@@ -24,7 +24,7 @@ from spotsieve.stream.signature import Entry, Signatures, page_id_text
 from spotsieve.stream.verdict import Reason
 
 if TYPE_CHECKING:  # What reads files and texts takes .1 s to import, and a page of a state may be told without.
-    from spotsieve.stream.explain.in_files import Recorded
+    from spotsieve.stream.explain.in_files import RecordedVerdict
     from spotsieve.stream.explain.texts import TextPair
     from spotsieve.stream.files.inputs import Input
 
@@ -34,7 +34,7 @@ _LEFT = "it left with the horizon"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExplainSubject:
     """A page that is asked about. page: its bytes, if they are at hand  known_from: where it was found"""
 
     signatures: Signatures
@@ -44,7 +44,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ExplainContext:
     """What a page is explained by. directory: of the state, "" for pages in memory  pages: that it knows
 
     fingerprints: of its entries, as far as they are at hand
@@ -59,26 +59,28 @@ class Judged:
     fingerprints: dict[int, int] = field(default_factory=dict)
 
 
-def subject_of(page: Page, scheme: Scheme, known_from: str) -> Subject:
+def subject_of(page: Page, scheme: Scheme, known_from: str) -> ExplainSubject:
     """A page whose bytes are at hand."""
-    return Subject(scheme.sign([page]), page, known_from)
+    return ExplainSubject(scheme.sign([page]), page, known_from)
 
 
-def find_subject(state: StillState, name: str, settings: Settings) -> Subject | Filed:
+def find_subject(state: ReadOnlyState, name: str, settings: Settings) -> ExplainSubject | StateEntry:
     """Find a page by its address or id in the log of a state, or else among its entries.
 
-    Raises NotFound, CorruptRecord, DamagedRecord.
+    Raises NotFoundError, CorruptRecord, DamagedRecord.
     """
     logged = find_in_log(state.directory, state.progress.position, name)
     if logged is None:
-        filed = find_in_entries(state, name)
-        if not filed:
+        indexed = find_in_entries(state, name)
+        if not indexed:
             rule = f"is no page that this state knows: {_ways_to_leave(state, settings)}"
-            raise NotFound("PAGE", rule, name, "give its file with --pages, or its line of the verdicts or duplicates")
-        return filed[-1]
+            raise NotFoundError(
+                "PAGE", rule, name, "give its file with --pages, or its line of the verdicts or duplicates"
+            )
+        return indexed[-1]
     if not logged.pages:
         then = "give the address or id as the filter wrote it, or the page's file with --pages"
-        raise NotFound("PAGE", "is no page of this state's log", name, then)
+        raise NotFoundError("PAGE", "is no page of this state's log", name, then)
     last, notes = logged.pages[-1], list[str]()
     if len(logged.pages) > 1:
         others = ", ".join(page_id_text(*page.page_id) for page in reversed(logged.pages[:-1][-_MOST_NAMED:]))
@@ -86,16 +88,16 @@ def find_subject(state: StillState, name: str, settings: Settings) -> Subject | 
     record = logged.forgotten.get(last.page_id)
     if record is not None:
         notes.append(f"It was forgotten by record {record} of the log: it is no original any more.")
-    notes += _beyond_horizon(last.signatures, state.clock, settings)
-    return Subject(last.signatures, None, f"record {last.record} of the log of {state.directory}", tuple(notes))
+    notes += _outside_window(last.signatures, state.clock, settings)
+    return ExplainSubject(last.signatures, None, f"record {last.record} of the log of {state.directory}", tuple(notes))
 
 
 def explain(
     name: str,
-    subject: Subject,
-    judged: Judged,
+    subject: ExplainSubject,
+    judged: ExplainContext,
     files: "Sequence[Input]" = (),
-    recorded: "Recorded | None" = None,
+    recorded: "RecordedVerdict | None" = None,
     beside: int | None = None,
     texts: Sequence[Page] = (),
 ) -> Explanation:
@@ -107,7 +109,7 @@ def explain(
     """
     settings, page = judged.settings, subject.page
     view = _view_of(judged, subject.signatures)
-    told = tell(
+    told = trace_page(
         subject.signatures,
         judged.scheme,
         view,
@@ -116,49 +118,53 @@ def explain(
         () if beside is None else (beside,),
         judged.fingerprints,
     )
-    other = _beside(told, beside)
+    other = _page_beside(told, beside)
     own = _entry_of(subject.signatures)
     wanted = [own] * (page is None) + ([other.entry] if other is not None else [])
     texts_of = _find_texts(wanted, chain(_pages_of(files, settings.input), texts))
     page = page or texts_of.get(own)
     pair = _texts(page, texts_of.get(other.entry) if other is not None else None, judged, told)
     notes = [*subject.notes, *_notes(told, other, pair, bool(files), settings)]
-    asked = Asked(name, own.id, own.url, time_text(own.event_time_ms), subject.known_from)
-    compared = Compared(judged.scheme.name, judged.directory, judged.pages, told)
+    asked = SubjectFacts(name, own.id, own.url, time_text(own.event_time_ms), subject.known_from)
+    compared = ComparisonContext(judged.scheme.name, judged.directory, judged.pages, told)
     return Explanation(asked, compared, recorded, other, pair, {}, tuple(notes))
 
 
-def explain_entry(name: str, filed: Filed, judged: Judged, recorded: "Recorded | None" = None) -> Explanation:
+def explain_entry(
+    name: str, indexed: StateEntry, judged: ExplainContext, recorded: "RecordedVerdict | None" = None
+) -> Explanation:
     """Tell what the entry of a page holds, where neither its bytes nor its signature are at hand."""
-    entry, parts = filed.entry, filed.parts
-    facts = {"entry": f"{filed.number} of {judged.pages} pages known", "features": f"{parts.feature_count}"}
+    entry, parts = indexed.entry, indexed.parts
+    facts = {"entry": f"{indexed.number} of {judged.pages} pages known", "features": f"{parts.feature_count}"}
     if parts.own is not None:
         facts["own text"] = (
             f"{len(parts.own.prints)} blocks were its own when it was filed; {parts.own.share / 255:.0%} of what it "
             f"keeps was template of its host; {len(parts.own.titles)} words in its title"
         )
-    asked = Asked(
-        name, entry.id, entry.url, time_text(entry.event_time_ms), f"entry {filed.number} of {judged.directory}"
+    asked = SubjectFacts(
+        name, entry.id, entry.url, time_text(entry.event_time_ms), f"entry {indexed.number} of {judged.directory}"
     )
     notes = ["An entry does not hold the keys of a page. Give its file with --pages to see what it met, and the texts."]
-    if filed.number < judged.clock.floor:
-        notes.insert(0, f"It was filed before {_since(judged.clock, judged.settings)}, so {_LEFT} and is no original.")
-    compared = Compared(judged.scheme.name, judged.directory, judged.pages, None)
+    if indexed.number < judged.clock.floor:
+        notes.insert(
+            0, f"It was filed before {_window_start(judged.clock, judged.settings)}, so {_LEFT} and is no original."
+        )
+    compared = ComparisonContext(judged.scheme.name, judged.directory, judged.pages, None)
     return Explanation(asked, compared, recorded, None, None, facts, tuple(notes))
 
 
-def _view_of(judged: Judged, signatures: Signatures) -> StateView:
+def _view_of(judged: ExplainContext, signatures: Signatures) -> StateView:
     """The part of the state that a page of this time meets, with the buckets that it needs."""
-    if isinstance(judged.view, StillView):
+    if isinstance(judged.view, ReadOnlyView):
         judged.view.load(np.unique(judged.scheme.probe(signatures).keys))
     step = step_of(judged.settings.index.horizon_hours)
     if not step:
         return judged.view
     time = max(int(signatures.event_time_ms[0]), judged.clock.watermark_ms)
-    return Living(judged.view, judged.clock.moved(time, step, judged.view.entry_count).floor)
+    return LiveView(judged.view, judged.clock.moved(time, step, judged.view.entry_count).floor)
 
 
-def _beside(told: Told, number: int | None) -> MetPage | None:
+def _page_beside(told: JudgeTrace, number: int | None) -> CandidatePage | None:
     """What the page is shown beside: the one that was named, its original, or else the nearest."""
     if number is not None:
         return next(page for page in told.met if page.number == number)
@@ -191,14 +197,14 @@ def _find_texts(wanted: Sequence[Entry], pages: Iterable[Page]) -> dict[Entry, P
     found, sure = dict[Entry, Page](), set[Entry]()
     for page in pages if wanted else ():
         for entry in wanted:
-            exactly = is_named(page, entry.page_id)
-            if exactly or (entry not in sure and (is_named(page, entry.url) or is_named(page, entry.label))):
+            exactly = has_name(page, entry.page_id)
+            if exactly or (entry not in sure and (has_name(page, entry.url) or has_name(page, entry.label))):
                 found[entry] = page
                 sure.update([entry] * exactly)
     return found
 
 
-def _texts(page: Page | None, other: Page | None, judged: Judged, told: Told) -> "TextPair | None":
+def _texts(page: Page | None, other: Page | None, judged: ExplainContext, told: JudgeTrace) -> "TextPair | None":
     if page is None:
         return None
     from spotsieve.stream.explain.texts import read_pair
@@ -207,7 +213,7 @@ def _texts(page: Page | None, other: Page | None, judged: Judged, told: Told) ->
 
 
 def _notes(
-    told: Told, other: MetPage | None, texts: "TextPair | None", searched: bool, settings: Settings
+    told: JudgeTrace, other: CandidatePage | None, texts: "TextPair | None", searched: bool, settings: Settings
 ) -> list[str]:
     """What a person should know beside the figures."""
     notes = list[str]()
@@ -226,23 +232,23 @@ def _notes(
     return notes
 
 
-def _ways_to_leave(state: StillState, settings: Settings) -> str:
+def _ways_to_leave(state: ReadOnlyState, settings: Settings) -> str:
     """Why a state without a log of its own may not have a page, with what the state still tells of each way."""
     forgotten = count_forgotten(state)
     ways = ["dropped"]
     ways += [f"forgotten by request, as {forgotten:,} were"] if forgotten else []
     if settings.index.horizon_hours and state.clock.floor:
-        ways.append(f"filed before {_since(state.clock, settings)}, so that {_LEFT}")
+        ways.append(f"filed before {_window_start(state.clock, settings)}, so that {_LEFT}")
     return f"{', '.join(ways)}, or never sent"
 
 
-def _since(clock: Clock, settings: Settings) -> str:
+def _window_start(clock: Clock, settings: Settings) -> str:
     """The event time from which on a state with a horizon knows what it filed."""
     hours = settings.index.horizon_hours
     return f"{time_text(clock.marks[0].step * step_of(hours))} (index.horizon_hours = {hours:g})"
 
 
-def _beyond_horizon(signatures: Signatures, clock: Clock, settings: Settings) -> list[str]:
+def _outside_window(signatures: Signatures, clock: Clock, settings: Settings) -> list[str]:
     hours = settings.index.horizon_hours
     if not hours or not clock.marks:
         return []

@@ -7,39 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spotsieve.stream.explain.told import HostMemory, MetPage, PairWay, Told
+from spotsieve.stream.explain.told import CandidatePage, HostFacts, JudgeTrace, PairCriterion
 from spotsieve.stream.signature import Entry
-from spotsieve.stream.verdict import FoundBy, Kind, Reason
+from spotsieve.stream.verdict import KeyKind, Kind, Reason
 
 if TYPE_CHECKING:  # What reads files and texts takes .1 s to import, and a page of a state may be told without.
-    from spotsieve.stream.explain.in_files import Recorded
+    from spotsieve.stream.explain.in_files import RecordedVerdict
     from spotsieve.stream.explain.texts import TextPair
 
 MOST_NEAREST = 50
 """Pages that were met and are told of, beside the original."""
 KEY_NAMES = {
-    FoundBy.BODY: "digest of the body",
-    FoundBy.TEXT: "digest of the text",
-    FoundBy.TABLES: "tables of the fingerprint",
-    FoundBy.MINIMA: "smallest hashes",
-    FoundBy.PRINTS: "heaviest blocks (prints)",
-    FoundBy.TITLE: "words of the title",
-    FoundBy.ADDRESS: "digest of text and address",
+    KeyKind.BODY: "digest of the body",
+    KeyKind.TEXT: "digest of the text",
+    KeyKind.TABLES: "tables of the fingerprint",
+    KeyKind.MINIMA: "smallest hashes",
+    KeyKind.PRINTS: "heaviest blocks (prints)",
+    KeyKind.TITLE: "words of the title",
+    KeyKind.ADDRESS: "digest of text and address",
 }
 _OF_SCHEME = {
-    "minhash": {FoundBy.MINIMA: "minima"},
-    "onebit": {FoundBy.MINIMA: "groups of the fingerprint"},
-    "adaptive-shingles": {FoundBy.MINIMA: "first shingles of the sample"},
-    "spotsigs": {FoundBy.MINIMA: "rarest spots"},
-    "spotsigs-lsh": {FoundBy.MINIMA: "bands of minima"},
-    "imatch": {FoundBy.TEXT: "digest of the terms in the IDF range"},
-    "imatch-s": {FoundBy.TEXT: "digest of the spots in the IDF range"},
-    "concept": {FoundBy.TABLES: "rotations of the fingerprint"},
+    "minhash": {KeyKind.MINIMA: "minima"},
+    "onebit": {KeyKind.MINIMA: "groups of the fingerprint"},
+    "adaptive-shingles": {KeyKind.MINIMA: "first shingles of the sample"},
+    "spotsigs": {KeyKind.MINIMA: "rarest spots"},
+    "spotsigs-lsh": {KeyKind.MINIMA: "bands of minima"},
+    "imatch": {KeyKind.TEXT: "digest of the terms in the IDF range"},
+    "imatch-s": {KeyKind.TEXT: "digest of the spots in the IDF range"},
+    "concept": {KeyKind.TABLES: "rotations of the fingerprint"},
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SubjectFacts:
     """What a person asked about. known_from: where the page was found  time: of its fetch, "" if none is known"""
 
     name: str
@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonContext:
     """The pages that it was compared with. pages: the state knows, or were read before it  told: None for an entry
 
     directory: of the state, "" without one
@@ -59,7 +59,7 @@ class Compared:
     scheme: str
     directory: str
     pages: int
-    told: Told | None
+    told: JudgeTrace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class Explanation:
     facts: what the entry of a page holds, by name, where nothing else is known of it  notes: whole sentences
     """
 
-    asked: Asked
-    compared: Compared
-    recorded: "Recorded | None"
-    other: MetPage | None
+    asked: SubjectFacts
+    compared: ComparisonContext
+    recorded: "RecordedVerdict | None"
+    other: CandidatePage | None
     texts: "TextPair | None"
     facts: dict[str, str]
     notes: tuple[str, ...]
@@ -102,18 +102,18 @@ class Explanation:
         return None if self.compared.told is None else self.compared.told.verdicts.originals[0]
 
     @property
-    def nearest(self) -> Sequence[MetPage]:
+    def nearest(self) -> Sequence[CandidatePage]:
         """The other pages that it was compared with, the nearest first."""
         told = self.compared.told
         return [] if told is None else [page for page in told.nearest if page is not self.other][:MOST_NEAREST]
 
     @property
-    def host(self) -> HostMemory | None:
+    def host(self) -> HostFacts | None:
         """What is known of its host."""
         return None if self.compared.told is None else self.compared.told.host
 
 
-def key_name(kind: FoundBy, scheme: str) -> str:
+def key_name(kind: KeyKind, scheme: str) -> str:
     """What the keys of a kind are, in the words of a scheme."""
     return _OF_SCHEME.get(scheme, {}).get(kind, KEY_NAMES[kind])
 
@@ -125,20 +125,22 @@ def time_text(milliseconds: int) -> str:
     return f"{np.datetime64(milliseconds, 'ms')}Z"
 
 
-def failed_by(way: PairWay | None) -> str:
+def failed_thresholds(way: PairCriterion | None) -> str:
     """By how much a pair fails the bars of a way: 'Jaccard ... 0.21 of 0.32'; "" where it fails none."""
     if way is None:
         return ""
-    return "; ".join(f"{bar.name} {shown(bar.had, bar.unit)}, {needs(bar)}" for bar in way.bars if not bar.reached)
+    return "; ".join(
+        f"{bar.name} {figure_text(bar.had, bar.unit)}, {threshold_text(bar)}" for bar in way.bars if not bar.reached
+    )
 
 
-def needs(bar: Any) -> str:
+def threshold_text(bar: Any) -> str:
     """What a bar asks for: "needs 0.5", "needs 46 bits at most"."""
     word = "more than " if bar.beyond else ""
-    return f"needs {word}{shown(bar.needed, bar.unit)}{' at most' if bar.at_most else ''}"
+    return f"needs {word}{figure_text(bar.needed, bar.unit)}{' at most' if bar.at_most else ''}"
 
 
-def shown(value: float, unit: str) -> str:
+def figure_text(value: float, unit: str) -> str:
     """A figure of a bar: a share in three digits, a count with its unit."""
     if unit == "yes":
         return "yes" if value else "no"
@@ -179,14 +181,14 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _host_fields(host: HostMemory | None) -> dict[str, Any] | None:
+def _host_fields(host: HostFacts | None) -> dict[str, Any] | None:
     if host is None:
         return None
     fields = {name: value for name, value in asdict(host).items() if name != "prints"}
     return fields | {"prints": len(host.prints), "template_prints": sum(host.prints.values())}
 
 
-def _pair_fields(page: MetPage, scheme: str) -> dict[str, Any]:
+def _pair_fields(page: CandidatePage, scheme: str) -> dict[str, Any]:
     return {
         "id": page.entry.id,
         "url": page.entry.url,

@@ -14,7 +14,7 @@ from spotsieve.state.format.buckets import encode_keys
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, decode_entry, unpack_entry
 from spotsieve.state.log.local import LocalLog, record_places
 from spotsieve.state.log.record import KIND_FORGET, decode, kind_of, may_name
-from spotsieve.state.still.reading import StillState
+from spotsieve.state.still.reading import ReadOnlyState
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.page import Page, PageId
@@ -26,7 +26,7 @@ _AT_ONCE = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LogPage:
     """A page of a state's own log. record: its offset  signatures: of this page alone"""
 
     record: int
@@ -40,15 +40,15 @@ class Logged:
 
 
 @dataclass(slots=True)
-class InLog:
+class LogMatches:
     """What a log says of a name. pages: in its order  forgotten: of each page id, the record that forgets it"""
 
-    pages: list[Logged] = field(default_factory=list)
+    pages: list[LogPage] = field(default_factory=list)
     forgotten: dict[PageId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class StateEntry:
     """An entry of a state."""
 
     number: int
@@ -56,12 +56,12 @@ class Filed:
     parts: EntryParts
 
 
-def is_named(page: Page | Entry, name: str) -> bool:
+def has_name(page: Page | Entry, name: str) -> bool:
     """Whether a page has this address, name of its own, or page id."""
     return bool(name) and name in (page.url, page.label, page_id_text(page.source, page.partition, page.offset))
 
 
-def find_in_log(directory: Path, end: int, name: str) -> InLog | None:
+def find_in_log(directory: Path, end: int, name: str) -> LogMatches | None:
     """Look for a page in the log of a state, up to a record; None where the state has no log of its own.
 
     Only the addresses and page ids of its records are looked at. Those that have the page are decoded.
@@ -70,7 +70,7 @@ def find_in_log(directory: Path, end: int, name: str) -> InLog | None:
     path = directory / LOG_FILE
     if not path.is_file() or not path.stat().st_size:
         return None
-    found, forgetting, wanted, text = InLog(), list[int](), page_of_id(name), name.encode("utf-8", "replace")
+    found, forgetting, wanted, text = LogMatches(), list[int](), page_of_id(name), name.encode("utf-8", "replace")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
             places = record_places(file)[:end]
@@ -81,7 +81,7 @@ def find_in_log(directory: Path, end: int, name: str) -> InLog | None:
                         forgetting.append(number)
                     elif may_name(record, text, wanted):
                         pages = decode(bytes(record), LocalLog.name, number).signatures
-                        found.pages += (Logged(number, page) for page in _pages_named(pages, name, wanted))
+                        found.pages += (LogPage(number, page) for page in _pages_named(pages, name, wanted))
                     record.release()
             page_ids = {page.page_id for page in found.pages}
             for number in forgetting if page_ids else ():
@@ -103,7 +103,7 @@ def _pages_named(signatures: Signatures, name: str, wanted: PageId | None) -> It
     yield from (signatures.part(row, row + 1) for row in sorted(rows))
 
 
-def find_in_entries(state: StillState, name: str) -> list[Filed]:
+def find_in_entries(state: ReadOnlyState, name: str) -> list[StateEntry]:
     """Look for the entries of an address or id. One pass over their bytes: only those that hold the name are decoded.
 
     Raises CorruptRecord.
@@ -121,22 +121,22 @@ def find_in_entries(state: StillState, name: str) -> list[Filed]:
         # Numbers are missing in between, or a block cannot be read: this one says which.
         items = state.items("entries")
         hits = [int.from_bytes(key, "big") for key, value in items if any(part in value for part in parts)]
-    found, keys = list[Filed](), encode_keys(np.array(hits, np.uint64))
+    found, keys = list[StateEntry](), encode_keys(np.array(hits, np.uint64))
     for number, key, stored in zip(hits, keys, _read_entries(state, keys), strict=True):
         if stored is None or stored == FORGOTTEN:
             continue
         entry = decode_entry(key, stored, state.sources)
-        if is_named(entry, name):
-            found.append(Filed(number, entry, unpack_entry(key, stored)))
+        if has_name(entry, name):
+            found.append(StateEntry(number, entry, unpack_entry(key, stored)))
     return found
 
 
-def count_forgotten(state: StillState) -> int:
+def count_forgotten(state: ReadOnlyState) -> int:
     """How many pages were forgotten by request, of those that the state would know otherwise. One pass over entries."""
     return sum(value == FORGOTTEN for value in state.values("entries"))
 
 
-def _read_entries(state: StillState, keys: list[bytes]) -> list[bytes | None]:
+def _read_entries(state: ReadOnlyState, keys: list[bytes]) -> list[bytes | None]:
     """The values of these entries; None for one that is not there."""
     if not keys:
         return []

@@ -11,7 +11,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
 if TYPE_CHECKING:  # What reads files takes .1 s to import, and a page of a state is named without one.
-    from spotsieve.stream.explain.in_files import Recorded
+    from spotsieve.stream.explain.in_files import RecordedVerdict
 
 _STDIN = "-"  # the same as in stream/files/inputs.py
 _PAGE_ENDINGS = {".html": "text/html", ".htm": "text/html", ".xhtml": "text/html", ".txt": "text/plain"}
@@ -20,7 +20,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ExplainInput:
     """What was given. name: of the page, an address or id  page: its bytes, or None  recorded: its verdict, or None
 
     One of page and recorded is None, or both are.
@@ -28,16 +28,16 @@ class Given:
 
     name: str
     page: Page | None = None
-    recorded: "Recorded | None" = None
+    recorded: "RecordedVerdict | None" = None
 
 
-def read_given(name: str, url: str, flag: str, settings: InputSettings) -> Given:
+def read_given(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
     """Read PAGE or OTHER. url: the address of a page that is given itself  flag: that of the address, for messages
 
     Raises InputError, SettingError, PageError.
     """
     if name != _STDIN and not Path(name).is_file():
-        return Given(name)
+        return ExplainInput(name)
     try:
         raw = _read(name, settings.max_page_bytes)
     except OSError as error:
@@ -46,7 +46,7 @@ def read_given(name: str, url: str, flag: str, settings: InputSettings) -> Given
         raise InputError("standard input", "holds nothing", None, "did grep find no line? pipe one, or a page")
     recorded = _only_line(name, raw)
     if recorded is not None:
-        return Given(recorded.id, None, recorded)
+        return ExplainInput(recorded.id, None, recorded)
     if name != _STDIN and (raw.lstrip().startswith((b"{", _WARC)) or raw.startswith(_COMPRESSED)):
         return _only_page(name, url, flag, settings)
     return _page_itself(name, raw, url, settings)
@@ -61,12 +61,12 @@ def _read(name: str, most: int) -> bytes:
         return file.read(most + 1)
 
 
-def _only_line(name: str, raw: bytes) -> "Recorded | None":
+def _only_line(name: str, raw: bytes) -> "RecordedVerdict | None":
     """The verdict in a file of one verdict line or report; None if it holds something else. Raises SettingError."""
-    from spotsieve.stream.explain.in_files import recorded_of
+    from spotsieve.stream.explain.in_files import parse_verdict
 
     lines = [line for line in raw.split(b"\n", 2) if line.strip()]
-    recorded = recorded_of(lines[0]) if lines else None
+    recorded = parse_verdict(lines[0]) if lines else None
     if recorded is not None and len(lines) > 1:
         then = (
             "give one line, as by `grep ADDRESS FILE | spotsieve explain -`, or name the page and add --verdicts FILE"
@@ -75,7 +75,7 @@ def _only_line(name: str, raw: bytes) -> "Recorded | None":
     return recorded
 
 
-def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Given:
+def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
     """The page of a file of one page. Raises SettingError if it has none, or several."""
     from spotsieve.stream.files.inputs import check_inputs
     from spotsieve.stream.files.reader import pages_of
@@ -91,10 +91,10 @@ def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Given
     if len(named) > 1 and not url:
         then = f"name one of its pages by address or id, and give the file as --pages {name}; or choose by {flag}"
         raise SettingError("PAGE", "must be a file of one page, and it has more", name, then)
-    return Given(named[-1].url, named[-1])
+    return ExplainInput(named[-1].url, named[-1])
 
 
-def _page_itself(name: str, raw: bytes, url: str, settings: InputSettings) -> Given:
+def _page_itself(name: str, raw: bytes, url: str, settings: InputSettings) -> ExplainInput:
     """The bytes of a page. Raises PageError."""
     from spotsieve.stream.intake import make_page
 
@@ -110,9 +110,9 @@ def _page_itself(name: str, raw: bytes, url: str, settings: InputSettings) -> Gi
         latest_ms=now,
         max_page_bytes=settings.max_page_bytes,
     )
-    return Given(url or name, page)
+    return ExplainInput(url or name, page)
 
 
-def named_apart(page: Page, name: str) -> Page:
+def name_apart(page: Page, name: str) -> Page:
     """The page with an address, where none was given: two files without addresses count as pages of two hosts."""
     return page if page.url else page._replace(url=f"https://{name}.invalid/")

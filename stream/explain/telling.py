@@ -10,32 +10,40 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Buckets, FiledPages, StateView
+from spotsieve.state.index import NOBODY, Buckets, IndexedPages, StateView
 from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.explain.told import Fate, HostMemory, Looked, MetPage, PairBar, PairWay, Told
+from spotsieve.stream.explain.told import (
+    CandidatePage,
+    Fate,
+    HostFacts,
+    JudgeTrace,
+    LookupCounts,
+    PairCriterion,
+    PairThreshold,
+)
 from spotsieve.stream.features.prints import identity_of
-from spotsieve.stream.hosts import address_of
+from spotsieve.stream.hosts import url_without_fragment
 from spotsieve.stream.judge.alone import judge_alone
 from spotsieve.stream.judge.by_host import ways
-from spotsieve.stream.judge.by_host.confirming import OfPage, confirm_page
-from spotsieve.stream.judge.by_host.own_text import of_host
-from spotsieve.stream.judge.met import NEVER, Met, meet_filed
+from spotsieve.stream.judge.by_host.confirming import PageConfirmations, confirm_page
+from spotsieve.stream.judge.by_host.own_text import host_figures
+from spotsieve.stream.judge.met import NEVER, CandidatePairs, find_candidates
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, PLAIN, Policy
 from spotsieve.stream.judge.rules import final_kinds, limits_of, reasons_of
 from spotsieve.stream.judge.slots import Slots, slots_of
-from spotsieve.stream.judge.worth import Worth
+from spotsieve.stream.judge.worth import Preference
 from spotsieve.stream.page import PageId
 from spotsieve.stream.ranks import ranks_of
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Entry, Signatures, compared_pages
-from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
+from spotsieve.stream.signature import Entry, Signatures, candidate_columns
+from spotsieve.stream.verdict import KeyKind, Reason, Verdicts
 
 _NOTHING_ENDS = np.uint8(0)
 MOST_FAR = 64
 """Postings that share a bucket and whose inline bits are too far, the nearest ones, that are told of."""
 
 
-def tell(
+def trace_page(
     signatures: Signatures,
     scheme: Scheme,
     view: StateView,
@@ -43,7 +51,7 @@ def tell(
     policy: Policy = PLAIN,
     also: Sequence[int] = (),
     fingerprints: Mapping[int, int] | None = None,
-) -> Told:
+) -> JudgeTrace:
     """Tell of one page, the only one of `signatures`. Limits as of spotsieve.stream.judge.judge.
 
     also: numbers of filed pages that it is compared with, whether it meets them or not
@@ -54,8 +62,8 @@ def tell(
     limit = candidate_limit or scheme.candidate_limit
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    judged = meet_filed(slots, buckets, limit, final_kinds(limits_of(policy, 0, limit)))
-    met = meet_filed(slots, buckets, NEVER, _NOTHING_ENDS)
+    judged = find_candidates(slots, buckets, limit, final_kinds(limits_of(policy, 0, limit)))
+    met = find_candidates(slots, buckets, NEVER, _NOTHING_ENDS)
     far = _too_far(slots, buckets, set(met.number.tolist()))
     if (slots.decisive & (slots.limit > 0)).any():
         own = int(signatures.fingerprint[0])
@@ -66,7 +74,7 @@ def tell(
     found, host = _compared(signatures, scheme, view, every, far, most_bits, policy)
     found = _with_worth(found, signatures, view, policy)
     keys_of = _keys_shared(slots, buckets)
-    return Told(
+    return JudgeTrace(
         verdicts,
         tuple(_with_fates(found, verdicts, set(judged.number.tolist()), signatures, keys_of, policy)),
         _looked(slots, buckets),
@@ -79,37 +87,37 @@ def _compared(
     signatures: Signatures,
     scheme: Scheme,
     view: StateView,
-    met: Met,
+    met: CandidatePairs,
     far: dict[int, int],
     most_bits: int,
     policy: Policy,
-) -> tuple[list[MetPage], HostMemory | None]:
+) -> tuple[list[CandidatePage], HostFacts | None]:
     """Every pair by the bars of the scheme; its fate and its keys are still open.
 
     far: the bits that differ, of those whose inline bits are too far  most_bits: that may differ
     """
     if scheme.bars is not None:
         told = confirm_page(signatures, met, view, scheme.bars, policy.rules)
-        filed, place = told.read.filed, told.place
+        indexed, place = told.read.indexed, told.place
         compared = [_by_host(signatures, told, pair) for pair in range(len(met.number))]
         host = _host_memory(signatures, told)
     else:
         host = None
         numbers, place = np.unique(met.number, return_inverse=True)
-        filed = view.filed(numbers.astype(np.uint64)) if len(numbers) else None
-        compared = _by_scheme(signatures, scheme, filed, place)
-    if filed is None:
+        indexed = view.indexed(numbers.astype(np.uint64)) if len(numbers) else None
+        compared = _by_scheme(signatures, scheme, indexed, place)
+    if indexed is None:
         return [], host
     reasons = reasons_of(met.proof, np.array([reason for _, _, reason, _ in compared], np.uint8))
     scores = scheme.score(met.distance)
     found = []
     for pair, (entry, (pair_ways, score, reason, figures)) in enumerate(
-        zip(filed.entries(place), compared, strict=True)
+        zip(indexed.entries(place), compared, strict=True)
     ):
-        number, proof = int(met.number[pair]), FoundBy(int(met.proof[pair]))
+        number, proof = int(met.number[pair]), KeyKind(int(met.proof[pair]))
         if number in far:
-            told_ways: tuple[PairWay, ...] = (_near_bits(far[number], most_bits),)
-        elif proof & FoundBy.TABLES:
+            told_ways: tuple[PairCriterion, ...] = (_near_bits(far[number], most_bits),)
+        elif proof & KeyKind.TABLES:
             told_ways = (_near_bits(int(met.distance[pair]), most_bits),)
         elif not pair_ways and not proof:
             told_ways = (_no_key(),)
@@ -117,7 +125,7 @@ def _compared(
             told_ways = pair_ways
         by_bars = any(way.reached for way in told_ways)
         found.append(
-            MetPage(
+            CandidatePage(
                 number,
                 entry,
                 Fate.REFUSED,
@@ -133,20 +141,20 @@ def _compared(
     return found, host
 
 
-_Compared = tuple[tuple[PairWay, ...], float, Reason, dict[str, float]]
+_Compared = tuple[tuple[PairCriterion, ...], float, Reason, dict[str, float]]
 
 
-def _by_host(signatures: Signatures, told: OfPage, pair: int) -> _Compared:
+def _by_host(signatures: Signatures, told: PageConfirmations, pair: int) -> _Compared:
     """A pair as the kernel of a scheme with a memory of hosts has noted it."""
     bars, figures = told.noted.bars[pair], told.noted.figures[pair]
     one_host = bool(signatures.host[0] == told.read.texts.host[told.place[pair]])
     pair_ways = tuple(
-        PairWay(
+        PairCriterion(
             way.name,
             way.reason,
             tuple(
-                PairBar(about.name, float(bars[bar, 0]), float(bars[bar, 1]), about.unit, about.at_most)
-                for bar, about in _asked(way)
+                PairThreshold(about.name, float(bars[bar, 0]), float(bars[bar, 1]), about.unit, about.at_most)
+                for bar, about in _thresholds_of(way)
             ),
         )
         for way in (ways.ON_HOST if one_host else ways.ACROSS)
@@ -166,27 +174,27 @@ def _by_host(signatures: Signatures, told: OfPage, pair: int) -> _Compared:
     return pair_ways, float(told.score[pair]), reason, {name: float(value) for name, value in named.items()}
 
 
-def _asked(way: ways.Way) -> list[tuple[int, ways.About]]:
+def _thresholds_of(way: ways.HostCriterion) -> list[tuple[int, ways.ThresholdInfo]]:
     return [(bar, ways.ABOUT[bar]) for bar in way.bars]
 
 
 def _by_scheme(
-    signatures: Signatures, scheme: Scheme, filed: FiledPages | None, place: NDArray[np.int64]
+    signatures: Signatures, scheme: Scheme, indexed: IndexedPages | None, place: NDArray[np.int64]
 ) -> list[_Compared]:
     """Every pair as the scheme that confirms by itself tells it."""
-    if filed is None:
+    if indexed is None:
         return []
-    others = filed.compared(scheme.compares_features).take(place)
-    pages = compared_pages(signatures, scheme.compares_features).take(np.zeros(len(place), np.int64))
+    others = indexed.compared(scheme.compares_features).take(place)
+    pages = candidate_columns(signatures, scheme.compares_features).take(np.zeros(len(place), np.int64))
     confirmed, told = scheme.confirm(pages, others), scheme.ways(pages, others)
     rows = []
     for row in range(len(place)):
         pair_ways = tuple(
-            PairWay(
+            PairCriterion(
                 way.name,
                 Reason.NEAR,
                 tuple(
-                    PairBar(
+                    PairThreshold(
                         bar.name,
                         float(bar.had[row]),
                         float(np.broadcast_to(bar.needed, bar.had.shape)[row]),
@@ -204,15 +212,15 @@ def _by_scheme(
     return rows
 
 
-def _near_bits(apart: int, most: int) -> PairWay:
+def _near_bits(apart: int, most: int) -> PairCriterion:
     """The test of a posting's inline bits."""
-    bar = PairBar("bits of the fingerprint that differ", float(apart), float(most), "bits", at_most=True)
-    return PairWay("the fingerprints are near", Reason.NEAR, (bar,))
+    bar = PairThreshold("bits of the fingerprint that differ", float(apart), float(most), "bits", at_most=True)
+    return PairCriterion("the fingerprints are near", Reason.NEAR, (bar,))
 
 
-def _no_key() -> PairWay:
+def _no_key() -> PairCriterion:
     """The test of a pair that a scheme accepts by its keys alone, and that has none in common."""
-    return PairWay("a key that decides is the same", Reason.NEAR, (PairBar("such keys", 0.0, 1.0, "keys"),))
+    return PairCriterion("a key that decides is the same", Reason.NEAR, (PairThreshold("such keys", 0.0, 1.0, "keys"),))
 
 
 def _too_far(slots: Slots, buckets: Buckets, met: set[int]) -> dict[int, int]:
@@ -228,13 +236,13 @@ def _too_far(slots: Slots, buckets: Buckets, met: set[int]) -> dict[int, int]:
     return {number: found[number] for number in nearest}
 
 
-def _with_others(met: Met, numbers: Sequence[int]) -> Met:
+def _with_others(met: CandidatePairs, numbers: Sequence[int]) -> CandidatePairs:
     """The pairs of one page and these, which no key found, in the order of filing."""
     some = len(numbers)
     number = np.concatenate([met.number, np.array(numbers, np.int64)])
     order = np.argsort(number, kind="stable")
     none = np.zeros(some, np.uint8)
-    return Met(
+    return CandidatePairs(
         np.array([0, len(number)], np.int64),
         number[order],
         np.concatenate([met.proof, none])[order],
@@ -245,19 +253,19 @@ def _with_others(met: Met, numbers: Sequence[int]) -> Met:
 
 
 def _with_fates(
-    found: Sequence[MetPage],
+    found: Sequence[CandidatePage],
     verdicts: Verdicts,
     judged: set[int],
     signatures: Signatures,
-    keys_of: dict[int, dict[FoundBy, int]],
+    keys_of: dict[int, dict[KeyKind, int]],
     policy: Policy,
-) -> list[MetPage]:
+) -> list[CandidatePage]:
     """Say of every pair what became of it, and which keys it was met under. judged: what the judge met
 
     signatures: of the page
     """
     original = verdicts.originals[0]
-    address, by_address = address_of(signatures.addresses()[0]), policy.same_address != ANY_KIND
+    address, by_address = url_without_fragment(signatures.addresses()[0]), policy.same_url != ANY_KIND
     named = _page_id(signatures) if original is None else _id_of(original)
     first = min((page.number for page in found if _id_of(page.entry) == named), default=NEVER)
     told = []
@@ -275,25 +283,27 @@ def _with_fates(
             fate = Fate.COPY_TOO
         elif page.number not in judged:
             fate = Fate.BEYOND
-        elif by_address and address and address_of(page.entry.url) == address:
+        elif by_address and address and url_without_fragment(page.entry.url) == address:
             fate = Fate.FETCHED_AGAIN
         else:
-            longest = Fate.OUTGROWN if policy.worth == Worth.LENGTH else Fate.BETTERED
+            longest = Fate.SUPERSEDED if policy.preference == Preference.LENGTH else Fate.BETTERED
             fate = longest if policy.longer_by != KEEP_FIRST else Fate.BY_NOW
         told.append(replace(page, fate=fate, keys=shared))
     return told
 
 
-def _with_worth(found: list[MetPage], signatures: Signatures, view: StateView, policy: Policy) -> list[MetPage]:
+def _with_worth(
+    found: list[CandidatePage], signatures: Signatures, view: StateView, policy: Policy
+) -> list[CandidatePage]:
     """Say beside every pair by what one of the two would be kept, where that is neither order nor length."""
-    if policy.worth == Worth.LENGTH or not found:
+    if policy.preference == Preference.LENGTH or not found:
         return found
     numbers = np.array(sorted({page.number for page in found}), np.uint64)
-    filed = view.filed(numbers)
-    if policy.worth == Worth.TIME:
-        name, own, others = "fetch time, seconds", signatures.event_time_ms / 1000, filed.event_times_ms() / 1000
+    indexed = view.indexed(numbers)
+    if policy.preference == Preference.TIME:
+        name, own, others = "fetch time, seconds", signatures.event_time_ms / 1000, indexed.event_times_ms() / 1000
     else:
-        name, own, others = "rank", ranks_of(signatures.rank), ranks_of(filed.ranks())
+        name, own, others = "rank", ranks_of(signatures.rank), ranks_of(indexed.ranks())
     known = dict(zip(numbers.tolist(), others.tolist(), strict=True))
     told = []
     for page in found:
@@ -313,34 +323,34 @@ def _id_of(entry: Entry) -> PageId:
 
 def _original_of_attempt(signatures: Signatures, view: StateView) -> list[int]:
     """The entry that a page was judged a copy of before, if that is remembered and it is still there."""
-    (attempt,) = view.attempts([_page_id(signatures)])
+    (attempt,) = view.pending_verdicts([_page_id(signatures)])
     if attempt is None or attempt.original == NOBODY:
         return []
     gone = view.page_ids(np.array([attempt.original], np.uint64))[0] is None
     return [] if gone else [attempt.original]
 
 
-def _keys_shared(slots: Slots, buckets: Buckets) -> dict[int, dict[FoundBy, int]]:
+def _keys_shared(slots: Slots, buckets: Buckets) -> dict[int, dict[KeyKind, int]]:
     """Of each page in the buckets: by kind, under how many keys it lies there."""
-    found = dict[int, dict[FoundBy, int]]()
+    found = dict[int, dict[KeyKind, int]]()
     for slot, kind in enumerate(slots.kind.tolist()):
         start, end = buckets.bounds[slots.bucket[slot] : slots.bucket[slot] + 2]
         for number in buckets.numbers[start:end].tolist():
             kinds = found.setdefault(number, {})
-            kinds[FoundBy(kind)] = kinds.get(FoundBy(kind), 0) + 1
+            kinds[KeyKind(kind)] = kinds.get(KeyKind(kind), 0) + 1
     return found
 
 
-def _looked(slots: Slots, buckets: Buckets) -> dict[FoundBy, Looked]:
+def _looked(slots: Slots, buckets: Buckets) -> dict[KeyKind, LookupCounts]:
     sizes = sizes_of(buckets.bounds)[slots.bucket]
     found = {}
     for kind in np.unique(slots.kind).tolist():
         of_kind = sizes[slots.kind == kind]
-        found[FoundBy(kind)] = Looked(len(of_kind), int(np.count_nonzero(of_kind)), int(of_kind.sum()))
+        found[KeyKind(kind)] = LookupCounts(len(of_kind), int(np.count_nonzero(of_kind)), int(of_kind.sum()))
     return found
 
 
-def _host_memory(signatures: Signatures, told: OfPage) -> HostMemory:
+def _host_memory(signatures: Signatures, told: PageConfirmations) -> HostFacts:
     identities = identity_of(signatures.prints).tolist()
     template = told.asked.template[: len(identities)].tolist()
-    return HostMemory(*of_host(told.asked), dict(zip(identities, template, strict=True)))
+    return HostFacts(*host_figures(told.asked), dict(zip(identities, template, strict=True)))

@@ -9,7 +9,7 @@ from itertools import chain
 
 from spotsieve.stream.explain.shown_text import read_text, spell_out
 from spotsieve.stream.features.prints import identities_of_block
-from spotsieve.stream.features.sieve import ReadBlock, blocks_of
+from spotsieve.stream.features.sieve import ScoredBlock, blocks_of
 from spotsieve.stream.hosts import host_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.schemes import SchemeSettings, SpotsieveSettings
@@ -117,12 +117,12 @@ def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]
     return [tuple(words[place : place + length]) for place in range(len(words) - length + 1)] if words else []
 
 
-def kept_words(blocks: Sequence[ReadBlock]) -> list[str]:
+def kept_words(blocks: Sequence[ScoredBlock]) -> list[str]:
     """The tokens of kept blocks, in a row."""
     return [*chain.from_iterable(block.tokens for block in blocks if block.kept)]
 
 
-def longest_left_out(blocks: Sequence[ReadBlock], most: int) -> tuple[str, ...]:
+def longest_left_out(blocks: Sequence[ScoredBlock], most: int) -> tuple[str, ...]:
     """The words of the longest blocks that are left out, the longest first."""
     left_out = sorted((block.tokens for block in blocks if not block.kept), key=len, reverse=True)
     return tuple(" ".join(tokens) for tokens in left_out[:most])
@@ -157,7 +157,7 @@ def _host_alike(page: Page, other: Page) -> bool:
 
 def _shown(
     page: Page,
-    blocks: Sequence[ReadBlock],
+    blocks: Sequence[ScoredBlock],
     kept: Sequence[str],
     both: Mapping[tuple[str, ...], int],
     length: int,
@@ -213,7 +213,7 @@ def _pieces(spelled: Sequence[tuple[str, str]], shared: Sequence[bool]) -> list[
     return pieces
 
 
-def _is_template(block: ReadBlock, template: Mapping[int, bool] | None) -> bool | None:
+def _is_template(block: ScoredBlock, template: Mapping[int, bool] | None) -> bool | None:
     if template is None:
         return None
     listed = [template[one] for one in identities_of_block(block.tokens) if one in template]

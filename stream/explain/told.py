@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.stream.signature import Entry
-from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
+from spotsieve.stream.verdict import KeyKind, Reason, Verdicts
 
 
 class Fate(enum.Enum):
@@ -14,7 +14,7 @@ class Fate(enum.Enum):
     ORIGINAL = "original"
     ITSELF = "the page itself"
     COPY_TOO = "it is a copy of this one too, which was filed later"
-    OUTGROWN = "a copy, but so much longer that it replaces it"
+    SUPERSEDED = "a copy, but so much longer that it replaces it"
     BETTERED = "a copy, but newer or of a better rank, so that it replaces it"
     FETCHED_AGAIN = "a copy, but of its own address (policy.recrawl)"
     BY_NOW = "no copy then, but by what the host has taught since"
@@ -25,7 +25,7 @@ class Fate(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PairBar:
+class PairThreshold:
     """What a pair has of one thing, and what it needs; see spotsieve.stream.schemes.Bar."""
 
     name: str
@@ -54,12 +54,12 @@ class PairBar:
 
 
 @dataclass(frozen=True, slots=True)
-class PairWay:
+class PairCriterion:
     """A way to be accepted. reason: what a pair that goes it is accepted for"""
 
     name: str
     reason: Reason
-    bars: tuple[PairBar, ...]
+    bars: tuple[PairThreshold, ...]
 
     @property
     def reached(self) -> bool:
@@ -74,7 +74,7 @@ class PairWay:
 
 
 @dataclass(frozen=True, slots=True)
-class MetPage:
+class CandidatePage:
     """A filed page that the page was compared with.
 
     keys: by kind, how many keys of both are the same  proof: kinds of the decisive ones
@@ -85,21 +85,21 @@ class MetPage:
     number: int
     entry: Entry
     fate: Fate
-    keys: dict[FoundBy, int]
-    proof: FoundBy
-    ways: tuple[PairWay, ...]
+    keys: dict[KeyKind, int]
+    proof: KeyKind
+    ways: tuple[PairCriterion, ...]
     accepted: bool
     score: float
     reason: Reason
     figures: dict[str, float] = field(default_factory=dict)
 
     @property
-    def nearest_way(self) -> PairWay | None:
+    def nearest_way(self) -> PairCriterion | None:
         """The way that it goes, or else the one that it comes nearest to; None where keys alone decide."""
         return max(self.ways, key=lambda way: (way.reached, way.likeness), default=None)
 
 
-class Looked(NamedTuple):
+class LookupCounts(NamedTuple):
     """How one kind of key was looked up: how many keys, in how many buckets anybody was, and how many pages there."""
 
     keys: int
@@ -108,7 +108,7 @@ class Looked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HostMemory:
+class HostFacts:
     """What is known of the page's host, for a scheme that remembers hosts.
 
     pages: that taught it  limit: a print on more pages is template  template_share: of the page's listed kept text
@@ -125,33 +125,33 @@ class HostMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JudgeTrace:
     """All that is told of one page. met: in the order of filing  looked: by kind of key  limit: most candidates"""
 
     verdicts: Verdicts
-    met: tuple[MetPage, ...]
-    looked: dict[FoundBy, Looked]
+    met: tuple[CandidatePage, ...]
+    looked: dict[KeyKind, LookupCounts]
     limit: int
-    host: HostMemory | None
+    host: HostFacts | None
 
     @property
-    def original(self) -> MetPage | None:
+    def original(self) -> CandidatePage | None:
         """The page that it is a copy of."""
         return next((page for page in self.met if page.fate is Fate.ORIGINAL), None)
 
     @property
-    def nearest(self) -> list[MetPage]:
+    def nearest(self) -> list[CandidatePage]:
         """All others, the most alike first."""
         others = [page for page in self.met if page.fate not in (Fate.ORIGINAL, Fate.ITSELF)]
         return sorted(others, key=lambda page: (-page.accepted, -_nearness(page), page.number))
 
 
-def _part_of(bar: PairBar) -> float:
+def _part_of(bar: PairThreshold) -> float:
     """Of what is needed, what there is: 0..1."""
     had, needed = (bar.needed, bar.had) if bar.at_most else (bar.had, bar.needed)
     return min(max(had / needed, 0.0), 1.0) if needed > 0 else 0.0
 
 
-def _nearness(page: MetPage) -> float:
+def _nearness(page: CandidatePage) -> float:
     way = page.nearest_way
     return page.score if way is None else way.likeness

@@ -34,10 +34,10 @@ IDENTITY_SHIFT = 5
 IDENTITY_BITS = 27
 HASH_SHIFT = 64 - (IDENTITY_BITS - 1)
 
-MOST_PRINTS = 44
+MOST_FINGERPRINTS = 44
 SHORT_FEATURES, MIDDLE_FEATURES = 150, 300
 MIDDLE_PRINTS, FEWEST_PRINTS = 24, 12
-"""A page of fewer than SHORT_FEATURES features has up to MOST_PRINTS prints, below MIDDLE_FEATURES it has
+"""A page of fewer than SHORT_FEATURES features has up to MOST_FINGERPRINTS prints, below MIDDLE_FEATURES it has
 MIDDLE_PRINTS, and else FEWEST_PRINTS."""
 WEAK_WORDS = 5
 """Blocks of fewer tokens can be weak."""
@@ -62,7 +62,7 @@ _RANKS = 11
 _LOWEST_RANK = -2
 
 
-class PrintRoom(NamedTuple):
+class FingerprintBuffers(NamedTuple):
     """Room for the items of a page with up to m blocks, written over. items, others: uint64[2m]  starts: int64[513]"""
 
     items: NDArray[np.uint64]
@@ -93,18 +93,18 @@ def weight_of(prints: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 
 @part
-def room_for_prints(most):  # int64 -> PrintRoom
+def make_fingerprint_buffers(most):  # int64 -> FingerprintBuffers
     """Room for the items of pages with up to `most` blocks."""
     items = np.empty(2 * most, dtype=np.uint64)
-    return PrintRoom(items, np.empty(2 * most, dtype=np.uint64), np.empty(_RADIX + 1, dtype=np.int64))
+    return FingerprintBuffers(items, np.empty(2 * most, dtype=np.uint64), np.empty(_RADIX + 1, dtype=np.int64))
 
 
 @part
-def find_prints(tokens, blocks, count, features, room, prints):
+def find_block_fingerprints(tokens, blocks, count, features, room, prints):
     """Write the prints of a page, ascending; how many: int64.
 
     tokens: address of uint64[], of all blocks  blocks: Blocks, with reasons  count, features: int64, of blocks and of
-    features  room: PrintRoom  prints: uint32[MOST_PRINTS + 1]
+    features  room: FingerprintBuffers  prints: uint32[MOST_FINGERPRINTS + 1]
 
     The time is linear in tokens and blocks, whatever identities a page gives its blocks.
     """
@@ -121,7 +121,7 @@ def find_prints(tokens, blocks, count, features, room, prints):
         move_by_digit(items, others, starts, found, _DIGITS[2])
     most = np.int64(FEWEST_PRINTS)
     if features < SHORT_FEATURES:
-        most = np.int64(MOST_PRINTS)
+        most = np.int64(MOST_FINGERPRINTS)
     elif features < MIDDLE_FEATURES:
         most = np.int64(MIDDLE_PRINTS)
     return choose_items(others, unite_items(others, found), most, starts, prints)

@@ -25,7 +25,7 @@ _GREATEST = np.uint64(2**64 - 1)
 _SWAPS = ((4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555))
 
 
-class Sample(NamedTuple):
+class ShingleSample(NamedTuple):
     """The sampled shingles of n pages.
 
     shingles: uint64[m], bits in reverse, of page i shingles[bounds[i]:bounds[i + 1]], different and ascending
@@ -68,7 +68,7 @@ def check_sizes(name: str, sizes: Sequence[int]) -> None:
 
 def sample_shingles(
     shingles: NDArray[np.uint64], bounds: NDArray[np.int64], ratios: NDArray[np.uint64], most: int
-) -> Sample:
+) -> ShingleSample:
     """The different shingles of n pages that are 0 mod n, at most `most` of a page: n is doubled until this holds.
 
     shingles: uint64[m], of page i shingles[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]  ratios: uint64[n], n of 1/n,
@@ -85,7 +85,7 @@ def sample_shingles(
             ratios[page] *= np.uint64(2)
             rows[page] = row[: np.searchsorted(row, _GREATEST // ratios[page], side="right")]
     sizes = np.array([0, *map(len, rows)], np.int64)
-    return Sample(np.concatenate([np.empty(0, np.uint64), *rows]), np.cumsum(sizes), ratios)
+    return ShingleSample(np.concatenate([np.empty(0, np.uint64), *rows]), np.cumsum(sizes), ratios)
 
 
 def head_sizes(shingles: NDArray[np.uint64], spans: NDArray[np.int64], ratios: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ MOST_STEPS = 512
 one, so a page made of colliding hashes takes linear time too."""
 
 
-class Repeats(NamedTuple):
+class RepeatBuffers(NamedTuple):
     """Room for numbering the repeats on pages of up to m shingles. All columns are written over.
 
     firsts: int32[8m], 1 + the place of the first shingle of each slot, 0 for none  others: int32[m], places of those
@@ -60,9 +60,9 @@ def shingle_hashes(tokens, count, width, features):
 
 
 @part
-def room_for_repeats(most):  # int64 -> Repeats
+def make_repeat_buffers(most):  # int64 -> RepeatBuffers
     """Arrays for pages of up to `most` >= 16 shingles."""
-    return Repeats(
+    return RepeatBuffers(
         np.empty(8 * most, dtype=np.int32),
         np.empty(most, dtype=np.int32),
         np.empty(most, dtype=np.int32),

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.prints import MOST_PRINTS, find_prints, room_for_prints
+from spotsieve.stream.features.prints import MOST_FINGERPRINTS, find_block_fingerprints, make_fingerprint_buffers
 from spotsieve.stream.features.scorecard import KEPT_IN_NEED, REASONS, Scorecard, scorecard
 from spotsieve.stream.features.selection import select_blocks
-from spotsieve.stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
+from spotsieve.stream.features.shingles import make_repeat_buffers, number_repeats, shingle_hashes
 from spotsieve.stream.features.vocabulary import Vocabulary, choose_language, vocabulary
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
 from spotsieve.stream.fingerprints.bottomk import smallest_hashes
 from spotsieve.stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
 from spotsieve.stream.jit import kernel, part
-from spotsieve.stream.text.batch import Batch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.text.batch import TextBatch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS, title_words
 from spotsieve.stream.text.machine import slots
@@ -83,7 +83,7 @@ class SievedPages:
         return len(self.token_counts)
 
 
-class Room(NamedTuple):
+class SieveBuffers(NamedTuple):
     """Tables and columns that the kernel writes over page after page, with room for the largest page of the batch.
 
     lanes: uint64[...], as of new_lanes
@@ -96,7 +96,7 @@ class Room(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBlock:
+class ScoredBlock:
     """One block of a page, and whether and why the scorecards keep it. links: tokens that begin in a link"""
 
     tokens: tuple[str, ...]
@@ -126,7 +126,7 @@ def sieve_pages(
     return parts[0] if len(parts) == 1 else _joined(parts, settings)
 
 
-def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
+def blocks_of(page: bytes, markup: bool) -> list[ScoredBlock]:
     """The blocks of one page, and why each is kept or left out."""
     if not page:
         return []
@@ -140,7 +140,7 @@ def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
     count = int(state[slots.BLOCK_COUNT // 8])
     ends = bounds_of(blocks.words[:count]).tolist()
     return [
-        ReadBlock(
+        ScoredBlock(
             tuple(words[start:end]),
             int(blocks.links[block]),
             int(blocks.sections[block]),
@@ -192,8 +192,8 @@ def _run(
     return sieved
 
 
-def _call(batch: Batch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
-    room = Room(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+def _call(batch: TextBatch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
+    room = SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
     return SievedPages(*_sieve_batch(batch, state, room, settings.shingle_words, settings.minima, settings.sketch_bits))
 
 
@@ -212,7 +212,7 @@ def _keep_tokens(tokens, blocks, count, kept):
 
 @kernel
 def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
-    """batch: Batch of n pages  state: int64[24]  room: Room  the others: as in SieveSettings
+    """batch: Batch of n pages  state: int64[24]  room: SieveBuffers  the others: as in SieveSettings
 
     ->  the columns of SievedPages, in their order
     """
@@ -224,12 +224,12 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
     minima = np.empty(pages * minima_count, dtype=np.uint64)
     minima_bounds = np.zeros(pages + 1, dtype=np.int64)
     sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
-    prints, print_bounds = np.empty(pages * MOST_PRINTS + 1, dtype=np.uint32), np.zeros(pages + 1, dtype=np.int64)
+    prints, print_bounds = np.empty(pages * MOST_FINGERPRINTS + 1, dtype=np.uint32), np.zeros(pages + 1, dtype=np.int64)
     titles, title_bounds = np.empty(pages * MOST_TITLE_WORDS, dtype=np.uint16), np.zeros(pages + 1, dtype=np.int64)
     explains = state[slots.TRACE // 8] != 0
     bins = np.empty(sketch_bits, dtype=np.uint64)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
-    repeats, items = room_for_repeats(1024), room_for_prints(256)
+    repeats, items = make_repeat_buffers(1024), make_fingerprint_buffers(256)
     for page in range(pages):
         start, end = scan_page(state, batch, page)
         if end - start > SHORT_BYTES:
@@ -238,7 +238,7 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
         if count > len(kept):
             # grown with the largest page so far
             kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
-            repeats = room_for_repeats(2 * count)
+            repeats = make_repeat_buffers(2 * count)
         found = state[slots.BLOCK_COUNT // 8]
         token_counts[page], block_counts[page] = count, found
         unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
@@ -259,9 +259,11 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
         number_repeats(features, shingles, repeats)
         sketch_features(features, shingles, bins, sketch[page])
         if 2 * found > len(items.items):
-            items = room_for_prints(2 * found)
+            items = make_fingerprint_buffers(2 * found)
         written = print_bounds[page]
-        print_bounds[page + 1] = written + find_prints(tokens, blocks, found, shingles, items, prints[written:])
+        print_bounds[page + 1] = written + find_block_fingerprints(
+            tokens, blocks, found, shingles, items, prints[written:]
+        )
         written = title_bounds[page]
         title_bounds[page + 1] = written + title_words(np.int64(state.ctypes.data), titles, written)
     return (

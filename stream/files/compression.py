@@ -120,7 +120,7 @@ class _Sink(Protocol):
     def close(self) -> None: ...
 
 
-class Members:
+class GzipMembers:
     """The gzip members that were unpacked last, as they stand in their file, by where their content stands unpacked.
 
     A record that is a member by itself is written as it came. Those without content or of more than 1 MiB are left out.
@@ -163,7 +163,7 @@ def compression_of(head: bytes) -> str | None:
     return None
 
 
-def read_chunks(source: Source, name: str, members: Members | None = None) -> Iterator[bytes]:
+def read_chunks(source: Source, name: str, members: GzipMembers | None = None) -> Iterator[bytes]:
     """The decompressed bytes of a file, in chunks of bounded size.
 
     A file may hold several members, streams or frames; zeros after the last one are padding. A cut or damaged file
@@ -197,7 +197,7 @@ def _read_head(source: Source) -> bytes:
 
 
 def _decompress(
-    source: Source, data: bytes, new: Callable[[], _Decompressor], name: str, kind: str, members: Members | None
+    source: Source, data: bytes, new: Callable[[], _Decompressor], name: str, kind: str, members: GzipMembers | None
 ) -> Iterator[bytes]:
     decompressor = new()
     started = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 from spotsieve.stream.errors import InputError
-from spotsieve.stream.files.compression import CompressedStream, Members
+from spotsieve.stream.files.compression import CompressedStream, GzipMembers
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.records import Record, content_number
 from spotsieve.stream.intake import Acceptance, Decoder, Message, make_page
@@ -39,7 +39,7 @@ class FileContent:
 
     name: str
     chunks: Iterator[bytes]
-    members: Members
+    members: GzipMembers
     open_seeking: Callable[[str], BinaryIO]
     body_field: str
     max_record_bytes: int

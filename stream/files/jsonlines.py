@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.errors import InputError, RejectReason
 from spotsieve.stream.files.compression import CompressedStream
 from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, FormatWriter, Intake
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record, Span, too_large
@@ -102,6 +102,6 @@ def _record(number: int, raw: bytes, start: int, length: int, most: int) -> Reco
 def _last(number: int, line: bytes, start: int, dropped: int, fault: InputError | None, most: int) -> Iterator[Record]:
     record = _record(number, line, start, len(line) + dropped, most)
     if record is not None and record.fault is None and fault is not None:
-        record = Record(number, line, (Reject.TRUNCATED, "is cut: the file is damaged here"))
+        record = Record(number, line, (RejectReason.TRUNCATED, "is cut: the file is damaged here"))
     if record is not None:
         yield record

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from spotsieve.stream.errors import MOST_REJECTED_SHARE, InputError, PageError, Reject
+from spotsieve.stream.errors import MOST_REJECTED_SHARE, InputError, PageError, RejectReason
 from spotsieve.stream.files.file_format import FileFormat
 from spotsieve.stream.files.formats import ADVICE_FOR_PAGES, foreign_format, names_of_formats
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
@@ -36,7 +36,7 @@ class Tally:
         self._head = head[:HEAD_BYTES]
         self._pages = 0
         self._others = 0
-        self._reasons: Counter[Reject] = Counter()
+        self._reasons: Counter[RejectReason] = Counter()
         self._first: PageError | None = None
         self._fields: dict[str, Any] = {}
 
@@ -80,9 +80,9 @@ class Tally:
         more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
         found = f"they are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
         worst = self._reasons.most_common(1)[0][0]
-        if worst is Reject.NO_BODY:
+        if worst is RejectReason.NO_BODY:
             return found, f"set input.fields.body{_such_as('body', self._longest())}"
-        if worst is Reject.NO_URL:
+        if worst is RejectReason.NO_URL:
             return found, f"set input.fields.url{_such_as('url', self._address())}"
         return f"{found}; the first is wrong so: {self._first}", "correct [input] in the configuration"
 

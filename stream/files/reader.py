@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from spotsieve.stream.errors import InputError, PageError
-from spotsieve.stream.files.compression import Members, compression_of, read_chunks
+from spotsieve.stream.files.compression import GzipMembers, compression_of, read_chunks
 from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, Intake
 from spotsieve.stream.files.formats import format_of
 from spotsieve.stream.files.inputs import Input, RandomAccess, open_input, unreadable
@@ -20,7 +20,7 @@ _MOST_BEFORE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecordResult:
     """A record and its result: a page, a rejection, or None for a record without a page, such as a request."""
 
     record: Record
@@ -29,7 +29,7 @@ class Outcome:
 
 
 class FileReader:
-    """Reads one input, as a context: iterating gives an Outcome for each record, in order, in bounded memory.
+    """Reads one input, as a context: iterating gives a RecordResult for each record, in order, in bounded memory.
 
     Iterating raises InputError for a file of no format that is read, and for a damaged file after every record before
     the damage.
@@ -77,8 +77,8 @@ class FileReader:
         self.bytes_read += len(data)
         return data
 
-    def __iter__(self) -> Iterator[Outcome]:
-        members = Members()
+    def __iter__(self) -> Iterator[RecordResult]:
+        members = GzipMembers()
         chunks = read_chunks(self, self._input.source, members)
         beginning, fault = _begin(chunks)
         found = format_of(self._input.source, beginning)
@@ -95,7 +95,7 @@ class FileReader:
         for record in records:
             result = self._result_of(record, written_as)
             self._tally.count(record.record, result)
-            yield Outcome(record.record, written_as, result)
+            yield RecordResult(record.record, written_as, result)
 
     def check_read(self) -> None:
         """Check, after the last record, that the input was not misread. Raises InputError if too few are pages."""

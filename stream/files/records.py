@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from spotsieve.stream.errors import Reject
+from spotsieve.stream.errors import RejectReason
 
 MAX_RECORD_BYTES = 64 * 2**20
 """A longer record is rejected without being held in memory, which a line that never ends must not fill."""
@@ -47,7 +47,7 @@ class Record:
 
     number: int
     raw: bytes
-    fault: tuple[Reject, str] | None = None
+    fault: tuple[RejectReason, str] | None = None
     place: RowPlace | None = None
     span: Span | None = field(default=None, compare=False)
     packed: bytes | None = field(default=None, compare=False, repr=False)
@@ -55,7 +55,7 @@ class Record:
 
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:
     """The record in place of one that is longer than is held. shown: its beginning"""
-    return Record(number, shown[:SHOWN_BYTES], (Reject.TOO_LARGE, f"must have at most {most} bytes, has {size}"))
+    return Record(number, shown[:SHOWN_BYTES], (RejectReason.TOO_LARGE, f"must have at most {most} bytes, has {size}"))
 
 
 def content_number(raw: bytes) -> int:

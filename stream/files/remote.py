@@ -67,9 +67,9 @@ class RemoteFile:
             known = known_implementations.get(protocol, {"class": protocol})
             package = known["class"].partition(".")[0].replace("_", "-")
             named = "spotsieve[remote]" if package == "fsspec" else package
-            raise self._missing(f"a driver of fsspec opens ({_told(error, url)})", named) from None
+            raise self._missing(f"a driver of fsspec opens ({_error_text(error, url)})", named) from None
         except ValueError as error:
-            raise kind(self.shown, f"cannot be opened: {_told(error, url)}", None, "correct the URL") from None
+            raise kind(self.shown, f"cannot be opened: {_error_text(error, url)}", None, "correct the URL") from None
 
     def expand(self) -> list[str]:
         """The URLs that a pattern with * names, in the order of their names; the URL itself where it has none."""
@@ -139,10 +139,10 @@ class RemoteFile:
             raise self._kind(self.shown, f"{what}: {error.strerror}", None, _THEN) from None
 
     def _telling_file(self, file: Any) -> BinaryIO:
-        return cast("BinaryIO", _Telling(file, self.url, self._fs))
+        return cast("BinaryIO", _DriverFile(file, self.url, self._fs))
 
 
-class _Telling:
+class _DriverFile:
     """An open file of a driver, whose exceptions become OSErrors.
 
     fs: the driver. One of archives closes the archive when nobody holds the driver any longer
@@ -173,15 +173,15 @@ def _as_oserror(url: str, *passed: type[Exception]) -> Iterator[None]:
     except as_they_are:
         raise
     except Exception as error:
-        raise OSError(errno.EIO, _told(error, url)) from None
+        raise OSError(errno.EIO, _error_text(error, url)) from None
 
 
-def _told(error: Exception, url: str) -> str:
+def _error_text(error: Exception, url: str) -> str:
     """What an exception of a driver says, on one line and without the secrets of the URL."""
     if isinstance(error, FileNotFoundError):
         # The driver of http:// says so of every trouble, and has the trouble itself behind it.
         if isinstance(error.__cause__, Exception) and getattr(error.__cause__, "status", None) not in _NOT_THERE:
-            return _told(error.__cause__, url)
+            return _error_text(error.__cause__, url)
         return "there is no such file"
     if isinstance(error, PermissionError):
         return "access is refused: look at the driver's credentials"

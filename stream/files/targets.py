@@ -63,7 +63,7 @@ def _unwritable(name: str, error: OSError) -> SettingError:
     return SettingError(name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions")
 
 
-def cut_off(name: str, error: OSError, target: Target) -> StateError:
+def write_error(name: str, error: OSError, target: Target) -> StateError:
     """The error of an output that cannot be written on. Arrow's errors have no strerror. name: as it is shown"""
     return StateError(name, f"cannot be written: {error.strerror or error}", None, target.next_step)
 

@@ -18,7 +18,7 @@ from spotsieve.stream.files.formats import check_named, formats_named
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.remote import shown_url
-from spotsieve.stream.files.targets import STDOUT, cut_off, target_of
+from spotsieve.stream.files.targets import STDOUT, target_of, write_error
 
 
 class OutputFile:
@@ -131,7 +131,7 @@ class OutputFile:
         except BrokenPipeError:
             raise  # Nobody reads any more, as behind `head`: that is no trouble of a disk.
         except OSError as error:
-            raise cut_off(self.name, error, self._target) from None
+            raise write_error(self.name, error, self._target) from None
 
 
 class Outputs:

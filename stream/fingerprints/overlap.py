@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.jit import kernel
-from spotsieve.stream.signature import Compared
+from spotsieve.stream.signature import CandidateColumns
 
 
-def count_shared(pages: Compared, others: Compared) -> NDArray[np.int64]:
+def count_shared(pages: CandidateColumns, others: CandidateColumns) -> NDArray[np.int64]:
     """Row by row, features that both have: int64[c]. Features ascend within a row and are all different."""
     return np.asarray(_count_shared(pages.features, pages.spans, others.features, others.spans))
 

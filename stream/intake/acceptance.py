@@ -1,6 +1,6 @@
 """Decides by HTTP status and media type which pages are judged at all; the others are passed on unchecked."""
 
-from spotsieve.stream.page import Filtered
+from spotsieve.stream.page import FilterReason
 from spotsieve.stream.settings.model import InputSettings
 
 _STATUSES = range(100, 600)
@@ -16,15 +16,15 @@ class Acceptance:
         self._whole = frozenset(text for text in self._types if not text.endswith("/"))
         self._families = tuple(text for text in self._types if text.endswith("/"))
 
-    def filtered(self, status: int | None, content_type: str | None) -> Filtered:
-        """Why a page is not judged, or Filtered.NOT. A page without status, or without Content-Type, is accepted."""
+    def filtered(self, status: int | None, content_type: str | None) -> FilterReason:
+        """Why a page is not judged, or FilterReason.NOT. A page without status, or without Content-Type, is accepted."""
         if status is not None and self._statuses and status not in self._statuses:
-            return Filtered.REDIRECT if status in _REDIRECTS else Filtered.HTTP_STATUS
+            return FilterReason.REDIRECT if status in _REDIRECTS else FilterReason.HTTP_STATUS
         if self._types and content_type:
             kind = content_type.split(";", 1)[0].split(",", 1)[0].strip().lower()
             if kind not in self._whole and not kind.startswith(self._families):
-                return Filtered.MEDIA_TYPE
-        return Filtered.NOT
+                return FilterReason.MEDIA_TYPE
+        return FilterReason.NOT
 
 
 def read_status(value: object) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import pybase64
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.intake.acceptance import Acceptance, read_status
 from spotsieve.stream.intake.document import make_page
 from spotsieve.stream.intake.fields import resolve_paths, shorten
@@ -37,7 +37,7 @@ class Message(NamedTuple):
 class Decoder:
     """Decodes messages by one set of input settings; paths, preset and header names are resolved once.
 
-    `decode` raises only PageError, with a Reject reason, for messages that cannot become a page.
+    `decode` raises only PageError, with a RejectReason reason, for messages that cannot become a page.
     """
 
     def __init__(self, settings: InputSettings) -> None:
@@ -76,7 +76,7 @@ class Decoder:
         url = paths["url"].find_text(fields)
         if not url and paths["url"]:
             raise PageError(
-                Reject.NO_URL,
+                RejectReason.NO_URL,
                 paths["url"].path,
                 "must hold the page's address",
                 None,
@@ -105,7 +105,7 @@ class Decoder:
         url = headers.get(self._url_header) if self._url_header else message.key
         if not url:
             raise PageError(
-                Reject.NO_URL,
+                RejectReason.NO_URL,
                 self._settings.url_from,
                 "must hold the page's address",
                 None,
@@ -137,7 +137,7 @@ class Decoder:
         body = path.find_text(fields)
         if body is None:
             raise PageError(
-                Reject.NO_BODY,
+                RejectReason.NO_BODY,
                 path.path,
                 "must hold the page's body, and is missing or null",
                 None,
@@ -151,7 +151,7 @@ class Decoder:
         if encoding == "auto":
             return _sniff_base64(body)
         raise PageError(
-            Reject.FIELD_TYPE,
+            RejectReason.FIELD_TYPE,
             self._paths["body_encoding"].path,
             "must be text, base64 or auto",
             shorten(encoding),
@@ -172,7 +172,7 @@ def parse_object(value: bytes) -> dict[str, Any]:
         parsed = _parse_with_surrogates(value, error)
     if not isinstance(parsed, dict):
         raise PageError(
-            Reject.NOT_JSON, "message", "must be a JSON object", shorten(parsed), "send one object for each page"
+            RejectReason.NOT_JSON, "message", "must be a JSON object", shorten(parsed), "send one object for each page"
         )
     return parsed
 
@@ -187,7 +187,7 @@ def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> objec
             pass
     near = value[max(0, error.pos - 20) : error.pos + 40] if len(value) < 2**20 else value[:40]
     raise PageError(
-        Reject.NOT_JSON,
+        RejectReason.NOT_JSON,
         "message",
         f"must be JSON ({error.msg} at character {error.pos})",
         shorten(near),
@@ -205,7 +205,7 @@ def _from_base64(body: str, name: str) -> bytes:
         return pybase64.b64decode("".join(body.split()).translate(_URL_SAFE), validate=True)
     except (ValueError, binascii.Error):
         raise PageError(
-            Reject.BAD_BASE64,
+            RejectReason.BAD_BASE64,
             name,
             f"must be whole base64, has {len(body)} characters",
             shorten(body),

@@ -4,7 +4,7 @@ import codecs
 
 from spotsieve.stream.intake.charset import find_codec, to_utf8
 from spotsieve.stream.intake.content import Content, looks_binary, looks_like_markup, read_content_type
-from spotsieve.stream.page import Filtered, Page
+from spotsieve.stream.page import FilterReason, Page
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 
@@ -22,7 +22,7 @@ def make_page(
     content_type: str | None = None,
     charset: str | None = None,
     label: str = "",
-    filtered: Filtered = Filtered.NOT,
+    filtered: FilterReason = FilterReason.NOT,
     rank: float | None = None,
 ) -> Page:
     """Make a page of a body. Text is taken as it is, bytes are converted to UTF-8 (spotsieve.stream.intake.charset).

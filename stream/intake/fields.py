@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spotsieve.stream.errors import PageError, Reject, SettingError
+from spotsieve.stream.errors import PageError, RejectReason, SettingError
 from spotsieve.stream.settings.model import FieldPaths, InputSettings
 
 SHOWN_CHARACTERS = 80
@@ -76,7 +76,7 @@ class FieldPath:
             if isinstance(value[0], str):
                 return value[0]
         raise PageError(
-            Reject.FIELD_TYPE,
+            RejectReason.FIELD_TYPE,
             self.path,
             "must be text",
             shorten(value),

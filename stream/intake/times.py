@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.intake.fields import shorten
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _from_number(value, value, name)
     raise PageError(
-        Reject.FIELD_TYPE,
+        RejectReason.FIELD_TYPE,
         name,
         "must be ISO 8601 text or a number of seconds or milliseconds",
         shorten(value),
@@ -84,7 +84,7 @@ def _from_cdx(number: int) -> int:
 
 def _bad_time(value: object, name: str) -> PageError:
     return PageError(
-        Reject.BAD_TIME,
+        RejectReason.BAD_TIME,
         name,
         "must be ISO 8601, epoch seconds or epoch milliseconds, not before 1970",
         shorten(value),

@@ -27,7 +27,7 @@ class DuplicateResponse(IgnoreRequest):
     """A response was skipped: it is a copy of a page that was let through. An errback of the request gets it."""
 
     def __init__(self, response: Response, verdict: Verdict) -> None:
-        super().__init__(_told(verdict))
+        super().__init__(_verdict_text(verdict))
         self.response = response
         self.verdict = verdict
 
@@ -115,7 +115,7 @@ class DuplicatePipeline:
             return item
         if self._judge.skips:
             if verdict.is_duplicate:
-                raise DropItem(_told(verdict))
+                raise DropItem(_verdict_text(verdict))
             return item
         try:
             adapter[self._field] = _fields_of(verdict)
@@ -204,6 +204,6 @@ def _fields_of(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _told(verdict: Verdict) -> str:
+def _verdict_text(verdict: Verdict) -> str:
     assert verdict.original is not None
     return f"a copy of {verdict.original.url or verdict.original.id} ({verdict.reason})"

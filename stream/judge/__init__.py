@@ -26,33 +26,43 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Filing, StateView
+from spotsieve.state.index import NOBODY, IndexUpdate, StateView
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge.by_host.walk import judge_with_hosts
-from spotsieve.stream.judge.filed import FiledOriginals, find_filed
+from spotsieve.stream.judge.filed import IndexedOriginals, find_originals
 from spotsieve.stream.judge.policy import KEEP_FIRST, PLAIN, Policy, policy_of
 from spotsieve.stream.judge.rules import limits_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.judge.verdicts import entry_of, verdicts_of
-from spotsieve.stream.judge.walk import Walked, grown_buckets, walk_record
-from spotsieve.stream.judge.worth import Worth, keeps_ranks, worth_of_pages
+from spotsieve.stream.judge.walk import Resolution, grown_buckets, resolve_record
+from spotsieve.stream.judge.worth import Preference, keeps_ranks, preferences_of_pages
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Signatures, compared_pages
+from spotsieve.stream.signature import Signatures, candidate_columns
 from spotsieve.stream.verdict import Reason, Verdicts
 
-__all__ = ["KEEP_FIRST", "PLAIN", "Judged", "Policy", "entry_of", "judge", "judge_record", "policy_of", "verdicts_of"]
+__all__ = [
+    "KEEP_FIRST",
+    "PLAIN",
+    "Policy",
+    "RecordJudgment",
+    "entry_of",
+    "judge",
+    "judge_record",
+    "policy_of",
+    "verdicts_of",
+]
 
 
-class Judged(NamedTuple):
-    """What is found of the n pages of a record. filed, walked: their originals among the filed pages, and in the record
+class RecordJudgment(NamedTuple):
+    """What is found of the n pages of a record. indexed, resolution: their originals among the filed pages, and in the record
 
-    taught: uint8[n], is_new: bool[n], as of JudgedWithHosts; None without a memory of hosts
+    taught: uint8[n], is_new: bool[n], as of HostJudgment; None without a memory of hosts
     """
 
     verdicts: Verdicts
-    filing: Filing
-    filed: FiledOriginals
-    walked: Walked
+    index_update: IndexUpdate
+    indexed: IndexedOriginals
+    resolution: Resolution
     taught: NDArray[np.uint8] | None = None
     is_new: NDArray[np.bool_] | None = None
 
@@ -66,10 +76,10 @@ def judge(
     policy: Policy = PLAIN,
     *,
     alone: bool = False,
-) -> tuple[Verdicts, Filing]:
+) -> tuple[Verdicts, IndexUpdate]:
     """Verdicts of a record's pages, and what filing them adds to the state. As judge_record"""
     judged = judge_record(signatures, scheme, view, cap, candidate_limit, policy, alone=alone)
-    return judged.verdicts, judged.filing
+    return judged.verdicts, judged.index_update
 
 
 def judge_record(
@@ -81,39 +91,41 @@ def judge_record(
     policy: Policy = PLAIN,
     *,
     alone: bool = False,
-) -> Judged:
+) -> RecordJudgment:
     """Judge the pages of a record.
 
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
     alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
     """
     limits = limits_of(policy, cap, candidate_limit or scheme.candidate_limit)
-    worths = worth_of_pages(signatures, limits.worth)
+    preferences = preferences_of_pages(signatures, limits.preference)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     first_number, learned, taught, is_new = view.entry_count, None, None, None
     if scheme.bars is not None:
-        filed, walked, learned, taught, is_new = judge_with_hosts(
-            signatures, slots, buckets, view, scheme.bars, worths, limits, policy.rules, alone
+        indexed, resolution, learned, taught, is_new = judge_with_hosts(
+            signatures, slots, buckets, view, scheme.bars, preferences, limits, policy.rules, alone
         )
     else:
-        pages = compared_pages(signatures, scheme.compares_features)
-        filed = find_filed(slots, buckets, view, scheme, signatures, pages, worths, limits, policy.rules)
-        walked = walk_record(slots, sizes_of(buckets.bounds), filed, scheme, pages, worths, first_number, limits)
-    grown, contents = grown_buckets(buckets, walked.added, walked.entry)
-    to_file = np.flatnonzero(walked.entry != NOBODY)
-    filing = Filing(
+        pages = candidate_columns(signatures, scheme.compares_features)
+        indexed = find_originals(slots, buckets, view, scheme, signatures, pages, preferences, limits, policy.rules)
+        resolution = resolve_record(
+            slots, sizes_of(buckets.bounds), indexed, scheme, pages, preferences, first_number, limits
+        )
+    grown, contents = grown_buckets(buckets, resolution.added, resolution.entry)
+    to_file = np.flatnonzero(resolution.entry != NOBODY)
+    index_update = IndexUpdate(
         signatures,
         to_file,
         first_number,
         keys[grown],
         contents,
-        walked.capped,
+        resolution.capped,
         scheme.compares_features,
         learned,
-        keeps_ranks=keeps_ranks(limits.worth),
+        keeps_ranks=keeps_ranks(limits.preference),
     )
-    verdicts = verdicts_of(signatures, scheme, filed, walked)
-    if limits.worth != Worth.LENGTH:
+    verdicts = verdicts_of(signatures, scheme, indexed, resolution)
+    if limits.preference != Preference.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
-    return Judged(verdicts, filing, filed, walked, taught, is_new)
+    return RecordJudgment(verdicts, index_update, indexed, resolution, taught, is_new)

@@ -5,17 +5,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import FiledPages, StateView
+from spotsieve.state.index import IndexedPages, StateView
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.by_host.confirming import confirm_all
-from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.met import NEVER, Met, meet_filed
+from spotsieve.stream.judge.filed import confirm_candidates
+from spotsieve.stream.judge.met import NEVER, CandidatePairs, find_candidates
 from spotsieve.stream.judge.policy import PLAIN, Policy
 from spotsieve.stream.judge.rules import reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Entry, Signatures, compared_pages
+from spotsieve.stream.signature import Entry, Signatures, candidate_columns
 from spotsieve.stream.verdict import Reason, Verdicts
 
 _NO_ROOM = 0
@@ -46,20 +46,20 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
     do. A page that is filed itself is among its matches.
     """
     keys, slots = slots_of(scheme.probe(signatures))
-    met = meet_filed(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
+    met = find_candidates(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
     if not len(met.number):
         return [[] for _ in range(len(signatures))]
     if scheme.bars is not None:
-        filed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars, policy.rules)
+        indexed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars, policy.rules)
     else:
-        filed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
+        indexed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
     by_proof = np.flatnonzero(met.proof)
     scores[by_proof] = scheme.score(met.distance[by_proof])
     reasons = reasons_of(met.proof, reasons)
     accepted = np.flatnonzero(copies)
     asking = np.repeat(np.arange(len(signatures)), sizes_of(met.bounds))[accepted]
     found: list[list[Match]] = [[] for _ in range(len(signatures))]
-    entries = filed.entries(place[accepted])
+    entries = indexed.entries(place[accepted])
     for page, entry, score, reason in zip(
         asking.tolist(), entries, scores[accepted].tolist(), reasons[accepted].tolist(), strict=True
     ):
@@ -68,16 +68,16 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
 
 
 def _confirm(
-    signatures: Signatures, met: Met, view: StateView, scheme: Scheme
-) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
+    signatures: Signatures, met: CandidatePairs, view: StateView, scheme: Scheme
+) -> tuple[IndexedPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
     """What stream.judge.confirming.confirm_all returns, of a scheme that confirms by itself."""
     numbers, place = np.unique(met.number, return_inverse=True)
-    filed = view.filed(numbers.astype(np.uint64))
-    pages = compared_pages(signatures, scheme.compares_features)
-    answers = confirm_met(met, place, filed, scheme, pages)
+    indexed = view.indexed(numbers.astype(np.uint64))
+    pages = candidate_columns(signatures, scheme.compares_features)
+    answers = confirm_candidates(met, place, indexed, scheme, pages)
     pairs = len(place)
     copies, scores, reasons = np.ones(pairs, np.bool_), np.ones(pairs), np.full(pairs, Reason.NEAR, np.uint8)
     candidate = np.flatnonzero(met.proof == 0)
     copies[candidate] = answers.confirmed.accepted[answers.row[candidate]]
     scores[candidate] = answers.confirmed.score[answers.row[candidate]]
-    return filed, place, copies, scores, reasons
+    return indexed, place, copies, scores, reasons

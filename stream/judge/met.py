@@ -12,16 +12,16 @@ from spotsieve.state.index import Buckets
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.distance import count_bits
 from spotsieve.stream.jit import inlined, kernel
-from spotsieve.stream.judge.rules import Pair
-from spotsieve.stream.judge.slots import Slots, filed_postings
+from spotsieve.stream.judge.rules import Candidate
+from spotsieve.stream.judge.slots import Slots, indexed_postings
 
 NEVER = np.iinfo(np.int64).max
 
 
-class Met(NamedTuple):
-    """What n pages meet among the filed ones, in the order of filing: m pairs of a page and a filed page.
+class CandidatePairs(NamedTuple):
+    """What n pages meet among the filed ones, in the order of index_update: m pairs of a page and a filed page.
 
-    bounds: int64[n + 1]  number: int64[m], entry numbers  proof, kinds, distance: uint8[m], as of Pair
+    bounds: int64[n + 1]  number: int64[m], entry numbers  proof, kinds, distance: uint8[m], as of Candidate
     cut_at: int64[n], the first pair that lies beyond the candidate limit, or NEVER
     """
 
@@ -48,13 +48,15 @@ def new_cursors(slots: Slots) -> Cursors:
     return Cursors(np.empty(len(slots.bucket), np.int64), np.empty(len(slots.bucket), np.int64))
 
 
-def meet_filed(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> Met:
+def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> CandidatePairs:
     """What pages meet in the buckets of their keys.
 
-    candidate_limit: most candidates of a page  final: kinds of decisive keys (FoundBy) at which its search ends
+    candidate_limit: most candidates of a page  final: kinds of decisive keys (KeyKind) at which its search ends
     """
     room = _most_met(slots, buckets, candidate_limit, final)
-    met: Met = _meet_kernel(slots, filed_postings(buckets), candidate_limit, final, room, new_cursors(slots))
+    met: CandidatePairs = _meet_kernel(
+        slots, indexed_postings(buckets), candidate_limit, final, room, new_cursors(slots)
+    )
     return met
 
 
@@ -66,14 +68,14 @@ def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.ui
 
 
 @inlined
-def begin(slots, postings, page, cursors):  # Slots, Postings, int64  ->  cursors: Cursors, of the page's slots
+def set_cursors(slots, postings, page, cursors):  # Slots, Postings, int64  ->  cursors: Cursors, of the page's slots
     """Set each cursor of a page to the first posting of its bucket that passes."""
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
         _set_cursor(slots, postings, slot, postings.first[slots.bucket[slot]], cursors)
 
 
 @inlined
-def next_met(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors -> Pair
+def next_candidate(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors -> Candidate
     """Take the earliest page under the cursors and move these on; its number is NEVER where there is none.
 
     Pages under fewer candidate keys than a candidate needs, and no decisive one, are passed.
@@ -96,7 +98,7 @@ def next_met(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors
                     _set_cursor(slots, postings, slot, at + 1, cursors)
         if least == NEVER or proof or shared >= slots.least_shared:
             break
-    return Pair(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
+    return Candidate(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
 
 
 @inlined
@@ -120,7 +122,7 @@ def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, 
 @kernel
 def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
     # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: pairs that there is room for
-    # cursors: Cursors, written over  ->  Met
+    # cursors: Cursors, written over  ->  CandidatePairs
     pages = len(slots.bounds) - 1
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
     numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
@@ -128,10 +130,10 @@ def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
     taken = 0
     for page in range(pages):
         bounds[page] = taken
-        begin(slots, postings, page, cursors)
+        set_cursors(slots, postings, page, cursors)
         compared = 0
         while True:
-            pair = next_met(slots, postings, page, cursors)
+            pair = next_candidate(slots, postings, page, cursors)
             if pair.number == NEVER:
                 break
             if not pair.proof and compared == candidate_limit:
@@ -145,4 +147,4 @@ def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
             if pair.proof & final:
                 break
     bounds[pages] = taken
-    return Met(bounds, numbers[:taken], proof[:taken], kinds[:taken], distance[:taken], cut_at)
+    return CandidatePairs(bounds, numbers[:taken], proof[:taken], kinds[:taken], distance[:taken], cut_at)

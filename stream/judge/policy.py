@@ -3,33 +3,33 @@
 import math
 from typing import NamedTuple
 
-from spotsieve.stream.judge.worth import Worth
+from spotsieve.stream.judge.worth import Preference
 from spotsieve.stream.schemes.by_address.rules import PageRules, page_rules
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 
 KEEP_FIRST = math.inf
 """The `longer_by` with which no page replaces another: the first is kept."""
 ANY_BETTER = 1.0
 """The `longer_by` with which a page replaces any that is worth less."""
 ANY_KIND = 255
-"""All kinds of keys (FoundBy), and those to come."""
-_WORTH = {"newest": Worth.TIME, "highest": Worth.RANK, "lowest": Worth.LOW_RANK}
-_SAME_ADDRESS = {"drop": ANY_KIND, "identical": int(FoundBy.BODY | FoundBy.ADDRESS), "pass": 0}
+"""All kinds of keys (KeyKind), and those to come."""
+_WORTH = {"newest": Preference.TIME, "highest": Preference.RANK, "lowest": Preference.LOW_RANK}
+_SAME_ADDRESS = {"drop": ANY_KIND, "identical": int(KeyKind.BODY | KeyKind.ADDRESS), "pass": 0}
 
 
 class Policy(NamedTuple):
     """longer_by: a copy that is worth more than so many times what it is a copy of replaces it
-    same_address: the kinds of decisive keys (FoundBy) under which a page is a copy of one of its own address; ANY_KIND:
+    same_url: the kinds of decisive keys (KeyKind) under which a page is a copy of one of its own address; ANY_KIND:
     an address makes no difference
     rules: what the settings say of pages by their addresses; None: nothing
-    worth: what pages are worth (Worth): their features, unless the settings keep pages by something else
+    preference: what pages are worth (Worth): their features, unless the settings keep pages by something else
     """
 
     longer_by: float = KEEP_FIRST
-    same_address: int = ANY_KIND
+    same_url: int = ANY_KIND
     rules: PageRules | None = None
-    worth: int = int(Worth.LENGTH)
+    preference: int = int(Preference.LENGTH)
 
 
 PLAIN = Policy()
@@ -39,6 +39,6 @@ PLAIN = Policy()
 def policy_of(settings: Settings) -> Policy:
     """What [policy] and [[rules]] ask of the judge. Raises SettingError for rules that contradict."""
     policy = settings.policy
-    worth = _WORTH.get(policy.keep, Worth.LENGTH)
+    preference = _WORTH.get(policy.keep, Preference.LENGTH)
     longer_by = {"first": KEEP_FIRST, "longest": policy.longer_by}.get(policy.keep, ANY_BETTER)
-    return Policy(longer_by, _SAME_ADDRESS[policy.recrawl], page_rules(settings), int(worth))
+    return Policy(longer_by, _SAME_ADDRESS[policy.recrawl], page_rules(settings), int(preference))

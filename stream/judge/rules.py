@@ -42,37 +42,37 @@ from spotsieve.state.index import NOBODY
 from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.addresses import APART, SAME_ADDRESS
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, Policy
-from spotsieve.stream.judge.worth import Worth
-from spotsieve.stream.schemes import Confirmed
-from spotsieve.stream.verdict import FoundBy, Reason
+from spotsieve.stream.judge.worth import Preference
+from spotsieve.stream.schemes import Confirmations
+from spotsieve.stream.verdict import KeyKind, Reason
 
-LENGTH = int(Worth.LENGTH)
-NO_PAIRS = Confirmed(np.empty(0, np.bool_), np.empty(0))
-_BODY, _SAME_TEXT = np.uint8(FoundBy.BODY), np.uint8(FoundBy.TEXT | FoundBy.ADDRESS)
+LENGTH = int(Preference.LENGTH)
+NO_PAIRS = Confirmations(np.empty(0, np.bool_), np.empty(0))
+_BODY, _SAME_TEXT = np.uint8(KeyKind.BODY), np.uint8(KeyKind.TEXT | KeyKind.ADDRESS)
 _EXACT, _TEXT_IS_SAME, _NEAR = np.uint8(Reason.EXACT), np.uint8(Reason.SAME_TEXT), np.uint8(Reason.NEAR)
 
 
 class Limits(NamedTuple):
     """cap: most postings of a bucket  candidates: most candidates of a page that are confirmed
-    longer_by, same_address, worth: as of Policy
+    longer_by, same_url, preference: as of Policy
     """
 
     cap: int
     candidates: int
     longer_by: float
-    same_address: int = ANY_KIND
-    worth: int = LENGTH
+    same_url: int = ANY_KIND
+    preference: int = LENGTH
 
 
 def limits_of(policy: Policy, cap: int, candidates: int) -> Limits:
     """The limits by which a record is judged."""
-    return Limits(cap, candidates, policy.longer_by, policy.same_address, int(policy.worth))
+    return Limits(cap, candidates, policy.longer_by, policy.same_url, int(policy.preference))
 
 
-class Pair(NamedTuple):
+class Candidate(NamedTuple):
     """A page that another one meets, under all the keys that found it.
 
-    number: who was met  proof: kinds of the decisive keys (FoundBy); 0: it is a candidate  kinds: of all the keys
+    number: who was met  proof: kinds of the decisive keys (KeyKind); 0: it is a candidate  kinds: of all the keys
     distance: fewest inline bits that differ over the decisive ones, 255 without any
     """
 
@@ -82,16 +82,16 @@ class Pair(NamedTuple):
     distance: np.uint8
 
 
-class Found(NamedTuple):
+class OriginalSearch(NamedTuple):
     """Who is whose original, as far as the search has come; n pages.
 
     number: int64[n], the original, or NOBODY  distance: uint8[n], inline bits that differ, where a decisive key found
     it  score: float64[n], where it was confirmed  proof: uint8[n], the kinds of the decisive keys that found it
-    (FoundBy), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
+    (KeyKind), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
     reason: uint8[n] (Reason), why a candidate was accepted, where it was confirmed
     compared: int64[n], candidates compared  cut: bool[n], there were more than the limit
     replaced: int64[n], of the accepted pages that the page outgrows the one that is worth most, or NOBODY
-    replaced_worth: float64[n], what that page is worth, or -inf
+    replaced_preference: float64[n], what that page is worth, or -inf
     recrawl: bool[n], a page of the same address was accepted but for the address
     """
 
@@ -104,13 +104,13 @@ class Found(NamedTuple):
     compared: NDArray[np.int64]
     cut: NDArray[np.bool_]
     replaced: NDArray[np.int64]
-    replaced_worth: NDArray[np.float64]
+    replaced_preference: NDArray[np.float64]
     recrawl: NDArray[np.bool_]
 
 
-def nothing_found(pages: int) -> Found:
+def empty_search(pages: int) -> OriginalSearch:
     """What is known before any page has looked for its original."""
-    return Found(
+    return OriginalSearch(
         np.full(pages, NOBODY, np.int64),
         np.zeros(pages, np.uint8),
         np.full(pages, np.nan),
@@ -126,15 +126,15 @@ def nothing_found(pages: int) -> Found:
 
 
 def final_kinds(limits: Limits) -> np.uint8:
-    """The kinds of decisive keys (FoundBy) that end a search: a page under them is the original, whoever it is."""
+    """The kinds of decisive keys (KeyKind) that end a search: a page under them is the original, whoever it is."""
     if limits.longer_by == KEEP_FIRST:
-        return np.uint8(limits.same_address)
-    return np.uint8(FoundBy.BODY & limits.same_address if limits.worth == LENGTH else 0)
+        return np.uint8(limits.same_url)
+    return np.uint8(KeyKind.BODY & limits.same_url if limits.preference == LENGTH else 0)
 
 
 @inlined
 def reason_of(proof, confirmed):  # uint8, uint8 -> uint8
-    """Why a pair was accepted, by the kinds of decisive keys (FoundBy), or by what confirmed it."""
+    """Why a pair was accepted, by the kinds of decisive keys (KeyKind), or by what confirmed it."""
     if proof & _BODY:
         return _EXACT
     if proof & _SAME_TEXT:
@@ -152,37 +152,38 @@ def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArra
 
 
 @inlined
-def outgrows(worth, other, proof, relation, limits):  # float64, float64, uint8, uint8, Limits -> bool
-    """Whether a page replaces another that it is a copy of. worth, other: what both are worth
+def supersedes(preference, other, proof, relation, limits):  # float64, float64, uint8, uint8, Limits -> bool
+    """Whether a page replaces another that it is a copy of. preference, other: what both are worth
 
     The same bytes have one length, however they were read. Of one address the same text is the same page, where
     addresses make a difference. With longer_by = KEEP_FIRST no page outgrows any.
     """
-    if limits.worth == LENGTH:
+    if limits.preference == LENGTH:
         same = proof & _BODY != 0
     else:
-        same = relation == SAME_ADDRESS and limits.same_address != ANY_KIND
-    return not same and worth > limits.longer_by * other
+        same = relation == SAME_ADDRESS and limits.same_url != ANY_KIND
+    return not same and preference > limits.longer_by * other
 
 
 @inlined
-def replace(found, page, number, worth):  # Found, int64, int64, float64
+def note_superseded(found, page, number, preference):  # OriginalSearch, int64, int64, float64
     """Note an accepted page of this worth that the page outgrows."""
-    if worth > found.replaced_worth[page]:
-        found.replaced[page], found.replaced_worth[page] = number, worth
+    if preference > found.replaced_preference[page]:
+        found.replaced[page], found.replaced_preference[page] = number, preference
 
 
 @inlined
 def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
     """Whether the address that two pages have in common keeps one from being a copy of the other."""
-    return relation == SAME_ADDRESS and limits.same_address != ANY_KIND and np.int64(proof) & limits.same_address == 0
+    return relation == SAME_ADDRESS and limits.same_url != ANY_KIND and np.int64(proof) & limits.same_url == 0
 
 
 @inlined
 def is_refused(found, page, pair, confirmed, row):
     """Whether the next page that `page` met, in the order of filing, is a candidate that is no copy; counted: bool.
 
-    found: Found  pair: Pair  confirmed: Confirmed, row: int64, of the answer to a candidate, else not used
+    found: OriginalSearch  pair: Candidate  confirmed: Confirmations, row: int64, of the answer to a candidate, else not
+    used
     Nearly all are refused, so nothing else is read of them.
     """
     if pair.proof:
@@ -192,10 +193,10 @@ def is_refused(found, page, pair, confirmed, row):
 
 
 @inlined
-def weigh(found, page, pair, confirmed, row, worth, other_worth, relation, limits):
+def weigh(found, page, pair, confirmed, row, preference, other_preference, relation, limits):
     """Take in a page that `page` met and that is not refused; -> whether it is the original: bool.
 
-    found, pair, confirmed, row: as of is_refused  worth, other_worth: float64, of the two
+    found, pair, confirmed, row: as of is_refused  preference, other_preference: float64, of the two
     relation: uint8, what their addresses make of them  limits: Limits
     """
     score = np.nan if pair.proof else confirmed.score[row]
@@ -204,8 +205,8 @@ def weigh(found, page, pair, confirmed, row, worth, other_worth, relation, limit
     if passes_recrawled(pair.proof, relation, limits):
         found.recrawl[page] = True
         return False
-    if outgrows(worth, other_worth, pair.proof, relation, limits):
-        replace(found, page, pair.number, other_worth)
+    if supersedes(preference, other_preference, pair.proof, relation, limits):
+        note_superseded(found, page, pair.number, other_preference)
         return False
     found.number[page], found.score[page], found.proof[page] = pair.number, score, pair.proof
     found.distance[page] = pair.distance if pair.proof else 0

@@ -17,14 +17,14 @@ from spotsieve.stream.fingerprints.tables import (
     TITLE_TAG,
 )
 from spotsieve.stream.schemes import Probes
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 
 
 class Slots(NamedTuple):
     """The keys of n pages: a slot is one key of one page.
 
     bounds: int64[n + 1]  bucket: int64[m], the place of the slot's key among the different ones  inline: uint64[m]
-    limit: uint8[m]  decisive: bool[m]  cap: int64[m]  kind: uint8[m] (FoundBy)
+    limit: uint8[m]  decisive: bool[m]  cap: int64[m]  kind: uint8[m] (KeyKind)
     least_shared: int64, as of Probes
     """
 
@@ -42,7 +42,7 @@ class Postings(NamedTuple):
     """The postings of u buckets, each in the order of filing.
 
     first, end: int64[u], bucket b has the postings first[b]..end[b] - 1  inline: uint64[p]
-    number: uint64[p], who was filed: an entry number, or the index of a page of the record
+    number: uint64[p], who was indexed: an entry number, or the index of a page of the record
     """
 
     first: NDArray[np.int64]
@@ -60,11 +60,11 @@ def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
 
 
 def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """keys: uint64[m] -> which kind of key each is: uint8[m] (FoundBy)."""
+    """keys: uint64[m] -> which kind of key each is: uint8[m] (KeyKind)."""
     return _KIND_OF_TAG[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
-def filed_postings(buckets: Buckets) -> Postings:
+def indexed_postings(buckets: Buckets) -> Postings:
     """What was filed before the record."""
     return Postings(buckets.bounds[:-1], buckets.bounds[1:], buckets.numbers, buckets.inlines)
 
@@ -78,9 +78,9 @@ def no_postings(slots: Slots, buckets: int) -> Postings:
 
 
 def _kinds_of_tags() -> NDArray[np.uint8]:
-    kinds = np.full(256, FoundBy.TABLES, np.uint8)
-    kinds[[DIGEST_TAG, TEXT_TAG, ADDRESS_TAG]] = FoundBy.BODY, FoundBy.TEXT, FoundBy.ADDRESS
-    kinds[[MINIMA_TAG, PRINT_TAG, TITLE_TAG]] = FoundBy.MINIMA, FoundBy.PRINTS, FoundBy.TITLE
+    kinds = np.full(256, KeyKind.TABLES, np.uint8)
+    kinds[[DIGEST_TAG, TEXT_TAG, ADDRESS_TAG]] = KeyKind.BODY, KeyKind.TEXT, KeyKind.ADDRESS
+    kinds[[MINIMA_TAG, PRINT_TAG, TITLE_TAG]] = KeyKind.MINIMA, KeyKind.PRINTS, KeyKind.TITLE
     return kinds
 
 

@@ -5,31 +5,31 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.jit import kernel
-from spotsieve.stream.judge.filed import FiledOriginals
+from spotsieve.stream.judge.filed import IndexedOriginals
 from spotsieve.stream.judge.rules import reason_of
-from spotsieve.stream.judge.walk import Walked
+from spotsieve.stream.judge.walk import Resolution
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, Status
+from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, SignatureStatus
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 _NOVEL, _DUPLICATE, _UNCHECKED = (np.uint8(kind) for kind in (Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED))
 _NO_MATCH, _FIRST_ATTEMPT, _LONGER, _RECRAWL = (
     np.uint8(reason) for reason in (Reason.NO_MATCH, Reason.FIRST_ATTEMPT, Reason.LONGER, Reason.RECRAWL)
 )
-_REASON_OF_STATUS = np.zeros(max(Status) + 1, np.uint8)
-"""Indexed by Status: a page that could not be judged has the reason of its status' name."""
-_REASON_OF_STATUS[Status.FINGERPRINTED] = Reason.NO_MATCH
-for _status in Status:
-    if _status is not Status.FINGERPRINTED:
+_REASON_OF_STATUS = np.zeros(max(SignatureStatus) + 1, np.uint8)
+"""Indexed by SignatureStatus: a page that could not be judged has the reason of its status' name."""
+_REASON_OF_STATUS[SignatureStatus.FINGERPRINTED] = Reason.NO_MATCH
+for _status in SignatureStatus:
+    if _status is not SignatureStatus.FINGERPRINTED:
         _REASON_OF_STATUS[_status] = Reason[_status.name]
 
 
-def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, walked: Walked) -> Verdicts:
+def verdicts_of(signatures: Signatures, scheme: Scheme, indexed: IndexedOriginals, resolution: Resolution) -> Verdicts:
     """Say what each page is, by what was found among the filed pages and within the record."""
     pages = len(signatures)
     originals: list[Entry | None] = [None] * pages
     itself = np.zeros(pages, np.bool_)
-    for page, entry in _accepted(signatures, filed, walked):
+    for page, entry in _accepted(signatures, indexed, resolution):
         if _is_entry(signatures, page, entry):
             itself[page] = True
         else:
@@ -38,24 +38,30 @@ def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, w
     score, distance = np.full(pages, np.nan), np.zeros(pages, np.uint8)
     by_proof, replaces_one = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
     _say_kernel(
-        *(signatures.status, _REASON_OF_STATUS, itself, filed.found, walked.found),
+        *(signatures.status, _REASON_OF_STATUS, itself, indexed.found, resolution.found),
         *(kind, reason, score, found_by, distance, by_proof, replaces_one),
     )
     if by_proof.any():
         score[by_proof] = scheme.score(distance[by_proof])
-    replaces = _replaced(signatures, filed, walked, replaces_one) if replaces_one.any() else (None,) * pages
-    return Verdicts(kind, reason, score, tuple(originals), walked.postings, found_by, walked.found.cut, replaces)
+    replaces = _superseded(signatures, indexed, resolution, replaces_one) if replaces_one.any() else (None,) * pages
+    return Verdicts(
+        kind, reason, score, tuple(originals), resolution.postings, found_by, resolution.found.cut, replaces
+    )
 
 
 @kernel
-def _say_kernel(status, of_status, itself, filed, within, kind, reason, score, found_by, distance, by_proof, replaces):
-    # status: uint8[n]  of_status: uint8[...], reasons by Status  itself: bool[n], its original is the very page
-    # filed, within: Found  ->  kind, reason, found_by, distance: uint8[n], score: float64[n], nan where no pair was
+def _say_kernel(
+    status, of_status, itself, indexed, within, kind, reason, score, found_by, distance, by_proof, replaces
+):
+    # status: uint8[n]  of_status: uint8[...], reasons by SignatureStatus  itself: bool[n], its original is the very
+    # page
+    # indexed, within: OriginalSearch  ->  kind, reason, found_by, distance: uint8[n], score: float64[n], nan where no
+    # pair was
     # confirmed, by_proof: bool[n], its score is that of its distance, replaces: bool[n]
     for page in range(len(status)):
         judged = status[page] == FINGERPRINTED
         kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
-        found = filed if filed.number[page] != NOBODY else within
+        found = indexed if indexed.number[page] != NOBODY else within
         if found.number[page] != NOBODY and not itself[page]:
             kind[page], reason[page] = _DUPLICATE, reason_of(found.proof[page], found.reason[page])
             by_proof[page], distance[page] = found.proof[page] != 0, found.distance[page]
@@ -64,23 +70,23 @@ def _say_kernel(status, of_status, itself, filed, within, kind, reason, score, f
             reason[page] = _FIRST_ATTEMPT
         if kind[page] != _NOVEL:
             continue
-        replaces[page] = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+        replaces[page] = indexed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
         if reason[page] == _NO_MATCH and replaces[page]:
             reason[page] = _LONGER
-        elif reason[page] == _NO_MATCH and (filed.recrawl[page] or within.recrawl[page]):
+        elif reason[page] == _NO_MATCH and (indexed.recrawl[page] or within.recrawl[page]):
             reason[page] = _RECRAWL
 
 
-def _accepted(signatures: Signatures, filed: FiledOriginals, walked: Walked) -> list[tuple[int, Entry]]:
+def _accepted(signatures: Signatures, indexed: IndexedOriginals, resolution: Resolution) -> list[tuple[int, Entry]]:
     """The pages for which an original was accepted, and their originals, filed or of this record."""
-    from_state = (filed.found.number != NOBODY).nonzero()[0]
-    within = (walked.found.number != NOBODY).nonzero()[0]
-    found = zip(from_state.tolist(), filed.entries(filed.found.number[from_state]), strict=True)
+    from_state = (indexed.found.number != NOBODY).nonzero()[0]
+    within = (resolution.found.number != NOBODY).nonzero()[0]
+    found = zip(from_state.tolist(), indexed.entries(indexed.found.number[from_state]), strict=True)
     return [
         *found,
         *(
             (page, entry_of(signatures, number))
-            for page, number in zip(within.tolist(), walked.found.number[within].tolist(), strict=True)
+            for page, number in zip(within.tolist(), resolution.found.number[within].tolist(), strict=True)
         ),
     ]
 
@@ -94,16 +100,16 @@ def _is_entry(signatures: Signatures, page: int, entry: Entry) -> bool:
     )
 
 
-def _replaced(
-    signatures: Signatures, filed: FiledOriginals, walked: Walked, replaces: NDArray[np.bool_]
+def _superseded(
+    signatures: Signatures, indexed: IndexedOriginals, resolution: Resolution, replaces: NDArray[np.bool_]
 ) -> tuple[Entry | None, ...]:
     """What each page replaces; replaces: bool[n]."""
     found: list[Entry | None] = [None] * len(signatures)
-    within = walked.found.replaced
+    within = resolution.found.replaced
     for page in np.flatnonzero(replaces & (within != NOBODY)).tolist():
         found[page] = entry_of(signatures, within.item(page))
     pages = np.flatnonzero(replaces & (within == NOBODY))
-    for page, entry in zip(pages.tolist(), filed.entries(filed.found.replaced[pages]), strict=True):
+    for page, entry in zip(pages.tolist(), indexed.entries(indexed.found.replaced[pages]), strict=True):
         found[page] = entry
     return tuple(found)
 

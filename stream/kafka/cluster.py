@@ -16,7 +16,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import NodeNotReadyError
 
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.errors import BrokersFenced, creation_error
+from spotsieve.stream.kafka.errors import BrokersFencedError, creation_error
 
 LET_IN_SECONDS, LOOK_PAUSE_SECONDS = 30.0, 0.1
 """The controller lets a killed broker in when its former session is over: broker.session.timeout.ms, 9 s by default."""
@@ -34,13 +34,13 @@ async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(**options)
     try:
         await admin.start()
-        await until_controller(admin)
+        await wait_for_controller(admin)
         yield admin
     finally:
         await admin.close()
 
 
-async def until_controller(admin: AIOKafkaAdminClient, seconds: float = LET_IN_SECONDS) -> None:
+async def wait_for_controller(admin: AIOKafkaAdminClient, seconds: float = LET_IN_SECONDS) -> None:
     """Wait until the cluster's metadata names a controller, which is one of its brokers.
 
     Raises BrokerError where it names none within so many seconds.
@@ -72,7 +72,7 @@ async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = L
     while True:
         response = await admin.create_topics([topic])
         _, code, said = response.topic_errors[0]
-        if creation_error(code, said or "") is not BrokersFenced or time.monotonic() > deadline:
+        if creation_error(code, said or "") is not BrokersFencedError or time.monotonic() > deadline:
             return code, said or ""
         await asyncio.sleep(LOOK_PAUSE_SECONDS)
 

@@ -20,7 +20,7 @@ PERMISSION_ERRORS = (
 )
 
 
-class BrokersFenced(errors.InvalidReplicationFactorError):  # type: ignore[misc]  # aiokafka's class is untyped
+class BrokersFencedError(errors.InvalidReplicationFactorError):  # type: ignore[misc]  # aiokafka's class is untyped
     """The brokers that could hold a topic's copies are out of the cluster for a moment."""
 
 
@@ -32,7 +32,7 @@ def creation_error(code: int, said: str) -> type[KafkaError]:
     """
     error: type[KafkaError] = errors.for_code(code)
     if error is errors.InvalidReplicationFactorError and "fenced" in said:
-        return BrokersFenced
+        return BrokersFencedError
     return error
 
 
@@ -68,7 +68,7 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             # A disk of the broker is full or has failed: its people will see to it.
             errors.KafkaStorageError, errors.LogDirNotFound,
             # A broker that was silent is let in again by its controller.
-            BrokersFenced,
+            BrokersFencedError,
             errors.FetchSessionIdNotFound, errors.InvalidFetchSessionEpoch, errors.MemberIdRequired,
             errors.NoOffsetForPartitionError,
         ),
@@ -131,14 +131,14 @@ def stops(error: KafkaError) -> bool:
     return decision(error) is Decision.STOP
 
 
-def ended(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
+def final_error(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
     """The error that ends the worker: explained where it stops, else one that lets a new worker begin."""
     if stops(error):
-        return explained(error, settings, step)
+        return explain_error(error, settings, step)
     return BrokerTrouble("kafka", f"failed while {step}: {on_one_line(str(error))}", type(error).__name__)
 
 
-def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
+def explain_error(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
     """A broker's refusal in a person's words: which setting it concerns and what to do."""
     detail = on_one_line(str(error) or type(error).__name__)
     return (

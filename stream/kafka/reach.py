@@ -82,23 +82,23 @@ async def _tried(options: Mapping[str, Any], seconds: float) -> AsyncIterator[tu
 
 
 async def _ask(connection: AIOKafkaConnection) -> None:
-    """Ask a first question. Raises LoginNeeded where the broker names its protocol versions and then hangs up."""
+    """Ask a first question. Raises LoginNeededError where the broker names its protocol versions and then hangs up."""
     try:
         await connection.send(MetadataRequest([]))
     except KafkaError as error:
-        raise LoginNeeded from error
+        raise LoginNeededError from error
     finally:
         connection.close()
 
 
-class LoginNeeded(KafkaError):  # type: ignore[misc]  # aiokafka's class is untyped
+class LoginNeededError(KafkaError):  # type: ignore[misc]  # aiokafka's class is untyped
     """The port serves nobody without a login."""
 
 
 def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) -> BrokerError | None:
     """The answer of one address in a person's words; None where it did not answer."""
     detail = on_one_line(str(error) or type(error).__name__)
-    if isinstance(error, LoginNeeded):
+    if isinstance(error, LoginNeededError):
         return _needs_login(address, kafka)
     if isinstance(error, (SaslAuthenticationFailed, AuthenticationFailedError)):
         return BrokerError(

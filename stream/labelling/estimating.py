@@ -16,13 +16,13 @@ from spotsieve.stream.evaluation.choices import Choice, over_its_threshold
 from spotsieve.stream.evaluation.judging import signed_alike
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.labelling.labels import Labels
-from spotsieve.stream.labelling.review.population import choices_at_ends, signed_crawl, walk
+from spotsieve.stream.labelling.review.population import choices_at_ends, judge_pages, signed_crawl
 from spotsieve.stream.scoring.estimates import Estimate, estimate_share
 from spotsieve.stream.settings.model import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class ChoiceEstimate:
     """What a choice is worth. dropped: pages of the crawl that it drops  outside: those that no review could draw
 
     precision, recall: None where no judged page tells them  lost: novel pages that it drops, in the whole crawl
@@ -54,7 +54,7 @@ def estimate(
     labels: Labels,
     choices: Sequence[Choice],
     told: Callable[[str], None] = lambda _: None,
-) -> list[Worth]:
+) -> list[ChoiceEstimate]:
     """What each choice is worth. settings: those that were reviewed  told: is told what is done
 
     Raises InputError where the files are not those of the review, SettingError.
@@ -67,7 +67,7 @@ def estimate(
         for choice in group:
             told(f"filtering {len(dropped) + 1} of {len(choices) + len(ends)}, {choice.name}")
             names, dropped[choice.digest] = list[str](), set[int]()
-            for place, page, verdicts, row, _, _ in walk(choice, signed):
+            for place, page, verdicts, row, _, _ in judge_pages(choice, signed):
                 names.append(page.id)
                 if verdicts.originals[row] is not None:
                     dropped[choice.digest].add(place)
@@ -78,7 +78,7 @@ def estimate(
     return [_worth(choice, dropped[choice.digest], frame, places, labels) for choice in choices]
 
 
-def recommend(found: Sequence[Worth], precision: float | None) -> Worth:
+def recommend(found: Sequence[ChoiceEstimate], precision: float | None) -> ChoiceEstimate:
     """The choice with the greatest recall of those that reach a precision, or with the greatest F1.
 
     precision: the least that is wished; where none reaches it, the most precise choice is taken
@@ -95,7 +95,7 @@ def recommend(found: Sequence[Worth], precision: float | None) -> Worth:
     return max(found, key=lambda one: (value(one.precision), value(one.recall)))
 
 
-def worth_json(one: Worth) -> dict[str, Any]:
+def estimate_json(one: ChoiceEstimate) -> dict[str, Any]:
     """Every figure by its name."""
 
     def fields(share: Estimate | None) -> dict[str, float] | None:
@@ -111,7 +111,7 @@ def worth_json(one: Worth) -> dict[str, Any]:
     }
 
 
-def worth_lines(found: Sequence[Worth]) -> list[str]:
+def estimate_lines(found: Sequence[ChoiceEstimate]) -> list[str]:
     """A table for people: the titles, then a line for each choice; intervals are of 95 %."""
     rows = [["", "dropped", "precision", "", "recall", "", "lost", ""]]
     for one in found:
@@ -132,7 +132,7 @@ def worth_lines(found: Sequence[Worth]) -> list[str]:
     ]
 
 
-def notes(found: Sequence[Worth], labels: Labels) -> list[str]:
+def notes(found: Sequence[ChoiceEstimate], labels: Labels) -> list[str]:
     """What a person should know of these figures."""
     judged, copies, drawable = len(labels.later), int(labels.copy.sum()), int(labels.sample.sizes.sum())
     lines = [
@@ -168,7 +168,7 @@ def _places(ids: Sequence[str], labels: Labels) -> list[int]:
     return [places[name] for name in labels.later]
 
 
-def _worth(choice: Choice, dropped: set[int], frame: set[int], places: Sequence[int], labels: Labels) -> Worth:
+def _worth(choice: Choice, dropped: set[int], frame: set[int], places: Sequence[int], labels: Labels) -> ChoiceEstimate:
     hit = np.array([place in dropped for place in places], np.bool_)
     precision = estimate_share(labels.copy, hit, labels.sample)
     recall = estimate_share(hit, labels.copy, labels.sample)
@@ -176,4 +176,4 @@ def _worth(choice: Choice, dropped: set[int], frame: set[int], places: Sequence[
     lost = None
     if precision is not None:
         lost = Estimate(*(counted * (1 - share) for share in (precision.value, precision.high, precision.low)))
-    return Worth(choice, len(dropped), len(dropped) - counted, precision, recall, lost)
+    return ChoiceEstimate(choice, len(dropped), len(dropped) - counted, precision, recall, lost)

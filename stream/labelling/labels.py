@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.objects import read_objects
-from spotsieve.stream.scoring.estimates import Sample
+from spotsieve.stream.scoring.estimates import StratifiedSample
 
 COPY, DIFFERENT, SKIPPED = "copy", "different", "skipped"
 _THEN = "give the file that the page of `spotsieve review` exported"
@@ -35,7 +35,7 @@ class Labels:
     earlier: tuple[str, ...]
     later: tuple[str, ...]
     copy: NDArray[np.bool_]
-    sample: Sample
+    sample: StratifiedSample
     skipped: int
     unjudged: dict[str, int]
 
@@ -74,7 +74,7 @@ def _labels(path: Path, head: dict[str, Any] | None, found: dict[tuple[str, str]
         raise InputError(str(path), rule, None, "judge some pairs, and export again")
     places = {one["name"]: number for number, one in enumerate(head["strata"])}
     sizes = np.array([one["pages"] for one in head["strata"]], np.int64)
-    sample = Sample(np.array([places[stratum] for _, stratum in judged.values()], np.int64), sizes)
+    sample = StratifiedSample(np.array([places[stratum] for _, stratum in judged.values()], np.int64), sizes)
     empty = {one["name"]: one["pages"] for one, count in zip(head["strata"], sample.counts, strict=True) if not count}
     return Labels(
         head["id"],

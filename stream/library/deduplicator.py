@@ -13,7 +13,7 @@ from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.library.given_pages import CrawledPage, PageMaker
 from spotsieve.stream.library.idle_owner import IdleOwner
-from spotsieve.stream.library.opening import NAME, Opened, open_to_add, open_to_ask
+from spotsieve.stream.library.opening import NAME, OpenEngine, open_to_add, open_to_ask
 from spotsieve.stream.library.verdicts import Verdict, verdicts_of
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.page import Page
@@ -51,7 +51,8 @@ class Deduplicator:
 
     The first use on a machine compiles the kernels, which takes half a minute; the logger "spotsieve" says so.
 
-    Raises SettingError for wrong settings, StateError for a state that cannot be used: StateLocked if another process
+    Raises SettingError for wrong settings, StateError for a state that cannot be used: StateLockedError if another
+    process
     owns it, SettingsMismatch if it was made with other settings, CorruptRecord if it is damaged.
     """
 
@@ -79,19 +80,21 @@ class Deduplicator:
         self._stand_on(opened, clock)
 
     @classmethod
-    def over(cls, opened: Opened, clock: Callable[[], float] = time.time) -> Self:
+    def over(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:
         """One over what is open already, for commands whose settings come from the environment and from flags too."""
         made = cls.__new__(cls)
         made._stand_on(opened, clock)
         return made
 
-    def _stand_on(self, opened: Opened, clock: Callable[[], float]) -> None:
+    def _stand_on(self, opened: OpenEngine, clock: Callable[[], float]) -> None:
         self._settings, self._scheme = opened.settings, opened.scheme
-        self._filing, self._asking, self._release = opened.filing, opened.asking, opened.close
+        self._index_update, self._asking, self._release = opened.index_update, opened.asking, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
         self._lock = threading.Lock()
         self._open, self._failed = True, False
-        self._idle = IdleOwner(self._filing, self._lock).start() if isinstance(self._filing, LocalEngine) else None
+        self._idle = (
+            IdleOwner(self._index_update, self._lock).start() if isinstance(self._index_update, LocalEngine) else None
+        )
 
     @property
     def settings(self) -> Settings:
@@ -188,7 +191,7 @@ class Deduplicator:
         self.close()
 
     def _judge(self, batch: _Batch) -> Iterator[Verdict]:
-        assert self._filing is not None
+        assert self._index_update is not None
         signatures = self._sign(batch)
         with self._lock:
             self._check_open()
@@ -197,16 +200,16 @@ class Deduplicator:
                 raise StateError(NAME, "was stopped amid a batch, and adds nothing more", None, then)
             # A record that is in the log and not in the state must be applied before the next one: opening does that.
             self._failed = True
-            parts = list(self._filing.judge_signed(signatures))
+            parts = list(self._index_update.judge_signed(signatures))
             self._failed = False
-        return _told(batch, parts)
+        return _verdicts_of_batch(batch, parts)
 
     def _ask(self, batch: _Batch) -> Iterator[Verdict]:
         signatures = self._sign(batch)
         with self._lock:
             self._check_open()
             parts = list(self._asking.answer(signatures))
-        return _told(batch, parts)
+        return _verdicts_of_batch(batch, parts)
 
     def _sign(self, batch: _Batch) -> Signatures:
         return self._scheme.sign([page for _, page in batch])
@@ -244,11 +247,11 @@ class Deduplicator:
             raise ValueError("the Deduplicator is closed; open another one")
 
     def _check_files(self) -> None:
-        if self._filing is None:
+        if self._index_update is None:
             raise StateError(NAME, "is read_only, and adds nothing", None, "call query(), or open the state")
 
 
-def _told(batch: _Batch, parts: Iterable[Verdicts]) -> Iterator[Verdict]:
+def _verdicts_of_batch(batch: _Batch, parts: Iterable[Verdicts]) -> Iterator[Verdict]:
     return verdicts_of([name for name, _ in batch], [page for _, page in batch], parts)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import xxhash
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.files.records import content_number
 from spotsieve.stream.intake import Acceptance, make_page, shorten
 from spotsieve.stream.intake.acceptance import read_status
@@ -58,7 +58,9 @@ class PageMaker:
         """The same of what an iterable gave, which may be a tuple of the first fields of CrawledPage."""
         if not isinstance(given, tuple | list) or not 3 <= len(given) <= len(CrawledPage._fields):
             rule = "must be an (id, url, body) or a CrawledPage"
-            raise PageError(Reject.FIELD_TYPE, "page", rule, shorten(given), "make tuples of rows and of other objects")
+            raise PageError(
+                RejectReason.FIELD_TYPE, "page", rule, shorten(given), "make tuples of rows and of other objects"
+            )
         return self.make(CrawledPage(*given))
 
     def make(self, given: CrawledPage) -> tuple[str, Page]:
@@ -99,7 +101,11 @@ def _name_of(given: object) -> str:
         except TypeError:
             pass
     raise PageError(
-        Reject.FIELD_TYPE, "id", "must be text or a whole number", shorten(given), "give every page a name of its own"
+        RejectReason.FIELD_TYPE,
+        "id",
+        "must be text or a whole number",
+        shorten(given),
+        "give every page a name of its own",
     )
 
 
@@ -108,7 +114,7 @@ def _body_of(name: str, given: object) -> str | bytes:
         return given
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
-    reason = Reject.NO_BODY if given is None else Reject.FIELD_TYPE
+    reason = RejectReason.NO_BODY if given is None else RejectReason.FIELD_TYPE
     rule = "must be text or bytes"
     raise PageError(reason, f"body of page {name!r}", rule, _shown(given), "leave out the pages that have none")
 
@@ -118,7 +124,7 @@ def _text_of(name: str, field: str, given: object) -> str | None:
         return given
     rule = "must be text or None"
     raise PageError(
-        Reject.FIELD_TYPE, f"{field} of page {name!r}", rule, _shown(given), "give None where there is none"
+        RejectReason.FIELD_TYPE, f"{field} of page {name!r}", rule, _shown(given), "give None where there is none"
     )
 
 

@@ -12,12 +12,12 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
-from spotsieve.state.still.reading import StillState, describe, still_state
+from spotsieve.state.still.reading import ReadOnlyState, describe, read_only_state
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.memory_engine import MemoryEngine
-from spotsieve.stream.local.querying import StateQuery, answer_alone
+from spotsieve.stream.local.querying import StateQuery, query_each
 from spotsieve.stream.progress import COMPILING
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
@@ -41,26 +41,26 @@ process, and it would take its own away (state/store/rocks_errors.py)."""
 class EngineView:
     """Answers by the state that an engine files into, as it is now."""
 
-    def __init__(self, filing: Engines, settings: Settings) -> None:
-        self._filing = filing
+    def __init__(self, index_update: Engines, settings: Settings) -> None:
+        self._index_update = index_update
         self._settings = settings
 
     @property
     def entry_count(self) -> int:
         """How many pages the state knows."""
-        return self._filing.entry_count
+        return self._index_update.entry_count
 
     def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Give the verdict that each page would get if it came next. Raises StateError."""
-        engine = self._filing.engine
-        for _, _, verdicts in answer_alone(signatures, engine.scheme, engine.state, engine.state.clock, self._settings):
+        engine = self._index_update.engine
+        for _, _, verdicts in query_each(signatures, engine.scheme, engine.state, engine.state.clock, self._settings):
             yield verdicts
 
 
 class FixedView:
     """Answers by a state that does not change."""
 
-    def __init__(self, state: StillState, settings: Settings) -> None:
+    def __init__(self, state: ReadOnlyState, settings: Settings) -> None:
         self._query = StateQuery(state, settings)
 
     @property
@@ -75,19 +75,19 @@ class FixedView:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """What is open. filing: None where nothing can be added  close: lets go of it, once"""
+class OpenEngine:
+    """What is open. index_update: None where nothing can be added  close: lets go of it, once"""
 
     settings: Settings
     scheme: Scheme
-    filing: Engines | None
+    index_update: Engines | None
     asking: EngineView | FixedView
     close: Callable[[], None]
 
 
 def open_to_add(
     directory: Path | None, settings_for: SettingsFor, name: str = NAME, to_ask: str = "open it with read_only=True"
-) -> Opened:
+) -> OpenEngine:
     """Open an engine over a directory, or in memory. Raises SettingError, StateError.
 
     name: what errors call whoever opens  to_ask: how that one opens a state that it may not add to
@@ -96,7 +96,7 @@ def open_to_add(
     scheme = _ready_scheme(settings)
     if directory is None:
         memory = MemoryEngine(settings, scheme)
-        return Opened(settings, scheme, memory, EngineView(memory, settings), memory.close)
+        return OpenEngine(settings, scheme, memory, EngineView(memory, settings), memory.close)
     place = directory.resolve()
     with _owned_lock:
         engine = LocalEngine(directory, settings, scheme)
@@ -108,10 +108,10 @@ def open_to_add(
         engine.close()
         _owned.pop(place, None)
 
-    return Opened(settings, scheme, engine, EngineView(engine, settings), close)
+    return OpenEngine(settings, scheme, engine, EngineView(engine, settings), close)
 
 
-def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> Opened:
+def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> OpenEngine:
     """Open a snapshot, or a checkpoint of a state that others may be at work on. Raises SettingError, StateError."""
     if directory is None:
         raise SettingError(
@@ -121,12 +121,12 @@ def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> Opened:
         if directory.resolve() in _owned:
             then = "call query() of the one that adds, or close it first"
             raise StateError(NAME, "must not read what this process adds to", str(directory), then)
-        state = opening.enter_context(still_state(directory, hold=False))
+        state = opening.enter_context(read_only_state(directory, hold=False))
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
         scheme = _ready_scheme(settings)
         view = FixedView(state, settings)
-        return Opened(settings, scheme, None, view, opening.pop_all().close)
+        return OpenEngine(settings, scheme, None, view, opening.pop_all().close)
 
 
 def _stored_settings(directory: Path, name: str, to_ask: str) -> str | None:

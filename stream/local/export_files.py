@@ -8,7 +8,7 @@ from typing import Any
 
 from spotsieve.state.portable.export import Fields, export_lines, header_of, loaded
 from spotsieve.state.portable.importing import import_state
-from spotsieve.state.still.reading import still_state
+from spotsieve.state.still.reading import read_only_state
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.jsonlines import split_lines
@@ -24,7 +24,7 @@ def export_to_file(directory: Path, out: str, timeout_s: float, on_progress: OnP
     out: a file's name, compressed by its ending; - is standard output. timeout_s: how long to wait for a process that
     works on the state. Raises StateError, CorruptRecord; nothing is then left under the name.
     """
-    with still_state(directory, timeout_s, on_progress) as state:
+    with read_only_state(directory, timeout_s, on_progress) as state:
         header = header_of(state)
         output, last = OutputFile(out, lines_only=True, private=True), b""
         try:

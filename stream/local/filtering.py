@@ -10,13 +10,13 @@ from spotsieve.stream.files.warc import is_revisit
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.local.read_ahead import Batch, ReadAhead
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.read_ahead import BatchReader, FileBatch
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.local.whole_warc import WholeWarc
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import logged_address
+from spotsieve.stream.signature import logged_url
 from spotsieve.stream.verdict import Verdicts
 
 
@@ -25,7 +25,7 @@ def filter_files(
     settings: Settings,
     local: LocalEngine,
     outputs: Outputs,
-    summary: Summary,
+    summary: FilterSummary,
     stopping: threading.Event,
     revisits: bool = False,
     on_batch: Callable[[], None] = lambda: None,
@@ -39,7 +39,7 @@ def filter_files(
     """
     whole = WholeWarc(outputs.out, summary, revisits) if outputs.out is not None else None
     known = {file.source for file in inputs if local.knows_source(file.source)}
-    with ReadAhead(inputs, settings, stopping) as batches:
+    with BatchReader(inputs, settings, stopping) as batches:
         for batch in batches:
             before = summary.unseen
             _judge_batch(batch, settings, local, outputs, summary, whole)
@@ -57,18 +57,18 @@ def filter_files(
 
 
 def _judge_batch(
-    batch: Batch,
+    batch: FileBatch,
     settings: Settings,
     local: LocalEngine,
     outputs: Outputs,
-    summary: Summary,
+    summary: FilterSummary,
     whole: WholeWarc | None,
 ) -> None:
     pages = count_pages(batch, settings, summary)
     write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, whole)
 
 
-def count_pages(batch: Batch, settings: Settings, summary: Summary) -> list[Page]:
+def count_pages(batch: FileBatch, settings: Settings, summary: FilterSummary) -> list[Page]:
     """The pages of a batch, as they are to be judged; what they say before that is counted."""
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
@@ -79,11 +79,11 @@ def count_pages(batch: Batch, settings: Settings, summary: Summary) -> list[Page
 
 
 def write_outcomes(
-    batch: Batch,
+    batch: FileBatch,
     verdicts: Iterator[tuple[Verdicts, int]],
     settings: Settings,
     outputs: Outputs,
-    summary: Summary,
+    summary: FilterSummary,
     whole: WholeWarc | None,
 ) -> None:
     """Write what becomes of each record of a batch. verdicts: of its pages, each with the page's row in them"""
@@ -106,16 +106,16 @@ def write_outcomes(
     outputs.flush()
 
 
-def _count_rules(pages: Sequence[Page], settings: Settings, summary: Summary) -> None:
+def _count_rules(pages: Sequence[Page], settings: Settings, summary: FilterSummary) -> None:
     """Count the pages that each rule takes, so that people are told of one that takes none."""
     rules = page_rules(settings)
     if rules is None:
         return
-    for name, taken in rules.taken(logged_address(page.url) for page in pages).items():
+    for name, taken in rules.taken(logged_url(page.url) for page in pages).items():
         summary.rules[name] = summary.rules.get(name, 0) + taken
 
 
-def _rows(local: LocalEngine, pages: Sequence[Page], summary: Summary) -> Iterator[tuple[Verdicts, int]]:
+def _rows(local: LocalEngine, pages: Sequence[Page], summary: FilterSummary) -> Iterator[tuple[Verdicts, int]]:
     if not pages:
         return
     for part, verdicts in local.judge(pages):

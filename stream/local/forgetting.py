@@ -9,7 +9,7 @@ from spotsieve.state.log.record import decode
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import forget
-from spotsieve.stream.errors import StateError, StateLocked
+from spotsieve.stream.errors import StateError, StateLockedError
 from spotsieve.stream.local.local_engine import open_log
 from spotsieve.stream.settings.model import IndexSettings
 
@@ -17,7 +17,7 @@ from spotsieve.stream.settings.model import IndexSettings
 def open_log_to_forget(directory: Path) -> tuple[LocalLog, list[str]]:
     """Open the log of a state at rest, and return it with its notices.
 
-    Raises StateError if it is a snapshot or has no log, StateLocked if a running filter holds the log.
+    Raises StateError if it is a snapshot or has no log, StateLockedError if a running filter holds the log.
     """
     if (directory / MANIFEST_FILE).exists():
         raise StateError(
@@ -32,8 +32,8 @@ def open_log_to_forget(directory: Path) -> tuple[LocalLog, list[str]]:
         )
     try:
         return open_log(directory)
-    except StateLocked:
-        raise StateLocked(
+    except StateLockedError:
+        raise StateLockedError(
             "--state",
             "must not be in use to forget pages of it, and a running spotsieve filter holds its log",
             str(directory),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from spotsieve.state.directory import readable_by_others
-from spotsieve.state.identity import check_first_record, check_last_record, check_log_range, unopened_log
+from spotsieve.state.identity import check_first_record, check_last_record, check_log_range, unopened_log_error
 from spotsieve.state.log.bodies import is_migrating
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
 from spotsieve.state.log.record import (
@@ -56,7 +56,7 @@ class LocalEngine:
         """Open log and state, and apply the records that the state does not have yet.
 
         make_engine: for an engine that judges in another way; None: the one of one process
-        Raises StateError, StateLocked, SettingsMismatch, CorruptRecord.
+        Raises StateError, StateLockedError, SettingsMismatch, CorruptRecord.
         """
         text = verdict_settings_text(settings)
         self._digest = settings_digest(text)
@@ -89,7 +89,7 @@ class LocalEngine:
             offset, record = first
             check_first_record(record.settings_digest, record.configuration, text, LocalLog.name, offset)
             if is_migrating(record.writer) and not is_open(self._log):
-                raise unopened_log(str(self._log.path))
+                raise unopened_log_error(str(self._log.path))
         self._catch_up(on_catch_up)
         if first is None:
             configuration = encode_configuration(text, self._writer)

@@ -18,7 +18,7 @@ from spotsieve.stream.local.local_engine import is_open, open_log
 from spotsieve.stream.migration.archived import ArchivedPages
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, ONLY_NOVEL, UNCOMPARED, Report
+from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, ONLY_NOVEL, UNCOMPARED, MigrationReport
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.settings.load import settings_of_text
 from spotsieve.stream.settings.model import Settings
@@ -30,7 +30,9 @@ from spotsieve.stream.settings.verdicts import (
 )
 
 
-def migrate_state(old: Path, new: Path, settings: Settings, told: OnProgress, files: Sequence[Input] = ()) -> Report:
+def migrate_state(
+    old: Path, new: Path, settings: Settings, told: OnProgress, files: Sequence[Input] = ()
+) -> MigrationReport:
     """Judge the local log of one directory again, into another one.
 
     settings: the new ones  files: the pages, needed where the new settings sign them otherwise
@@ -56,7 +58,9 @@ def migrate_state(old: Path, new: Path, settings: Settings, told: OnProgress, fi
         journal = stack.enter_context(closing(Journal(new)))
         differ = FORMER if stored is None else describe_difference(stored, text, "old log")
         old_engine = _old_engine(stored, settings, journal.old_directory, stack)
-        report = Report(str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None)
+        report = MigrationReport(
+            str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None
+        )
         report.notices = [*notices, *more]
         migration = Migration(str(old), old_engine, engine, journal, RECORD_BYTES, drops=True)
         if files and not signing:
@@ -79,7 +83,7 @@ def migrate_state(old: Path, new: Path, settings: Settings, told: OnProgress, fi
 
 
 def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
-    """Open the log of a state at rest, with its notices. Raises StateError where there is none, StateLocked."""
+    """Open the log of a state at rest, with its notices. Raises StateError where there is none, StateLockedError."""
     if not (directory / LOG_FILE).is_file():
         raise StateError(
             "--from-state",
@@ -139,7 +143,7 @@ def _begin(migration: Migration, log: LocalLog, begun: tuple[int, LogRecord] | N
 
 
 def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: OnProgress) -> None:
-    ahead = _Ahead(migration, new_log)
+    ahead = _MigratedRecords(migration, new_log)
     first = migration.journal.record
     for offset, value in old_log.read_from(max(first - 1, 0)):
         if offset < first:
@@ -160,7 +164,7 @@ def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: OnPr
         migration.pass_on([(new_log.append(made), made) for made in migration.ending(old_log.end)])
 
 
-class _Ahead:
+class _MigratedRecords:
     """What the new log has already, as a migration left it that was interrupted."""
 
     def __init__(self, migration: Migration, log: LocalLog) -> None:

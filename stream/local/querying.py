@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 
 from spotsieve.state.horizon import Clock, step_of
-from spotsieve.state.index import Living, StateView
-from spotsieve.state.still.reading import StillState
-from spotsieve.state.still.view import StillView
+from spotsieve.state.index import LiveView, StateView
+from spotsieve.state.still.reading import ReadOnlyState
+from spotsieve.state.still.view import ReadOnlyView
 from spotsieve.stream.batches import batches
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.inputs import Input
@@ -21,7 +21,7 @@ from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, ve
 from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.alone import Match, find_matches, judge_alone
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -34,7 +34,7 @@ QUERY_PAGES = 16_384
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingQueries:
     """Pages that wait for their answers. pages: what the line of each tells, in the order of the signatures"""
 
     signatures: list[Signatures] = field(default_factory=list)
@@ -44,11 +44,11 @@ class Asked:
 class StateQuery:
     """A state that does not change, and the scheme that made it."""
 
-    def __init__(self, state: StillState, settings: Settings) -> None:
+    def __init__(self, state: ReadOnlyState, settings: Settings) -> None:
         """Raises SettingError if the parameters of the scheme contradict each other."""
         self.settings = settings
         self.scheme: Scheme = scheme_in_scope(settings)
-        self._view = StillView(state)
+        self._view = ReadOnlyView(state)
         self._clock = state.clock
         self.passes = 0
 
@@ -66,11 +66,11 @@ class StateQuery:
         self.passes += self._view.load(np.unique(np.concatenate(keys)))
         policy = policy_of(self.settings)
         for part in parts:
-            for run, view, verdicts in answer_alone(part, self.scheme, self._view, self._clock, self.settings):
+            for run, view, verdicts in query_each(part, self.scheme, self._view, self._clock, self.settings):
                 yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
 
 
-def answer_alone(
+def query_each(
     part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings
 ) -> Iterator[tuple[Signatures, StateView, Verdicts]]:
     """Give the verdicts that pages would get if each came next, in runs that meet the same part of a state.
@@ -91,14 +91,14 @@ def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iter
     floors = np.array([clock.moved(time, step_ms, view.entry_count).floor for time in times.tolist()])[places]
     cuts = (np.flatnonzero(np.diff(floors)) + 1).tolist()
     for start, end in zip([0, *cuts], [*cuts, len(part)], strict=True):
-        yield part.part(start, end), Living(view, int(floors[start]))
+        yield part.part(start, end), LiveView(view, int(floors[start]))
 
 
 def query_files(
     inputs: Sequence[Input],
     query: StateQuery,
     outputs: Outputs,
-    summary: Summary,
+    summary: FilterSummary,
     *,
     matches: bool = False,
     on_batch: Callable[[], None] = lambda: None,
@@ -108,21 +108,21 @@ def query_files(
     matches: whether to write all that a page matches with its verdict  on_batch: called after each micro-batch and file
     Raises StateError (the disk of an output is full, damaged state).
     """
-    waiting = Asked()
+    waiting = PendingQueries()
     for file in inputs:
         for pages in _batches(file, query.settings, outputs, summary):
             waiting.signatures.append(query.scheme.sign(pages))
             waiting.pages += map(_entry_of, pages)
             if len(waiting.pages) >= QUERY_PAGES:
                 _answer(waiting, query, outputs, summary, matches)
-                waiting = Asked()
+                waiting = PendingQueries()
             on_batch()
         on_batch()
     _answer(waiting, query, outputs, summary, matches)
     summary.entries = query.entries
 
 
-def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary) -> Iterator[list[Page]]:
+def _batches(file: Input, settings: Settings, outputs: Outputs, summary: FilterSummary) -> Iterator[list[Page]]:
     """The pages of a file in micro-batches. A damaged file ends there; it and a misread one are faults."""
     most, before = settings.service, summary.bytes_read
     with FileReader(file, settings.input) as reader:
@@ -137,7 +137,7 @@ def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary
         summary.bytes_read = before + reader.bytes_read
 
 
-def _pages_in(reader: FileReader, file: Input, outputs: Outputs, summary: Summary) -> Iterator[Page]:
+def _pages_in(reader: FileReader, file: Input, outputs: Outputs, summary: FilterSummary) -> Iterator[Page]:
     """The pages that a reader gives. Records are counted, and rejected ones go to their output."""
     for outcome in reader:
         summary.records += 1
@@ -151,7 +151,7 @@ def _pages_in(reader: FileReader, file: Input, outputs: Outputs, summary: Summar
             yield outcome.result
 
 
-def _answer(asked: Asked, query: StateQuery, outputs: Outputs, summary: Summary, matches: bool) -> None:
+def _answer(asked: PendingQueries, query: StateQuery, outputs: Outputs, summary: FilterSummary, matches: bool) -> None:
     pages = iter(asked.pages)
     for verdicts, found in query.answer(asked.signatures, matches):
         summary.count(verdicts)

@@ -13,7 +13,7 @@ from typing import Self
 from spotsieve.stream.batches import FillLevel
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import Settings
 
@@ -23,16 +23,16 @@ _POLL_S = 0.1
 
 
 @dataclass(slots=True)
-class Batch:
+class FileBatch:
     """Records of one file. fault: why the file ends here, None if it goes on"""
 
     file: Input
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[RecordResult] = field(default_factory=list)
     bytes_read: int = 0
     fault: InputError | None = None
 
 
-class ReadAhead:
+class BatchReader:
     """Gives the micro-batches that a thread reads and decodes. It ends early when `stopping` is set."""
 
     def __init__(self, inputs: Sequence[Input], settings: Settings, stopping: threading.Event) -> None:
@@ -41,7 +41,7 @@ class ReadAhead:
         self._stopping = stopping
         self.complete = False
         self._left = threading.Event()
-        self._queue: queue.Queue[Batch | BaseException | None] = queue.Queue(_BATCHES_AHEAD)
+        self._queue: queue.Queue[FileBatch | BaseException | None] = queue.Queue(_BATCHES_AHEAD)
         # A daemon: nothing interrupts a read from a pipe that never ends, and it must not hold up the exit.
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
@@ -52,7 +52,7 @@ class ReadAhead:
     def __exit__(self, *_: object) -> None:
         self._left.set()
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[FileBatch]:
         while not self._stopping.is_set():
             try:
                 item = self._queue.get(timeout=_POLL_S)
@@ -76,7 +76,7 @@ class ReadAhead:
             self._put(error)
 
     def _read(self, file: Input) -> None:
-        batch = Batch(file)
+        batch = FileBatch(file)
         counted = 0
 
         def send() -> None:
@@ -84,7 +84,7 @@ class ReadAhead:
             batch.bytes_read, counted = reader.bytes_read - counted, reader.bytes_read
             if batch.outcomes or batch.bytes_read or batch.fault:
                 self._put(batch)
-            batch = Batch(file)
+            batch = FileBatch(file)
             level.reset()
 
         most = self._settings.service
@@ -105,7 +105,7 @@ class ReadAhead:
             batch.fault = error
         send()
 
-    def _put(self, item: Batch | BaseException | None) -> None:
+    def _put(self, item: FileBatch | BaseException | None) -> None:
         while not (self._left.is_set() or self._stopping.is_set()):
             try:
                 self._queue.put(item, timeout=_POLL_S)
@@ -115,7 +115,7 @@ class ReadAhead:
         raise _LeftError
 
 
-def _held_bytes(outcome: Outcome) -> int:
+def _held_bytes(outcome: RecordResult) -> int:
     """Return the size of a record or of its page, whichever is more: 512 records of 16 KB can be 8 GB of pages."""
     body = outcome.result.body if isinstance(outcome.result, Page) else b""
     return max(len(outcome.record.raw), len(body))

@@ -15,7 +15,7 @@ from spotsieve.stream.verdict import REASONS, Kind, Reason, Verdicts, reasons_of
 
 
 @dataclass(slots=True)
-class Summary:
+class FilterSummary:
     """The counts of a run, which grow as it goes on.
 
     changed: paths that the state knew, with how many pages they have that it did not know
@@ -69,7 +69,7 @@ class Summary:
         for reason in Reason:
             self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
 
-    def add(self, other: "Summary") -> None:
+    def add(self, other: "FilterSummary") -> None:
         """Add the counts of a run over other files."""
         for field_ in fields(self):
             ours, theirs = getattr(self, field_.name), getattr(other, field_.name)

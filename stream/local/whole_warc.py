@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.files.reader import Outcome
+from spotsieve.stream.files.reader import RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import is_revisit
 from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.warc.revisits import Originals, revisit_of
 from spotsieve.stream.files.writer import OutputFile
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.page import Page
 from spotsieve.stream.verdict import Reason, Verdicts
 
@@ -19,7 +19,7 @@ from spotsieve.stream.verdict import Reason, Verdicts
 class WholeWarc:
     """The output `--out`. Records are taken in the order of their files, whatever the micro-batches."""
 
-    def __init__(self, out: OutputFile, summary: Summary, revisits: bool) -> None:
+    def __init__(self, out: OutputFile, summary: FilterSummary, revisits: bool) -> None:
         """revisits: whether a revisit record stands for each dropped page"""
         self._out = out
         self._summary = summary
@@ -27,7 +27,7 @@ class WholeWarc:
         self._companions = Companions()
         self._originals = Originals()
 
-    def take_page(self, outcome: Outcome, page: Page, verdicts: Verdicts, row: int) -> None:
+    def take_page(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> None:
         """Write a page, unless it is dropped. Raises SettingError for records of several formats, or no WARC."""
         record, format_ = outcome.record, outcome.format
         dropped = verdicts.is_duplicate(row)
@@ -47,7 +47,7 @@ class WholeWarc:
         else:
             self._out.know_record(record, format_)
 
-    def take_other(self, outcome: Outcome, source: str) -> None:
+    def take_other(self, outcome: RecordResult, source: str) -> None:
         """Write a WARC record without a page, if it goes with a page that is written."""
         record = outcome.record
         if outcome.format != WARC:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from spotsieve.state.directory import open_file
-from spotsieve.state.log.pages_body import cut_address, decode_pages, encode_pages
+from spotsieve.state.log.pages_body import cut_url, decode_pages, encode_pages
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.files.inputs import Input
@@ -28,7 +28,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import InputSettings
-from spotsieve.stream.signature import Signatures, joined, page_id_text, page_ids_of
+from spotsieve.stream.signature import Signatures, join_signatures, page_id_text, page_ids_of
 
 PAGES_FILE = "pages.sqlite"
 _BATCH_PAGES = 256
@@ -40,7 +40,7 @@ CREATE TABLE files (name TEXT, size INTEGER, time REAL);
 """
 
 
-class Filled(NamedTuple):
+class ArchiveMatches(NamedTuple):
     """Pages of a record, in its order. from_files: how many are from files
 
     unlike: how many are not here, though the files have pages of their addresses, of other bytes or times
@@ -95,13 +95,13 @@ class ArchivedPages:
         except (sqlite3.Error, OSError) as error:
             raise _unusable(self._path, error) from None
 
-    def fill(self, pages: Signatures, signed: Signatures) -> Filled:
+    def fill(self, pages: Signatures, signed: Signatures) -> ArchiveMatches:
         """The pages of a record of the old log, signed by the new settings. signed: those that are so already
 
         Raises StateError.
         """
         if len(signed) == len(pages):
-            return Filled(signed, 0, 0)
+            return ArchiveMatches(signed, 0, 0)
         at = {page: row for row, page in enumerate(page_ids_of(signed))}
         parts, from_files, unlike = list[Signatures](), 0, 0
         for row, page in enumerate(page_ids_of(pages)):
@@ -115,7 +115,7 @@ class ArchivedPages:
             else:
                 parts.append(self._signature(number, one))
                 from_files += 1
-        return Filled(joined(parts) if parts else NO_PAGES, from_files, unlike)
+        return ArchiveMatches(join_signatures(parts) if parts else NO_PAGES, from_files, unlike)
 
     def _keep(self, pages: Sequence[Page], new: Scheme, first: int) -> None:
         assert self._pages is not None
@@ -177,12 +177,12 @@ def _id(page: Signatures) -> bytes:
 def _content(page: Signatures, old: Signatures | None) -> bytes:
     """A page's address with its digest by the old settings, or with its time where that is not to be had."""
     if old is not None:
-        return _named(b"digest", cut_address(page.urls[0]), old.digest.tobytes())
-    return _named(b"time", cut_address(page.urls[0]), int(page.event_time_ms[0]).to_bytes(8, "little", signed=True))
+        return _named(b"digest", cut_url(page.urls[0]), old.digest.tobytes())
+    return _named(b"time", cut_url(page.urls[0]), int(page.event_time_ms[0]).to_bytes(8, "little", signed=True))
 
 
 def _address(page: Signatures) -> bytes:
-    return _named(b"address", cut_address(page.urls[0]))
+    return _named(b"address", cut_url(page.urls[0]))
 
 
 def _named(*parts: bytes) -> bytes:

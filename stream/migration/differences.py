@@ -14,7 +14,7 @@ _OF_PAGE = ("id", "url")
 OTHER_ORIGINAL = "other_original"
 
 
-class Judged(NamedTuple):
+class VerdictBatch(NamedTuple):
     """Pages with their verdicts, and the scheme that gave them."""
 
     signatures: Signatures
@@ -22,7 +22,7 @@ class Judged(NamedTuple):
     scheme: str
 
 
-class Pair(NamedTuple):
+class PagePair(NamedTuple):
     """A page that both sides have judged. row, new_row: in the old and the new part  part: the number of the new one"""
 
     row: int
@@ -30,15 +30,15 @@ class Pair(NamedTuple):
     new_row: int
 
 
-def pairs(old: Signatures, new: Sequence[Judged]) -> Iterator[Pair]:
+def page_pairs(old: Signatures, new: Sequence[VerdictBatch]) -> Iterator[PagePair]:
     """The pages of the old side that the new one has too, in their order."""
     found = {page: (part, row) for part, judged in enumerate(new) for row, page in _rows(judged.signatures)}
     for row, page in _rows(old):
         if page in found:
-            yield Pair(row, *found[page])
+            yield PagePair(row, *found[page])
 
 
-def counted(old: Judged, new: Sequence[Judged], met: Sequence[Pair]) -> Counter[str]:
+def count_differences(old: VerdictBatch, new: Sequence[VerdictBatch], met: Sequence[PagePair]) -> Counter[str]:
     """How many pages have which two verdicts, such as "novel/duplicate"."""
     counts: Counter[str] = Counter()
     for row, part, new_row in met:
@@ -48,7 +48,9 @@ def counted(old: Judged, new: Sequence[Judged], met: Sequence[Pair]) -> Counter[
     return +counts
 
 
-def lines(record: int, old: Judged, new: Sequence[Judged], met: Sequence[Pair]) -> Iterator[dict[str, object]]:
+def difference_lines(
+    record: int, old: VerdictBatch, new: Sequence[VerdictBatch], met: Sequence[PagePair]
+) -> Iterator[dict[str, object]]:
     """A line for each page whose verdicts differ: in kind, in the original, or in the page that it replaces."""
     for row, part, new_row in met:
         judged = new[part]

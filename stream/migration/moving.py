@@ -19,17 +19,17 @@ from spotsieve.state.log.record import LogRecord, checksum_of, decode, encode_co
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.migration.archived import ArchivedPages, Filled
-from spotsieve.stream.migration.differences import Judged, counted, lines, pairs
+from spotsieve.stream.migration.archived import ArchivedPages, ArchiveMatches
+from spotsieve.stream.migration.differences import VerdictBatch, count_differences, difference_lines, page_pairs
 from spotsieve.stream.migration.journal import Journal
-from spotsieve.stream.migration.translating import Translator, filed_as, unsent_pages
+from spotsieve.stream.migration.translating import Translator, translate_forgotten, unsent_pages
 from spotsieve.stream.signature import Signatures
 
 PAGES, FORGOTTEN, UNSENT, GONE, UNLIKE, FROM_FILES = "pages", "forgotten", "unsent", "gone", "unlike", "from_files"
 
 
 @dataclass(slots=True)
-class Moving:
+class RecordMove:
     """A record of the old log on its way.
 
     old: what the old settings say of it, if that is known  new: what has become of it so far  filled: where its pages
@@ -38,9 +38,9 @@ class Moving:
 
     offset: int
     record: LogRecord
-    old: Judged | None = None
-    new: list[Judged] = field(default_factory=list)
-    filled: Filled | None = None
+    old: VerdictBatch | None = None
+    new: list[VerdictBatch] = field(default_factory=list)
+    filled: ArchiveMatches | None = None
 
 
 class EndsInError(Exception):
@@ -125,7 +125,7 @@ class Migration:
         if old is not None and old.state.position == offset + 1:
             check_last_record(self._old_log, offset + 1, old.state.last_record, checksum_of(value))
 
-    def begin(self, offset: int, value: bytes) -> Moving | None:
+    def begin(self, offset: int, value: bytes) -> RecordMove | None:
         """Judge a record of the old log by the old settings; None for one that holds nothing.
 
         Raises EndsInError, DamagedRecord, StateError.
@@ -135,13 +135,13 @@ class Migration:
             raise EndsInError(record.handover)
         if not (len(record.signatures) or record.committed or record.forgotten):
             return None
-        moving = Moving(offset, record)
+        moving = RecordMove(offset, record)
         if self._old is not None:
             verdicts = self._old.apply(record, offset).verdicts
-            moving.old = Judged(record.signatures, verdicts, self._old.scheme.name)
+            moving.old = VerdictBatch(record.signatures, verdicts, self._old.scheme.name)
         return moving
 
-    def values(self, moving: Moving, signatures: Signatures) -> list[bytes]:
+    def values(self, moving: RecordMove, signatures: Signatures) -> list[bytes]:
         """The records that the new log lacks of one of the old log, whose pages have these signatures now.
 
         Pages that have none are looked for in the files, if there are any.
@@ -151,11 +151,11 @@ class Migration:
             signatures = moving.filled.signatures
         record, written = moving.record, len(moving.new)
         if record.forgotten:
-            pages = filed_as(record.forgotten, self._new.state, self.journal.folder)
+            pages = translate_forgotten(record.forgotten, self._new.state, self.journal.folder)
             return self._translator.of_forgotten(moving.offset, pages, written)
         return self._translator.of_pages(moving.offset, record, signatures, written)
 
-    def take(self, moving: Moving, appended: Iterable[tuple[int, bytes]]) -> None:
+    def take(self, moving: RecordMove, appended: Iterable[tuple[int, bytes]]) -> None:
         """Judge records of the new log, (offset, bytes) each, which come from the one that is moving."""
         for offset, value in appended:
             judged = self._apply(offset, value)
@@ -163,18 +163,18 @@ class Migration:
             if len(judged.signatures) or self.origin(offset, value) == moving.offset:
                 moving.new.append(judged)
 
-    def note(self, moving: Moving) -> None:
+    def note(self, moving: RecordMove) -> None:
         """Write down what the record came to. Raises StateError."""
         record, old, new = moving.record, moving.old, moving.new
         counts: Counter[str] = Counter({PAGES: len(record.signatures), FORGOTTEN: len(record.forgotten)})
         differing, unsent = list[dict[str, object]](), list[ForgottenPage]()
-        met = list(pairs(record.signatures, new))
+        met = list(page_pairs(record.signatures, new))
         counts[GONE] = len(record.signatures) - len(met)
         if moving.filled is not None:
             counts[FROM_FILES], counts[UNLIKE] = moving.filled.from_files, moving.filled.unlike
         if old is not None:
-            counts += counted(old, new, met)
-            differing = list(lines(moving.offset, old, new, met))
+            counts += count_differences(old, new, met)
+            differing = list(difference_lines(moving.offset, old, new, met))
             for number, part in enumerate(new if self._drops else ()):
                 rows = [
                     new_row
@@ -197,7 +197,7 @@ class Migration:
         forgetting = self._translator.of_forgotten(offset, list(self.journal.unsent()), 0)
         return [*forgetting, encode_handover(Handover(False, self._old_log, offset), self._new.settings_digest)]
 
-    def _apply(self, offset: int, value: bytes) -> Judged:
+    def _apply(self, offset: int, value: bytes) -> VerdictBatch:
         applied = self._new.apply(value, offset)
         self.open |= applied.record.handover is not None
-        return Judged(applied.record.signatures, applied.verdicts, self._new.scheme.name)
+        return VerdictBatch(applied.record.signatures, applied.verdicts, self._new.scheme.name)

@@ -22,7 +22,7 @@ _KINDS = tuple(kind.name.lower() for kind in Kind)
 
 
 @dataclass(slots=True)
-class Report:
+class MigrationReport:
     """What a migration did.
 
     old_log, new_log: their names  settings: how they differ, or ""  signed_again: whether pages were signed again
@@ -51,7 +51,7 @@ class Report:
         return kinds + self.counts[OTHER_ORIGINAL]
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: MigrationReport) -> dict[str, Any]:
     """Every figure by its name."""
     counts = report.counts
     return {
@@ -78,7 +78,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_text(report: Report) -> str:
+def as_text(report: MigrationReport) -> str:
     """For people."""
     counts = report.counts
     rate = f" at {counts[PAGES] / report.seconds:,.0f}/s" if report.seconds else ""

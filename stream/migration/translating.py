@@ -9,8 +9,8 @@ from spotsieve.state.index import State
 from spotsieve.state.log.bodies import Origin, split_pages
 from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, LogRecord, encode, encode_forget, split
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.still.finding import Wanted, file_places, find_entries
-from spotsieve.state.still.reading import own_still_state
+from spotsieve.state.still.finding import PageQuery, file_places, find_entries
+from spotsieve.state.still.reading import own_read_only_state
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.signature import Signatures, page_id_text
 
@@ -46,7 +46,7 @@ class Translator:
         return encode(part, self._writer, sequence, self._engine.settings_digest, marks)
 
 
-def filed_as(pages: Sequence[ForgottenPage], state: State, folder: Path) -> list[ForgottenPage]:
+def translate_forgotten(pages: Sequence[ForgottenPage], state: State, folder: Path) -> list[ForgottenPage]:
     """The pages that the old log forgets, as the new state has filed them: by other numbers, under other keys.
 
     A walk over the new state finds them, as `state forget` does. One that it has not filed is passed over. Raises
@@ -54,8 +54,8 @@ def filed_as(pages: Sequence[ForgottenPage], state: State, folder: Path) -> list
     """
     with_host = {page.page_id: page.with_host for page in pages}
     names = frozenset(page_id_text(*page_id) for page_id in with_host)
-    with own_still_state(state, folder) as still:
-        found = find_entries(still, Wanted(ids=names))
+    with own_read_only_state(state, folder) as still:
+        found = find_entries(still, PageQuery(ids=names))
         # A page's own name may be another one's id.
         found.pages = {
             number: entry

@@ -26,7 +26,7 @@ PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HealthRequest:
     """A request without its body. Header names are in lower case."""
 
     method: str
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HealthResponse:
     """A status such as "200 OK", the headers without the length, and the body."""
 
     status: str
@@ -55,11 +55,11 @@ class Answer:
         return "\r\n".join(lines).encode("latin-1") + (self.body if with_body else b"")
 
 
-BAD_REQUEST = Answer("400 Bad Request", b"this is no HTTP request\n")
-LONG_LINE = Answer("414 URI Too Long", b"the request line is too long\n")
-LONG_HEADERS = Answer("431 Request Header Fields Too Large", b"the headers are too long\n")
-OTHER_PATH = Answer("404 Not Found", b"only /metrics, /healthz and /readyz\n")
-OTHER_METHOD = Answer(
+BAD_REQUEST = HealthResponse("400 Bad Request", b"this is no HTTP request\n")
+LONG_LINE = HealthResponse("414 URI Too Long", b"the request line is too long\n")
+LONG_HEADERS = HealthResponse("431 Request Header Fields Too Large", b"the headers are too long\n")
+OTHER_PATH = HealthResponse("404 Not Found", b"only /metrics, /healthz and /readyz\n")
+OTHER_METHOD = HealthResponse(
     "405 Method Not Allowed", b"only GET and HEAD\n", (("Content-Type", PLAIN_TEXT), ("Allow", "GET, HEAD"))
 )
 
@@ -133,14 +133,14 @@ class HealthServer:
         assert isinstance(writer.transport, asyncio.Transport)
         with contextlib.suppress(RuntimeError):  # The client has ended its side already.
             writer.transport.pause_reading()
-        answer = self._answer(asked) if isinstance(asked, Request) else asked
-        writer.write(answer.encode(with_body=not (isinstance(asked, Request) and asked.method == "HEAD")))
-        if not isinstance(asked, Request) or asked.has_body:
+        answer = self._answer(asked) if isinstance(asked, HealthRequest) else asked
+        writer.write(answer.encode(with_body=not (isinstance(asked, HealthRequest) and asked.method == "HEAD")))
+        if not isinstance(asked, HealthRequest) or asked.has_body:
             await asyncio.sleep(LINGER_SECONDS)
         writer.close()
         await writer.wait_closed()
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: HealthRequest) -> HealthResponse:
         if request.method not in {"GET", "HEAD"}:
             return OTHER_METHOD
         if request.path == "/metrics":
@@ -151,7 +151,7 @@ class HealthServer:
             return _state(self._problems())
         return OTHER_PATH
 
-    def _scrape(self, request: Request) -> Answer:
+    def _scrape(self, request: HealthRequest) -> HealthResponse:
         """The answer of prometheus_client, in the format and compression that the headers ask for."""
         said: list[tuple[str, list[tuple[str, str]]]] = []
         environ = {
@@ -163,17 +163,17 @@ class HealthServer:
         }
         body = b"".join(self._metrics(environ, lambda status, headers: said.append((status, headers))))
         status, headers = said[0]
-        return Answer(status, body, tuple(headers))
+        return HealthResponse(status, body, tuple(headers))
 
 
-def _state(problems: list[str]) -> Answer:
+def _state(problems: list[str]) -> HealthResponse:
     # A problem may quote the broker: its control characters are escaped here as in a log.
     lines = [escape_control_characters(problem) for problem in problems] or ["ok"]
     status = "503 Service Unavailable" if problems else "200 OK"
-    return Answer(status, "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n")
+    return HealthResponse(status, "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n")
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request | Answer | None:
+async def _read_request(reader: asyncio.StreamReader) -> HealthRequest | HealthResponse | None:
     """Read a request; -> the request, the answer to a bad one, or None where the client left too early."""
     head, end = bytearray(), -1
     while end < 0 and len(head) <= HEAD_BYTES:
@@ -192,4 +192,4 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | Answer | None
     if not version.startswith("HTTP/1.") or not all(name and colon for name, colon, _ in pairs):
         return BAD_REQUEST
     path, _, query = target.partition("?")
-    return Request(method, path, query, {name.strip().lower(): value.strip() for name, _, value in pairs})
+    return HealthRequest(method, path, query, {name.strip().lower(): value.strip() for name, _, value in pairs})

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from spotsieve.stream.errors import Reject
+from spotsieve.stream.errors import RejectReason
 from spotsieve.stream.features.languages import path_names
 from spotsieve.stream.observe.top_hosts import HostMetrics
-from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, Status
-from spotsieve.stream.verdict import REASONS, FoundBy, Kind, Reason, Verdicts
+from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, SignatureStatus
+from spotsieve.stream.verdict import REASONS, KeyKind, Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
 PASSED_RECORDS = ("foreign", "configuration", "skipped")
@@ -23,7 +23,7 @@ STAGE_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 CANDIDATE_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 BUCKET_ENTRY_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
-KEYS = {kind: kind.name.lower() for kind in FoundBy if kind.name}
+KEYS = {kind: kind.name.lower() for kind in KeyKind if kind.name}
 INDEX_MEMORY = {
     "cache": "cache_bytes",
     "pinned": "cache_pinned_bytes",
@@ -386,7 +386,7 @@ class Metrics:
         self._found_by = {int(key): self.found_by.labels(name) for key, name in KEYS.items()}
         self._languages = [self.languages.labels(language) for language in path_names()]
         self._texts = [self.texts.labels(text) for text in TEXTS]
-        for rejection in Reject:
+        for rejection in RejectReason:
             self.dead_letters.labels(rejection.value)
         for step in BREAKING_STEPS:
             self.internal_errors.labels(step)
@@ -404,9 +404,9 @@ TEXTS = ("kept", "in_need", "too_little", "none")
 scheme.min_features; none: the page has no text, or none that can be read."""
 _KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
 """Places in TEXTS, and one more for pages whose text nobody looked for."""
-_TEXT_OF_STATUS = np.full(max(Status) + 1, _NO_TEXT, np.uint8)
-"""Indexed by Status. Pages that have blocks enough and those that are in need have the same."""
-_TEXT_OF_STATUS[[Status.FINGERPRINTED, Status.TOO_MANY_FEATURES]] = _KEPT
-_TEXT_OF_STATUS[Status.TOO_FEW_FEATURES] = _TOO_LITTLE
+_TEXT_OF_STATUS = np.full(max(SignatureStatus) + 1, _NO_TEXT, np.uint8)
+"""Indexed by SignatureStatus. Pages that have blocks enough and those that are in need have the same."""
+_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
+_TEXT_OF_STATUS[SignatureStatus.TOO_FEW_FEATURES] = _TOO_LITTLE
 _TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
 _REASONS = max(Reason) + 1

@@ -7,20 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.replay.places import OUTSIDE
-from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
+from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, PageOutcome, RecordedOutcomes
 from spotsieve.stream.signature import Entry, page_id_text
 
-COMPARED = (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED, Outcome.REJECTED)
+COMPARED = (PageOutcome.NOVEL, PageOutcome.DUPLICATE, PageOutcome.UNCHECKED, PageOutcome.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayVerdict:
     """The replay's verdict on one page.
 
     original: that of a duplicate, or the page that a novel one replaces  score: that of a duplicate
     """
 
-    outcome: Outcome
+    outcome: PageOutcome
     reason: str
     original: Entry | None = None
     score: float | None = None
@@ -32,10 +32,10 @@ class Difference:
 
     page: str
     url: str
-    recorded: Outcome
+    recorded: PageOutcome
     recorded_reason: str
     recorded_original: str | None
-    replayed: Replayed
+    replayed: ReplayVerdict
 
 
 @dataclass(slots=True)
@@ -50,20 +50,20 @@ class Comparison:
     attempts was committed. It counts as equal where one of its attempts is equal.
 
     examples: how many are kept of each pair of kinds, at most  done: bool[p], the places that were replayed
-    differing: uint8[p], the replayed Outcome where the verdict differs, else 0
+    differing: uint8[p], the replayed PageOutcome where the verdict differs, else 0
     pages: counts by (recorded, replayed)  other_original: counts, by verdict, of the pages where only the original
     differs, or only the page that is replaced
     """
 
-    recorded: Recorded
+    recorded: RecordedOutcomes
     examples: int
-    pages: Counter[tuple[Outcome, Outcome]] = field(default_factory=Counter)
-    replayed: Counter[Outcome] = field(default_factory=Counter)
+    pages: Counter[tuple[PageOutcome, PageOutcome]] = field(default_factory=Counter)
+    replayed: Counter[PageOutcome] = field(default_factory=Counter)
     differ: int = 0
-    other_original: Counter[Outcome] = field(default_factory=Counter)
+    other_original: Counter[PageOutcome] = field(default_factory=Counter)
     original_outside: int = 0
     tombstones: int = 0
-    differences: dict[tuple[Outcome, Outcome], list[Difference]] = field(default_factory=dict)
+    differences: dict[tuple[PageOutcome, PageOutcome], list[Difference]] = field(default_factory=dict)
     done: NDArray[np.bool_] = field(init=False)
     differing: NDArray[np.uint8] = field(init=False)
 
@@ -71,9 +71,9 @@ class Comparison:
         self.done = np.zeros(len(self.recorded.places), np.bool_)
         self.differing = np.zeros(len(self.recorded.places), np.uint8)
 
-    def note(self, place: int, url: str, replayed: Replayed) -> None:
+    def note(self, place: int, url: str, replayed: ReplayVerdict) -> None:
         """A page was replayed, for the first time or again."""
-        recorded = Outcome(int(self.recorded.outcome[place]))
+        recorded = PageOutcome(int(self.recorded.outcome[place]))
         if self.done[place]:
             self._note_again(place, recorded, replayed)
             return
@@ -112,15 +112,15 @@ class Comparison:
 
     def not_replayed(self) -> int:
         """Pages with a recorded verdict that were not replayed: gone from the input, or not reached."""
-        return int(np.count_nonzero((self.recorded.outcome != Outcome.NOT_RECORDED) & ~self.done))
+        return int(np.count_nonzero((self.recorded.outcome != PageOutcome.NOT_RECORDED) & ~self.done))
 
     def page_id(self, place: int) -> str:
         """The page id of a place, as text."""
         places = self.recorded.places
         return page_id_text(places.topic, *places.page(place))
 
-    def _note_again(self, place: int, recorded: Outcome, replayed: Replayed) -> None:
-        first = Outcome(int(self.differing[place]))
+    def _note_again(self, place: int, recorded: PageOutcome, replayed: ReplayVerdict) -> None:
+        first = PageOutcome(int(self.differing[place]))
         if not first or not self._equal(place, recorded, replayed):
             return
         self.differing[place] = 0
@@ -134,13 +134,13 @@ class Comparison:
         kept, page = self.differences[recorded, first], self.page_id(place)
         kept[:] = [difference for difference in kept if difference.page != page]
 
-    def _equal(self, place: int, recorded: Outcome, replayed: Replayed) -> bool:
+    def _equal(self, place: int, recorded: PageOutcome, replayed: ReplayVerdict) -> bool:
         if recorded != replayed.outcome:
             return False
         original = self.recorded.original(place)
-        if recorded != Outcome.DUPLICATE and original == UNKNOWN_ORIGINAL:
+        if recorded != PageOutcome.DUPLICATE and original == UNKNOWN_ORIGINAL:
             return replayed.original is None
-        return recorded not in (Outcome.DUPLICATE, Outcome.NOVEL) or self._same(original, replayed.original)
+        return recorded not in (PageOutcome.DUPLICATE, PageOutcome.NOVEL) or self._same(original, replayed.original)
 
     def _same(self, recorded: tuple[int, int], replayed: Entry | None) -> bool:
         """Whether the originals are the same; one that the outputs do not name counts as the same."""
@@ -152,7 +152,7 @@ class Comparison:
         places = self.recorded.places
         return original != UNKNOWN_ORIGINAL and places.of_page(places.topic, *original) == OUTSIDE
 
-    def _difference(self, place: int, url: str, recorded: Outcome, replayed: Replayed) -> Difference:
+    def _difference(self, place: int, url: str, recorded: PageOutcome, replayed: ReplayVerdict) -> Difference:
         original = self.recorded.original(place)
         known = original not in (UNKNOWN_ORIGINAL, OTHER_TOPIC)
         return Difference(

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import State
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.replay.order import Forget, LogOrder
-from spotsieve.stream.replay.places import Places
+from spotsieve.stream.replay.order import ForgetEvent, LogOrder
+from spotsieve.stream.replay.places import RangePlaces
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Signatures
 
 
-class OwnForgetting:
+class ForgottenKeys:
     """The keys of the pages that the log forgets: a few hundred bytes for each page."""
 
-    def __init__(self, order: LogOrder, places: Places) -> None:
+    def __init__(self, order: LogOrder, places: RangePlaces) -> None:
         self._wanted = order.forgotten
         self._places = places
         self._keys: dict[int, NDArray[np.uint64]] = {}
@@ -37,11 +37,11 @@ class OwnForgetting:
             for row in rows:
                 self._keys[places[row]] = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
 
-    def pages(self, forget: Forget, state: State) -> list[ForgottenPage]:
+    def pages(self, forget: ForgetEvent, state: State) -> list[ForgottenPage]:
         """The pages that are forgotten now, as the state has filed them. Raises CorruptRecord, StateError."""
-        return [page for place in forget.places for page in self._filed(place, place in forget.with_host, state)]
+        return [page for place in forget.places for page in self._indexed(place, place in forget.with_host, state)]
 
-    def _filed(self, place: int, with_host: bool, state: State) -> Iterable[ForgottenPage]:
+    def _indexed(self, place: int, with_host: bool, state: State) -> Iterable[ForgottenPage]:
         keys = self._keys.get(place)
         if keys is None or not len(keys):
             return

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.replay.places import OUTSIDE, Places
+from spotsieve.stream.replay.places import OUTSIDE, RangePlaces
 from spotsieve.stream.signature import Signatures
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LogRun:
     """Pages of one partition that follow each other in the log, which names every offset from first to last.
 
     again: the log has named them before
@@ -26,7 +26,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ForgetEvent:
     """The pages of the range, by their places in it, that are forgotten at this point of the log.
 
     with_host: those of them whose host's memory goes too
@@ -37,10 +37,10 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class CommitMarks:
     """How far the partitions of the range were known to be committed at this point of the log."""
 
-    committed: tuple[Committed, ...]
+    committed: tuple[CommitMark, ...]
 
 
 _FIRST, _AGAIN, _AFTER_COMMIT = range(3)
@@ -59,9 +59,9 @@ class LogOrder:
     no longer remembered there
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: RangePlaces) -> None:
         self._places = places
-        self._steps: list[NDArray[np.int64] | Forget | Marks] = []
+        self._steps: list[NDArray[np.int64] | ForgetEvent | CommitMarks] = []
         self._committed = np.zeros(len(places.spans), np.int64)
         self.forgotten: set[int] = set()
         self.logged = np.zeros(len(places), np.bool_)
@@ -87,7 +87,7 @@ class LogOrder:
         begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(named) - 1]])
         self._steps.append(np.stack([named[begins], named[ends], how[begins]], axis=1))
 
-    def commit(self, committed: Iterable[Committed]) -> None:
+    def commit(self, committed: Iterable[CommitMark]) -> None:
         """Take the marks of the log's last record, as far as they are of the range's topic."""
         known = {}
         for mark in committed:
@@ -96,39 +96,39 @@ class LogOrder:
                 self._committed[mark.partition] = max(self._committed[mark.partition], mark.offset)
         if not known:
             return
-        if self._steps and isinstance(self._steps[-1], Marks):
+        if self._steps and isinstance(self._steps[-1], CommitMarks):
             # Between them the log names no page of the range.
             before = self._steps.pop()
-            assert isinstance(before, Marks)
+            assert isinstance(before, CommitMarks)
             known = {mark.partition: mark for mark in before.committed} | known
-        self._steps.append(Marks(tuple(known.values())))
+        self._steps.append(CommitMarks(tuple(known.values())))
 
     def forget(self, pages: Iterable[ForgottenPage]) -> None:
         """Take the pages that the log's next record forgets, if they are in the range."""
         named = ((self._places.of_page(*page.page_id), page.with_host) for page in pages)
         inside = {place: with_host for place, with_host in named if place != OUTSIDE}
         if inside:
-            self._steps.append(Forget(tuple(inside), frozenset(place for place in inside if inside[place])))
+            self._steps.append(ForgetEvent(tuple(inside), frozenset(place for place in inside if inside[place])))
             self.forgotten.update(inside)
 
     def judged_again(self, again: bool) -> int:
         """How many pages the steps give once more.  again: as for steps()"""
         return self.again if again else self.after_commit
 
-    def steps(self, again: bool) -> Iterator[Run | Forget | Marks]:
+    def steps(self, again: bool) -> Iterator[LogRun | ForgetEvent | CommitMarks]:
         """The runs, forgettings and marks in the order of the log.
 
         again: whether all runs that it names again are among them, or only those after a mark of their commit
         """
         least = _AGAIN if again else _AFTER_COMMIT
         for step in self._steps:
-            if isinstance(step, Forget | Marks):
+            if isinstance(step, ForgetEvent | CommitMarks):
                 yield step
                 continue
             for first, last, how in step.tolist():
                 if how == _FIRST or how >= least:
                     partition, offset = self._places.page(first)
-                    yield Run(partition, offset, offset + last - first, how != _FIRST)
+                    yield LogRun(partition, offset, offset + last - first, how != _FIRST)
 
     def named_span(self, partition: int) -> tuple[int, int] | None:
         """The first offset of the partition that the log names, and the one after the last; None if there is none."""

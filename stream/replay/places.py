@@ -11,7 +11,7 @@ OUTSIDE = -1
 """The place of a page that is not in the range, or of another topic."""
 
 
-class Places:
+class RangePlaces:
     """Partition after partition, offset after offset: place 0 is the first offset of partition 0."""
 
     def __init__(self, topic: str, spans: Sequence[tuple[int, int]]) -> None:

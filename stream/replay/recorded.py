@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.replay.places import OUTSIDE, Places
+from spotsieve.stream.replay.places import OUTSIDE, RangePlaces
 from spotsieve.stream.verdict import Kind
 
 
-class Outcome(enum.IntEnum):
+class PageOutcome(enum.IntEnum):
     """What became of a page, recorded or replayed. Reports show the names in lower case."""
 
     NOT_RECORDED = 0
@@ -29,9 +29,9 @@ class Outcome(enum.IntEnum):
 
 
 OUTCOME_OF_KIND = {
-    Kind.NOVEL: Outcome.NOVEL,
-    Kind.DUPLICATE: Outcome.DUPLICATE,
-    Kind.UNCHECKED: Outcome.UNCHECKED,
+    Kind.NOVEL: PageOutcome.NOVEL,
+    Kind.DUPLICATE: PageOutcome.DUPLICATE,
+    Kind.UNCHECKED: PageOutcome.UNCHECKED,
 }
 UNKNOWN_ORIGINAL = (-1, -1)
 OTHER_TOPIC = (-2, -2)
@@ -39,7 +39,7 @@ OTHER_TOPIC = (-2, -2)
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedOutcomes:
     """What the output topics say of the pages of a range. Of messages that differ, the first one noted counts.
 
     Nothing tells the order of messages in two topics, so reports of duplicates are noted first.
@@ -51,7 +51,7 @@ class Recorded:
     differing: places of which a further message said something else  foreign: messages that name no page
     """
 
-    places: Places
+    places: RangePlaces
     again: int = 0
     foreign: int = 0
     differing: list[int] = field(default_factory=list)
@@ -69,12 +69,12 @@ class Recorded:
         self.original_offset = np.full(count, UNKNOWN_ORIGINAL[1], np.int64)
 
     def note(
-        self, place: int, outcome: Outcome, reason: str = "", original: tuple[int, int] = UNKNOWN_ORIGINAL
+        self, place: int, outcome: PageOutcome, reason: str = "", original: tuple[int, int] = UNKNOWN_ORIGINAL
     ) -> None:
         """Note what a message of the outputs says of a page in the range.  original: partition and offset"""
         if place == OUTSIDE:
             return
-        if self.outcome[place] == Outcome.NOT_RECORDED:
+        if self.outcome[place] == PageOutcome.NOT_RECORDED:
             self.outcome[place] = outcome
             self.reason[place] = self._number(reason)
             self.original_partition[place], self.original_offset[place] = original
@@ -83,7 +83,7 @@ class Recorded:
             self.again += original == self.original(place)
         elif self.outcome[place] == outcome and self.original(place) == original:
             self.again += 1
-        elif outcome != Outcome.UNDELIVERED:
+        elif outcome != PageOutcome.UNDELIVERED:
             self.differing.append(place)
 
     def original(self, place: int) -> tuple[int, int]:

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spotsieve.stream.replay.comparison import COMPARED, Comparison, Difference, Replayed
+from spotsieve.stream.replay.comparison import COMPARED, Comparison, Difference, ReplayVerdict
 from spotsieve.stream.replay.order import LogOrder
-from spotsieve.stream.replay.recorded import Outcome
+from spotsieve.stream.replay.recorded import PageOutcome
 from spotsieve.stream.text_safety import escape_control_characters
 
-ROWS = (*COMPARED, Outcome.UNDELIVERED, Outcome.NOT_RECORDED)
+ROWS = (*COMPARED, PageOutcome.UNDELIVERED, PageOutcome.NOT_RECORDED)
 _DIFFERING_SHOWN = 3
 
 
 @dataclass(slots=True)
-class Report:
+class ReplayReport:
     """What a replay found.
 
     log: the name of the log's topic  settings: how they differ from the service's, or ""
@@ -46,7 +46,7 @@ class Report:
         return not self.comparison.differ
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: ReplayReport) -> dict[str, Any]:
     """Every figure by its name."""
     comparison, places = report.comparison, report.comparison.recorded.places
     recorded = comparison.recorded
@@ -87,7 +87,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_text(report: Report) -> str:
+def as_text(report: ReplayReport) -> str:
     """For people: what was replayed and in which order, the matrix, the differences, and examples."""
     comparison = report.comparison
     places = comparison.recorded.places
@@ -95,7 +95,7 @@ def as_text(report: Report) -> str:
     held = [(partition, first, end) for partition, (first, end) in enumerate(places.spans) if end > first]
     spans = ", ".join(f"{partition}: {first:,} to {end - 1:,}" for partition, first, end in held[:4])
     more = f" and {len(held) - 4:,} more partitions" if len(held) > 4 else ""
-    dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)
+    dropped = comparison.replayed[PageOutcome.DUPLICATE] / max(comparison.replayed.total(), 1)
     others = comparison.other_original.total()
     lines = [
         f"replayed   {comparison.met:,} messages of topic {places.topic} at {rate:,.0f}/s, {dropped:.1%} dropped",
@@ -119,7 +119,7 @@ def as_text(report: Report) -> str:
     return "\n".join(escape_control_characters(line) for line in lines)
 
 
-def _counts(report: Report) -> Iterator[str]:
+def _counts(report: ReplayReport) -> Iterator[str]:
     """What else was counted, without the zeros."""
     comparison, recorded = report.comparison, report.comparison.recorded
     counts = (
@@ -140,7 +140,7 @@ def _counts(report: Report) -> Iterator[str]:
         yield f"{len(recorded.differing):,} further messages of the outputs CONTRADICT the first, of {shown}"
 
 
-def _order_text(report: Report) -> str:
+def _order_text(report: ReplayReport) -> str:
     parts = [f"{report.by_log:,} as the log {report.log} has them"]
     unnamed = (
         (report.before, "before the first that it names of their partition, by timestamp"),
@@ -173,7 +173,9 @@ def _kept(comparison: Comparison) -> list[list[Difference]]:
 def _heading(comparison: Comparison, first: Difference) -> str:
     pair = (first.recorded, first.replayed.outcome)
     if first.recorded == first.replayed.outcome:
-        what = "of another original" if first.recorded == Outcome.DUPLICATE else "in place of another page or of none"
+        what = (
+            "of another original" if first.recorded == PageOutcome.DUPLICATE else "in place of another page or of none"
+        )
         return f"recorded and replayed as {pair[0].label}, {what}: {comparison.other_original[pair[0]]:,}"
     return f"recorded as {pair[0].label}, replayed as {pair[1].label}: {comparison.pages[pair]:,}, such as"
 
@@ -186,7 +188,7 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
     yield f"  replayed  {_replayed_text(difference.replayed)}"
 
 
-def _replayed_text(replayed: Replayed) -> str:
+def _replayed_text(replayed: ReplayVerdict) -> str:
     text = f"{replayed.outcome.label} ({replayed.reason})"
     original = replayed.original
     if original is not None:
@@ -196,8 +198,8 @@ def _replayed_text(replayed: Replayed) -> str:
     return text
 
 
-def _of(outcome: Outcome) -> str:
-    return " of " if outcome == Outcome.DUPLICATE else " in place of "
+def _of(outcome: PageOutcome) -> str:
+    return " of " if outcome == PageOutcome.DUPLICATE else " in place of "
 
 
 def _difference_json(difference: Difference) -> dict[str, Any]:
@@ -221,8 +223,8 @@ def _difference_json(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _originals(outcome: Outcome, page: str | None) -> dict[str, str | None]:
+def _originals(outcome: PageOutcome, page: str | None) -> dict[str, str | None]:
     """The original of a duplicate, or the page that a novel page replaces."""
-    if outcome == Outcome.DUPLICATE or page is None:
+    if outcome == PageOutcome.DUPLICATE or page is None:
         return {"duplicate_of": page}
     return {"duplicate_of": None, "replaces": page}

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.page import Page
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.signature import CandidateColumns, Signatures
 
 UNCAPPED = np.iinfo(np.int64).max
 CANDIDATE_LIMIT = 256
@@ -51,7 +51,7 @@ class Probes:
     least_shared: int = 1
 
 
-class Confirmed(NamedTuple):
+class Confirmations(NamedTuple):
     """What a scheme says of c pairs of a page and an earlier candidate.
 
     accepted: bool[c]  score: float64[c], similarity in [0, 1]
@@ -61,7 +61,7 @@ class Confirmed(NamedTuple):
     score: NDArray[np.float64]
 
 
-class Bar(NamedTuple):
+class ThresholdTest(NamedTuple):
     """One thing that a scheme asks of c pairs, and what they have of it.
 
     name: in the words of the scheme  had: float64[c]  needed: what is enough, float64[c], or one for all pairs
@@ -83,11 +83,11 @@ class Bar(NamedTuple):
         return np.asarray(self.had > self.needed if self.beyond else self.had >= self.needed)
 
 
-class Way(NamedTuple):
+class Criterion(NamedTuple):
     """A way for a pair to be accepted: it reaches every one of these bars. name: what that means"""
 
     name: str
-    bars: tuple[Bar, ...]
+    bars: tuple[ThresholdTest, ...]
 
     @property
     def reached(self) -> NDArray[np.bool_]:
@@ -96,7 +96,7 @@ class Way(NamedTuple):
         return reached
 
 
-class Bars(NamedTuple):
+class HostThresholds(NamedTuple):
     """What the judge compares pages of one host by (stream/judge/by_host/pairs.py). Shares in 0..1, but the last two.
 
     template_share: what stands on more of a host's pages is template
@@ -133,7 +133,7 @@ class Scheme(Protocol):
         """The most candidates that a page is compared with, where index.candidate_limit leaves it to the scheme."""
 
     @property
-    def bars(self) -> Bars | None:
+    def bars(self) -> HostThresholds | None:
         """By what the judge confirms candidates, with the memory of their hosts; None: by confirm()."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -142,14 +142,14 @@ class Scheme(Protocol):
     def probe(self, signatures: Signatures) -> Probes:
         """Signatures -> bucket keys; a page that can match nothing has none."""
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Row by row, a page against an earlier candidate: c pairs.
 
         Each row is judged by itself. A page must be accepted as a copy of itself. The judge does not call it where c
         is 0, nor where the scheme has bars.
         """
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """What confirm() asks of the same pairs, for people: a pair that it accepts reaches all bars of one way."""
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

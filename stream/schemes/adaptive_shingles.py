@@ -34,12 +34,12 @@ from spotsieve.stream.features.sampling import RatioTable, head_sizes, sample_sh
 from spotsieve.stream.fingerprints.overlap import count_shared
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
+from spotsieve.stream.schemes import Confirmations, Criterion, Probes, ThresholdTest
 from spotsieve.stream.schemes.candidates import CandidateSearch
-from spotsieve.stream.schemes.identity import features_compared, signed, status_of
+from spotsieve.stream.schemes.identity import features_compared, make_signatures, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, Compared, Signatures, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, CandidateColumns, Signatures, has_keys
 from spotsieve.stream.text.tokens import PageTokens, extract_tokens
 
 _DROPPED = np.uint64(64 - KEY_BITS)
@@ -77,7 +77,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
         columns["sketch"] = sample.ratios[:, None]
         # Features of the whole page: samples of two sizes do not say which of two pages is the longer.
-        return signed(pages, feature_count=sizes_of(bounds), **columns)
+        return make_signatures(pages, feature_count=sizes_of(bounds), **columns)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The digests of body and text, which decide, and the first shingles of the sample."""
@@ -101,12 +101,12 @@ class AdaptiveShinglesScheme(CandidateSearch):
         bounds = bounds_of(np.bincount(page[first], minlength=len(lengths)))
         return listed(tagged(MINIMA_TAG, values[first]), bounds)
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The resemblance of the two samples, at the coarser ratio."""
         (way,) = self.ways(pages, others)
-        return Confirmed(way.reached, way.bars[0].had)
+        return Confirmations(way.reached, way.bars[0].had)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Enough resemblance."""
         coarser = np.maximum(pages.sketch[:, 0], others.sketch[:, 0])
         # a shingle in both samples is in both at the coarser ratio
@@ -114,7 +114,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         either = head_sizes(pages.features, pages.spans, coarser) + head_sizes(others.features, others.spans, coarser)
         resemblance = shared / np.maximum(either - shared, 1)
         name = "resemblance of the sampled shingles, at the coarser ratio"
-        return (Way("the resemblance is enough", (Bar(name, resemblance, self.settings.resemblance),)),)
+        return (Criterion("the resemblance is enough", (ThresholdTest(name, resemblance, self.settings.resemblance),)),)
 
 
 def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:

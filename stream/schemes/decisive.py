@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, Confirmed, Way
-from spotsieve.stream.signature import Compared
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, Confirmations, Criterion
+from spotsieve.stream.signature import CandidateColumns
 
 
 class DecisiveSearch:
@@ -13,12 +13,12 @@ class DecisiveSearch:
     candidate_limit = CANDIDATE_LIMIT
     bars = None
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Every key decides, so there are no candidates; none would be accepted."""
         count = min(len(pages), len(others))
-        return Confirmed(np.zeros(count, np.bool_), np.zeros(count))
+        return Confirmations(np.zeros(count, np.bool_), np.zeros(count))
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """None: what a key finds is accepted, and what no key finds is not."""
         del pages, others
         return ()

@@ -13,9 +13,16 @@ from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.hosts import host_of, site_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.ranks import rank_words
-from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, Signatures, Status, emptied, unused_columns
+from spotsieve.stream.signature import (
+    FINGERPRINTED,
+    MAX_FEATURES,
+    Signatures,
+    SignatureStatus,
+    empty_rows,
+    unused_columns,
+)
 
-_TOO_FEW = np.uint8(Status.TOO_FEW_FEATURES)
+_TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
@@ -38,15 +45,15 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
 
 def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """enough: bool[n], whether a page has the features that the scheme needs -> Status: uint8[n]."""
+    """enough: bool[n], whether a page has the features that the scheme needs -> SignatureStatus: uint8[n]."""
     status = np.where(enough, FINGERPRINTED, _TOO_FEW)
     for index, page in enumerate(pages):
         if page.filtered:
             status[index] = page.filtered
         elif not page.body:
-            status[index] = Status.EMPTY
+            status[index] = SignatureStatus.EMPTY
         elif not page.judgeable:
-            status[index] = Status.NOT_TEXT
+            status[index] = SignatureStatus.NOT_TEXT
     return status
 
 
@@ -60,12 +67,12 @@ def features_compared(
     all that are not FINGERPRINTED.
     """
     judged = status == FINGERPRINTED
-    status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
-    features, bounds = emptied(features, bounds, status == FINGERPRINTED)
+    status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(SignatureStatus.TOO_MANY_FEATURES), status)
+    features, bounds = empty_rows(features, bounds, status == FINGERPRINTED)
     return {"status": status, "features": features, "features_bounds": bounds}
 
 
-def signed(
+def make_signatures(
     pages: Sequence[Page], digests: NDArray[np.uint64] | None = None, *, feature_count: NDArray[Any], **columns: Any
 ) -> Signatures:
     """The signatures of pages: every scheme makes them here, so all are sealed.

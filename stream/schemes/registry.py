@@ -49,26 +49,26 @@ def _named(module: str, name: str) -> Callable[[Any], Any]:
     return make
 
 
-class Registered(NamedTuple):
+class SchemeEntry(NamedTuple):
     """A scheme: its settings, and what makes it of them."""
 
     settings: type[SchemeSettings]
     scheme: Callable[[Any], Scheme]
 
 
-SCHEMES: Mapping[str, Registered] = {
-    "spotsieve": Registered(SpotsieveSettings, _named("spotsieve", "SpotsieveScheme")),
-    "chain": Registered(ChainSettings, _named("simhash.chain", "ChainScheme")),
-    "manku": Registered(MankuSettings, _named("simhash.manku", "MankuScheme")),
-    "subhash": Registered(SubhashSettings, _named("simhash.subhash", "SubhashScheme")),
-    "minhash": Registered(MinhashSettings, _named("minwise.minhash", "MinhashScheme")),
-    "onebit": Registered(OnebitSettings, _named("minwise.onebit", "OnebitScheme")),
-    "adaptive-shingles": Registered(AdaptiveShinglesSettings, _named("adaptive_shingles", "AdaptiveShinglesScheme")),
-    "imatch": Registered(ImatchSettings, _named("by_terms.imatch", "ImatchScheme")),
-    "imatch-s": Registered(ImatchSSettings, _named("by_terms.imatch", "ImatchScheme")),
-    "spotsigs": Registered(SpotsigsSettings, _named("by_terms.spotsigs", "SpotsigsScheme")),
-    "spotsigs-lsh": Registered(SpotsigsLshSettings, _named("by_terms.spotsigs_lsh", "SpotsigsLshScheme")),
-    "concept": Registered(ConceptSettings, _named("by_terms.concept", "ConceptScheme")),
+SCHEMES: Mapping[str, SchemeEntry] = {
+    "spotsieve": SchemeEntry(SpotsieveSettings, _named("spotsieve", "SpotsieveScheme")),
+    "chain": SchemeEntry(ChainSettings, _named("simhash.chain", "ChainScheme")),
+    "manku": SchemeEntry(MankuSettings, _named("simhash.manku", "MankuScheme")),
+    "subhash": SchemeEntry(SubhashSettings, _named("simhash.subhash", "SubhashScheme")),
+    "minhash": SchemeEntry(MinhashSettings, _named("minwise.minhash", "MinhashScheme")),
+    "onebit": SchemeEntry(OnebitSettings, _named("minwise.onebit", "OnebitScheme")),
+    "adaptive-shingles": SchemeEntry(AdaptiveShinglesSettings, _named("adaptive_shingles", "AdaptiveShinglesScheme")),
+    "imatch": SchemeEntry(ImatchSettings, _named("by_terms.imatch", "ImatchScheme")),
+    "imatch-s": SchemeEntry(ImatchSSettings, _named("by_terms.imatch", "ImatchScheme")),
+    "spotsigs": SchemeEntry(SpotsigsSettings, _named("by_terms.spotsigs", "SpotsigsScheme")),
+    "spotsigs-lsh": SchemeEntry(SpotsigsLshSettings, _named("by_terms.spotsigs_lsh", "SpotsigsLshScheme")),
+    "concept": SchemeEntry(ConceptSettings, _named("by_terms.concept", "ConceptScheme")),
 }
 TERMS: Mapping[str, "Callable[[Any], Terms]"] = {
     "imatch": _named("by_terms.terms", "terms_of"),

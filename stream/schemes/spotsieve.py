@@ -27,11 +27,19 @@ from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.jit import kernel, part
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, UNCAPPED, Bar, Bars, Confirmed, Probes, Way
-from spotsieve.stream.schemes.identity import hash_hosts_and_sites, signed, status_of
+from spotsieve.stream.schemes import (
+    CANDIDATE_LIMIT,
+    UNCAPPED,
+    Confirmations,
+    Criterion,
+    HostThresholds,
+    Probes,
+    ThresholdTest,
+)
+from spotsieve.stream.schemes.identity import hash_hosts_and_sites, make_signatures, status_of
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import FINGERPRINTED, IN_NEED, Compared, Signatures, emptied, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, IN_NEED, CandidateColumns, Signatures, empty_rows, has_keys
 
 PRINT_CAP = 4
 """Pages of a host under one print: more novel pages have only its template."""
@@ -49,7 +57,7 @@ class SpotsieveScheme:
     def __init__(self, settings: SpotsieveSettings) -> None:
         self.settings = settings
         self.sieve = SieveSettings(settings.shingle_words, settings.minima, settings.sketch_bits)
-        self.bars = Bars(
+        self.bars = HostThresholds(
             settings.template_share,
             settings.min_alike,
             settings.other_title_min_alike,
@@ -72,10 +80,10 @@ class SpotsieveScheme:
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
         judged = status == FINGERPRINTED
-        prints, prints_bounds = emptied(sieved.prints, sieved.print_bounds, judged)
-        titles, titles_bounds = emptied(sieved.titles, sieved.title_bounds, judged)
+        prints, prints_bounds = empty_rows(sieved.prints, sieved.print_bounds, judged)
+        titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
         hosts, sites = hash_hosts_and_sites(pages)
-        return signed(
+        return make_signatures(
             pages,
             sieved.body_digest,
             status=status,
@@ -105,17 +113,17 @@ class SpotsieveScheme:
             )
         )
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """By estimated Jaccard alone, as pages of two hosts of which nothing is known; the judge asks stream/judge."""
         (way,) = self.ways(pages, others)
-        return Confirmed(way.reached, way.bars[0].had)
+        return Confirmations(way.reached, way.bars[0].had)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """As of confirm(); what the judge asks, stream/judge/by_host/ways.py has."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
         name = "Jaccard of the kept texts, by their sketches"
-        return (Way("the Jaccard is enough", (Bar(name, jaccard, self.settings.min_jaccard),)),)
+        return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.min_jaccard),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""
@@ -124,19 +132,19 @@ class SpotsieveScheme:
 
 @kernel
 def _probe_kernel(
-    filed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
+    indexed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
 ):
-    # filed: bool[n], pages that have a digest's key  judged: bool[n], those that have the others
+    # indexed: bool[n], pages that have a digest's key  judged: bool[n], those that have the others
     # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], by bounds: int64[n + 1]
     # host: uint64[n]  size: uint32[n], features  cap: int64, of keys of minima and titles
     # ->  keys, bounds, inline, limit, decisive, cap: as of Probes
-    pages = len(filed)
+    pages = len(indexed)
     most = pages * (2 + MOST_KEYS) + len(minima)
     keys, inline, caps = np.empty(most, np.uint64), np.zeros(most, np.uint64), np.full(most, cap)
     decisive, bounds = np.zeros(most, np.bool_), np.zeros(pages + 1, np.int64)
     weights, at = np.empty(MOST_KEYS, np.uint32), 0
     for page in range(pages):
-        if filed[page]:
+        if indexed[page]:
             keys[at], inline[at] = tagged(DIGEST_TAG, digest[page, 0]), digest[page, 1]
             decisive[at], caps[at] = True, UNCAPPED
             at += 1

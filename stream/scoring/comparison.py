@@ -27,7 +27,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class SchemeResult:
     """The figures of a scheme on a set."""
 
     scores: Scores
@@ -41,7 +41,7 @@ class Column(NamedTuple):
     group: str
     heading: str
     about: str
-    shown: Callable[[Scored], str]
+    shown: Callable[[SchemeResult], str]
 
 
 COLUMNS = (
@@ -126,12 +126,12 @@ COLUMNS = (
 )
 
 
-def comparison_json(found: Mapping[str, Scored]) -> dict[str, Any]:
+def comparison_json(found: Mapping[str, SchemeResult]) -> dict[str, Any]:
     """For each scheme every figure by its name."""
     return {name: as_json(scored.scores) | {"cost": asdict(scored.cost)} for name, scored in found.items()}
 
 
-def comparison_text(found: Mapping[str, Scored]) -> list[str]:
+def comparison_text(found: Mapping[str, SchemeResult]) -> list[str]:
     """The lines of the table of one set: the titles, then a line for each scheme."""
     titles = ("scheme", *(column.title for column in COLUMNS))
     rows = [titles, *((name, *(column.shown(scored) for column in COLUMNS)) for name, scored in found.items())]

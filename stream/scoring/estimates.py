@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Sample(NamedTuple):
+class StratifiedSample(NamedTuple):
     """The judged units of a stratified sample. stratum: int64[n], of each unit  sizes: int64[h], N of each stratum"""
 
     stratum: NDArray[np.int64]
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
         return (self.sizes / np.maximum(self.counts, 1))[self.stratum]
 
 
-def estimate_share(part: NDArray[np.bool_], whole: NDArray[np.bool_], sample: Sample) -> Estimate | None:
+def estimate_share(part: NDArray[np.bool_], whole: NDArray[np.bool_], sample: StratifiedSample) -> Estimate | None:
     """The share of `whole` that is in `part` too; None where no judged unit is in `whole`.
 
     part, whole: bool[n]
@@ -70,7 +70,7 @@ def wilson(share: float, size: float) -> tuple[float, float]:
 
 
 def _effective_size(
-    part: NDArray[np.bool_], whole: NDArray[np.bool_], sample: Sample, value: float, total: float
+    part: NDArray[np.bool_], whole: NDArray[np.bool_], sample: StratifiedSample, value: float, total: float
 ) -> float:
     """The size of a simple random sample whose share has this variance; infinite where every unit is judged."""
     counts, sizes, judged = sample.counts, sample.sizes, int(whole.sum())

@@ -34,7 +34,7 @@ class Label(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TruthPair:
     """A listed pair of pages; earlier and later are places in the stream."""
 
     earlier: int
@@ -53,7 +53,7 @@ class Truth:
 
     ids: tuple[str, ...]
     kinds: tuple[str, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TruthPair, ...]
     groups: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     positive: float = POSITIVE
@@ -65,7 +65,7 @@ class Truth:
         return {page: place for place, page in enumerate(self.ids)}
 
     @cached_property
-    def listed(self) -> Mapping[tuple[int, int], Pair]:
+    def listed(self) -> Mapping[tuple[int, int], TruthPair]:
         """The pairs by their two places, earlier first."""
         return {(pair.earlier, pair.later): pair for pair in self.pairs}
 
@@ -82,7 +82,7 @@ class Truth:
         A duplicate counts under the kind of its pair with the most similar earlier page, the earliest of equally
         similar ones. Any other page counts under its own kind.
         """
-        closest: list[Pair | None] = [None] * len(self.ids)
+        closest: list[TruthPair | None] = [None] * len(self.ids)
         for pair in self.pairs:
             best = closest[pair.later]
             if best is None or (pair.similarity, -pair.earlier) > (best.similarity, -best.earlier):
@@ -98,7 +98,7 @@ class Truth:
         """The labels of some pages, as if the stream held no others. chosen: ascending places"""
         new = {place: number for number, place in enumerate(chosen)}
         pairs = tuple(
-            Pair(new[pair.earlier], new[pair.later], pair.similarity, pair.kind)
+            TruthPair(new[pair.earlier], new[pair.later], pair.similarity, pair.kind)
             for pair in self.pairs
             if pair.earlier in new and pair.later in new
         )
@@ -166,8 +166,8 @@ def check_verdicts(truth: Truth, originals: Iterable[tuple[str, str | None]], na
     return tuple(found[place] for place in range(len(truth.ids)))
 
 
-def _pairs(path: Path, places: Mapping[str, int]) -> dict[tuple[int, int], Pair]:
-    pairs: dict[tuple[int, int], Pair] = {}
+def _pairs(path: Path, places: Mapping[str, int]) -> dict[tuple[int, int], TruthPair]:
+    pairs: dict[tuple[int, int], TruthPair] = {}
     for number, row in _rows(path, ("id_a", "id_b", "similarity", "kind")):
         here = f"{path} line {number}"
         earlier, later = (_place(row[name], places, here) for name in ("id_a", "id_b"))
@@ -184,7 +184,7 @@ def _pairs(path: Path, places: Mapping[str, int]) -> dict[tuple[int, int], Pair]
             raise InputError(
                 here, "must have a number from 0 to 1 as similarity", row["similarity"], "correct the line"
             )
-        pairs[earlier, later] = Pair(earlier, later, similarity, row["kind"])
+        pairs[earlier, later] = TruthPair(earlier, later, similarity, row["kind"])
     return pairs
 
 

@@ -25,7 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class OneByOne:
+class SerialExecutor:
     """Call it from the event loop. No two pieces are done at a time."""
 
     def __init__(self, stage: str, heartbeats: Heartbeats, clock: Callable[[], float] = time.monotonic) -> None:

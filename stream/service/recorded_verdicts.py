@@ -5,7 +5,7 @@ from collections.abc import Callable
 from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.clusters.statements import DUPLICATE, Named, Statement, read_statement
+from spotsieve.stream.clusters.statements import DUPLICATE, OriginalRef, Statement, read_statement
 from spotsieve.stream.errors import PageError, SettingError
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.kafka.topic.ranges import RangeReader
@@ -56,7 +56,7 @@ def _passed(message: ConsumerRecord, decoder: Decoder) -> Statement | None:
     if not page or not verdict:
         return None
     replaces = headers.get("spotsieve-replaces-page", "")
-    originals = (Named(replaces, ""),) if replaces else ()
+    originals = (OriginalRef(replaces, ""),) if replaces else ()
     return Statement(page, _address(message, decoder), verdict, originals, replaces)
 
 

@@ -17,7 +17,7 @@ import spotsieve
 from spotsieve.state.directory import readable_by_others
 from spotsieve.state.index import State
 from spotsieve.stream.engine import open_engine
-from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, Reject, SpotsieveError
+from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, RejectReason, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.kafka.topic.topics import check_topics
@@ -37,11 +37,11 @@ from spotsieve.stream.tasks import TaskScope, first_of, race
 from spotsieve.stream.verdict import Kind
 
 SETTING_OF = {
-    Reject.NOT_JSON: "input.format (html: the message is the page itself)",
-    Reject.NO_BODY: "input.fields.body",
-    Reject.NO_URL: "input.fields.url, or input.url_from for format html",
-    Reject.BAD_TIME: "input.fields.fetched_at",
-    Reject.BAD_BASE64: "input.body_encoding",
+    RejectReason.NOT_JSON: "input.format (html: the message is the page itself)",
+    RejectReason.NO_BODY: "input.fields.body",
+    RejectReason.NO_URL: "input.fields.url, or input.url_from for format html",
+    RejectReason.BAD_TIME: "input.fields.fetched_at",
+    RejectReason.BAD_BASE64: "input.body_encoding",
 }
 """The setting that is most likely wrong where most messages are rejected for a reason."""
 STATE_SECONDS = 10.0
@@ -54,7 +54,7 @@ EXIT_HARD_SECONDS = 1.5
 broker does."""
 
 
-class Part(Protocol):
+class ProcessPart(Protocol):
     """What a process does: with one set of Kafka clients, and anew with others where these fail."""
 
     step: str
@@ -69,17 +69,17 @@ class Part(Protocol):
         """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
 
 
-class Opened(NamedTuple):
+class ProcessState(NamedTuple):
     """What a process holds as long as it lives. state: None where it has none
 
     begin(facts of the topics, metrics, heartbeats): makes what works with it
     """
 
     state: State | None
-    begin: Callable[[Mapping[str, TopicFacts], Metrics, Heartbeats], Part]
+    begin: Callable[[Mapping[str, TopicFacts], Metrics, Heartbeats], ProcessPart]
 
 
-def open_worker(settings: Settings) -> Opened:
+def open_worker(settings: Settings) -> ProcessState:
     """A worker that judges every page itself, and holds the whole state. Raises SpotsieveError."""
     engine = open_engine(settings, settings.topics.log)
 
@@ -89,13 +89,13 @@ def open_worker(settings: Settings) -> Opened:
 
         return Worker(settings, engine.scheme, log_of, facts, metrics, heartbeats)
 
-    return Opened(engine.state, begin)
+    return ProcessState(engine.state, begin)
 
 
 class Service:
     """The parts of a running process, and the answers of its health port."""
 
-    def __init__(self, settings: Settings, open_: Callable[[Settings], Opened] = open_worker) -> None:
+    def __init__(self, settings: Settings, open_: Callable[[Settings], ProcessState] = open_worker) -> None:
         """open_(settings): opens what the process holds; by default that of a worker that judges alone"""
         self._settings = settings
         self._open = open_
@@ -104,7 +104,7 @@ class Service:
         self._failed = False
         self._starting = "compiling kernels"
         self._stopping = False
-        self._worker: Part | None = None
+        self._worker: ProcessPart | None = None
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT, or an error; returns the exit code. Raises SpotsieveError."""
@@ -147,7 +147,7 @@ class Service:
             return ["stopping" if self._stopping else self._starting]
         return self._worker.problems()
 
-    async def _serve(self, opened: Opened) -> None:
+    async def _serve(self, opened: ProcessState) -> None:
         loop = asyncio.get_running_loop()
         self._starting = "checking the topics"
         stopped = asyncio.Event()
@@ -172,7 +172,7 @@ class Service:
             logger().warning("rules matched no page", rules=rules, advice=LOOK_AT_RULE)
         logger().info("stopped", **held)
 
-    async def _work(self, opened: Opened, facts: Mapping[str, TopicFacts], stopped: asyncio.Event) -> None:
+    async def _work(self, opened: ProcessState, facts: Mapping[str, TopicFacts], stopped: asyncio.Event) -> None:
         """Work until `stopped` is set. A worker whose clients have failed is followed by a new one.
 
         The broker has everything that a worker knows of it: like a process that was started again, a new worker reads
@@ -221,7 +221,7 @@ class Service:
 
     async def _report(self, state: State | None) -> NoReturn:
         """Log a summary line a minute, and give the state's size to the gauges."""
-        summary = Summary(self._metrics, logger())
+        summary = ServiceSummary(self._metrics, logger())
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
         while True:
@@ -233,7 +233,7 @@ class Service:
             await asyncio.sleep(min(STATE_SECONDS, every) if every else STATE_SECONDS)
 
 
-class Summary:
+class ServiceSummary:
     """Counts what has happened since the last summary line."""
 
     def __init__(self, metrics: Metrics, log: BoundLogger) -> None:
@@ -293,7 +293,7 @@ def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:
     return {
         "rejected_share": round(rejected / (pages + rejected), 4),
         "rejected_most": worst,
-        "advice": f"so many messages are no pages: compare one with {SETTING_OF.get(Reject(worst), '[input]')}",
+        "advice": f"so many messages are no pages: compare one with {SETTING_OF.get(RejectReason(worst), '[input]')}",
     }
 
 

@@ -22,14 +22,14 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import page_id_text
 
 
-class Saved(NamedTuple):
+class SaveCounts(NamedTuple):
     """How many pages were saved, and how many messages are no text page."""
 
     pages: int
     others: int
 
 
-async def save_pages(settings: Settings, out: OutputFile, most: int, told: Callable[[str], None]) -> Saved:
+async def save_pages(settings: Settings, out: OutputFile, most: int, told: Callable[[str], None]) -> SaveCounts:
     """Write the newest messages of every partition, about `most` in all, as far as they are text pages.
 
     told: is told how far it has come. Raises SettingError (no such topic, nothing in it), BrokerError, BrokerTrouble.
@@ -59,7 +59,7 @@ async def save_pages(settings: Settings, out: OutputFile, most: int, told: Calla
             told(f"reading {topic}: {len(lines) + others:,} of {total:,}")
     for *_, line in sorted(lines):
         out.write_line(line)
-    return Saved(len(lines), others)
+    return SaveCounts(len(lines), others)
 
 
 def _line_of(record: ConsumerRecord, decoder: Decoder) -> bytes | None:

@@ -8,12 +8,12 @@ from typing import Protocol
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.index import Committed
-from spotsieve.stream.engine import Applied
+from spotsieve.state.index import CommitMark
+from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.kafka.client.clients import pages_consumer, stop_client
 from spotsieve.stream.kafka.client.prefetch import bound_prefetch
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
@@ -22,8 +22,8 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.log.signature_log import verdicts_of
-from spotsieve.stream.service.one_by_one import SHORT_BYTES, OneByOne
-from spotsieve.stream.service.pages.broken_pages import FOLDER, BrokenPages, broken_pages
+from spotsieve.stream.service.one_by_one import SHORT_BYTES, SerialExecutor
+from spotsieve.stream.service.pages.broken_pages import FOLDER, PoisonPageFolder, poison_messages
 from spotsieve.stream.service.pages.commit import Committer
 from spotsieve.stream.service.pages.fetching import Fetcher
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
@@ -46,15 +46,15 @@ SMALL_SHARE = 4
 LAG_SECONDS = 1.0
 
 
-class JudgedLog(Protocol):
+class VerdictLog(Protocol):
     """The log as a worker sees it: it takes signatures, and gives their verdicts."""
 
     async def start(self, progress: Callable[[str], None]) -> None:
         """Connect, and get so far that verdicts come at once. progress(text): is told how far it is"""
 
     async def append(
-        self, signatures: Signatures, committed: Sequence[Committed] = ()
-    ) -> list[asyncio.Future[Applied]]:
+        self, signatures: Signatures, committed: Sequence[CommitMark] = ()
+    ) -> list[asyncio.Future[ApplyResult]]:
         """Append a micro-batch; -> a future for each of its records, done with their verdicts."""
 
     async def follow(self) -> None:
@@ -74,7 +74,7 @@ class Worker:
         self,
         settings: Settings,
         scheme: Scheme,
-        log_of: Callable[[Waits], JudgedLog],
+        log_of: Callable[[Waits], VerdictLog],
         facts: Mapping[str, TopicFacts],
         metrics: Metrics,
         heartbeats: Heartbeats,
@@ -103,11 +103,11 @@ class Worker:
             self._in_flight.end,
             self._tasks.start,
         )
-        self._broken_pages = BrokenPages(settings.index.directory / FOLDER, metrics)
-        self._signing = OneByOne("sign", heartbeats)
+        self._broken_pages = PoisonPageFolder(settings.index.directory / FOLDER, metrics)
+        self._signing = SerialExecutor("sign", heartbeats)
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
-        self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
+        self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[ApplyResult]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
         self._told_of_ranks = False
         self.ready = False
@@ -135,7 +135,7 @@ class Worker:
                 if not self._stopping.is_set():
                     await self._work()
         except KafkaError as error:
-            raise ended(error, self._settings, "running") from error
+            raise final_error(error, self._settings, "running") from error
         finally:
             await self._close()
 
@@ -218,7 +218,7 @@ class Worker:
     async def _append(self) -> None:
         while True:
             batch = await self._to_append.get()
-            futures: list[asyncio.Future[Applied]] = []
+            futures: list[asyncio.Future[ApplyResult]] = []
             if batch.signatures is not None:
                 with self._metrics.timed("append"):
                     futures = await self._log.append(batch.signatures, self._partitions.take_marks())
@@ -228,7 +228,7 @@ class Worker:
         while True:
             batch, futures = await self._to_commit.get()
             batch.verdicts = await verdicts_of(futures) if futures else None
-            broken = list(broken_pages(batch, [future.result() for future in futures]))
+            broken = list(poison_messages(batch, [future.result() for future in futures]))
             if broken:
                 await asyncio.to_thread(self._broken_pages.tell, broken)
             self._committer.submit(batch)

@@ -11,7 +11,7 @@ from spotsieve.stream.errors import SpotsieveError, StateError
 from spotsieve.stream.library import CrawledPage, Deduplicator, Verdict
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.serving.metrics import ServeMetrics
-from spotsieve.stream.serving.room import Room
+from spotsieve.stream.serving.room import Capacity
 from spotsieve.stream.settings.edges import ServeSettings
 
 
@@ -25,7 +25,7 @@ class _Job:
     answer: "asyncio.Future[list[Verdict]]"
 
 
-class Answering:
+class JudgeThread:
     """One thread judges, batch after batch, and the event loop goes on meanwhile.
 
     A page alone costs ten times what one of 64 costs, so requests that arrive together are judged together. A client
@@ -42,7 +42,7 @@ class Answering:
         self._linger_seconds = settings.linger_ms / 1000
         self._batch_pages = batch_pages
         self._metrics = metrics
-        self._room = Room(settings.waiting_pages, "pages")
+        self._room = Capacity(settings.waiting_pages, "pages")
         self._jobs = deque[_Job]()
         self._arrived = asyncio.Event()
         # One thread: the order of what is added is that of the batches, and a state is closed between two of them.
@@ -59,7 +59,7 @@ class Answering:
         metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
 
     async def verdicts(self, pages: Sequence[CrawledPage], adds: bool) -> list[Verdict]:
-        """The verdicts of the pages of a request. Raises Busy, StateError."""
+        """The verdicts of the pages of a request. Raises BusyError, StateError."""
         with self._room.held(len(pages)):
             job = _Job(pages, adds, time.monotonic(), asyncio.get_running_loop().create_future())
             self._jobs.append(job)

@@ -9,26 +9,26 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spotsieve.stream.serving.answering import Answering
-from spotsieve.stream.serving.judging import DEFECT, Judging
+from spotsieve.stream.serving.answering import JudgeThread
+from spotsieve.stream.serving.judging import DEFECT, JudgeEndpoint
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.openapi import JSON, document
-from spotsieve.stream.serving.room import Room
-from spotsieve.stream.serving.wire import read_page, read_pages, refused
+from spotsieve.stream.serving.room import Capacity
+from spotsieve.stream.serving.wire import error_response, read_page, read_pages
 from spotsieve.stream.settings.edges import ServeSettings
 
 
 class Port:
     """The answers of the port. adds: whether pages can be added"""
 
-    def __init__(self, settings: ServeSettings, answering: Answering, metrics: ServeMetrics, adds: bool) -> None:
+    def __init__(self, settings: ServeSettings, answering: JudgeThread, metrics: ServeMetrics, adds: bool) -> None:
         self._answering = answering
         self._metrics = metrics
-        room = Room(settings.waiting_bytes, "bytes")
+        room = Capacity(settings.waiting_bytes, "bytes")
         metrics.watch("spotsieve_serve_waiting_bytes", "Bytes of requests in hand.", lambda: room.used)
         self._openapi = orjson.dumps(document(settings, adds))
         self._judging = {
-            path: Judging(path, settings, answering, metrics, room, read)
+            path: JudgeEndpoint(path, settings, answering, metrics, room, read)
             for act in ("lookup", "add")
             for path, read in ((f"/v1/{act}", read_page), (f"/v1/{act}/batch", read_pages))
             if act == "lookup" or adds
@@ -75,8 +75,10 @@ class Port:
         then = "GET /openapi.json says what there is"
         if request.url.path.startswith("/v1/add"):
             then = "pages are added where `spotsieve serve` was started with --add"
-        return Response(orjson.dumps(refused(f"{say}; {then}")), error.status_code, error.headers, media_type=JSON)
+        return Response(
+            orjson.dumps(error_response(f"{say}; {then}")), error.status_code, error.headers, media_type=JSON
+        )
 
 
 async def _defect(_: Request, __: Exception) -> Response:
-    return Response(orjson.dumps(refused(DEFECT)), 500, media_type=JSON)
+    return Response(orjson.dumps(error_response(DEFECT)), 500, media_type=JSON)

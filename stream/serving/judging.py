@@ -7,14 +7,14 @@ from collections.abc import Callable
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from spotsieve.stream.errors import PageError, Reject, StateError
+from spotsieve.stream.errors import PageError, RejectReason, StateError
 from spotsieve.stream.library import CrawledPage
 from spotsieve.stream.observe.logs import logger
-from spotsieve.stream.serving.answering import Answering
+from spotsieve.stream.serving.answering import JudgeThread
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.openapi import JSON
-from spotsieve.stream.serving.room import Busy, Room
-from spotsieve.stream.serving.wire import refused, told
+from spotsieve.stream.serving.room import BusyError, Capacity
+from spotsieve.stream.serving.wire import error_response, verdict_response
 from spotsieve.stream.settings.edges import ServeSettings
 
 _LATER = (b"retry-after", b"1")
@@ -38,16 +38,16 @@ class _Gone(Exception):
     """The client left; nobody reads an answer."""
 
 
-class Judging:
+class JudgeEndpoint:
     """An ASGI application for one path. read: makes pages of a body  room: what all paths share, in bytes"""
 
     def __init__(
         self,
         path: str,
         settings: ServeSettings,
-        answering: Answering,
+        answering: JudgeThread,
         metrics: ServeMetrics,
-        room: Room,
+        room: Capacity,
         read: Callable[[bytes], list[CrawledPage]],
     ) -> None:
         self._act = "add" if path.startswith("/v1/add") else "lookup"
@@ -67,12 +67,12 @@ class Judging:
         try:
             status, body = 200, await self._answer(dict(scope["headers"]), receive)
         except _Refusal as refusal:
-            status, body, headers = refusal.status, orjson.dumps(refused(refusal)), refusal.headers
+            status, body, headers = refusal.status, orjson.dumps(error_response(refusal)), refusal.headers
         except _Gone:
             return
         except Exception:
             logger().exception("a defect of Spotsieve's own")
-            status, body = 500, orjson.dumps(refused(DEFECT))
+            status, body = 500, orjson.dumps(error_response(DEFECT))
         length = (b"content-length", str(len(body)).encode())
         start = {"status": status, "headers": [(b"content-type", JSON.encode()), length, *headers]}
         await send({"type": "http.response.start", **start})
@@ -87,7 +87,7 @@ class Judging:
             # A body of unknown length may become as long as one may be.
             with self._room.held(self._settings.most_body_bytes if length == _UNKNOWN else length):
                 return await self._judged(await self._body(receive))
-        except Busy as busy:
+        except BusyError as busy:
             raise _Refusal(503, busy, _LATER, _CLOSE) from None
         except StateError as error:
             raise _Refusal(503, error, _LATER) from None
@@ -134,14 +134,14 @@ class Judging:
         try:
             pages = self._read(body)
         except PageError as error:
-            raise _Refusal(400 if error.reason is Reject.NOT_JSON else 422, error) from None
+            raise _Refusal(400 if error.reason is RejectReason.NOT_JSON else 422, error) from None
         if len(pages) > self._settings.most_pages:
             rule = f"a batch must have at most {self._settings.most_pages:,} pages (serve.most_pages)"
             raise _Refusal(413, f"{rule}, got {len(pages):,}; send several")
         verdicts = await self._answering.verdicts(pages, self._act == "add") if pages else []
         for verdict in verdicts:
             self._pages[verdict.kind].inc()
-        fields = [told(verdict, self._answering.scheme) for verdict in verdicts]
+        fields = [verdict_response(verdict, self._answering.scheme) for verdict in verdicts]
         return orjson.dumps({"verdicts": fields} if self._many else fields[0])
 
     def _too_large(self) -> _Refusal:

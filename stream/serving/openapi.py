@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 import spotsieve
-from spotsieve.stream.serving.wire import MANY, ONE, Refused, Told, ToldPages
+from spotsieve.stream.serving.wire import MANY, ONE, ErrorResponse, VerdictResponse, VerdictsResponse
 from spotsieve.stream.settings.edges import ServeSettings
 
 JSON = "application/json"
@@ -19,11 +19,11 @@ REFUSALS = {
     503: "Too much is in hand, the service stops, or the state fails. Ask again after Retry-After seconds.",
 }
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
-    "AskedPage": ONE,
-    "AskedPages": MANY,
-    "Told": TypeAdapter(Told),
-    "ToldPages": TypeAdapter(ToldPages),
-    "Refused": TypeAdapter(Refused),
+    "PageRequest": ONE,
+    "PagesRequest": MANY,
+    "VerdictResponse": TypeAdapter(VerdictResponse),
+    "VerdictsResponse": TypeAdapter(VerdictsResponse),
+    "ErrorResponse": TypeAdapter(ErrorResponse),
 }
 _ACTS = {
     "lookup": ("Is this page known? Nothing is remembered.", "Are these pages known? They do not meet each other."),
@@ -42,12 +42,12 @@ def document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = definitions["$defs"]
-    schemas["AskedPages"]["properties"]["pages"]["maxItems"] = settings.most_pages
+    schemas["PagesRequest"]["properties"]["pages"]["maxItems"] = settings.most_pages
     paths: dict[str, Any] = {}
     for act in ("lookup", "add") if adds else ("lookup",):
         one, many = _ACTS[act]
-        paths[f"/v1/{act}"] = {"post": _operation(act, one, "AskedPage", "Told")}
-        paths[f"/v1/{act}/batch"] = {"post": _operation(f"{act}Batch", many, "AskedPages", "ToldPages")}
+        paths[f"/v1/{act}"] = {"post": _operation(act, one, "PageRequest", "VerdictResponse")}
+        paths[f"/v1/{act}/batch"] = {"post": _operation(f"{act}Batch", many, "PagesRequest", "VerdictsResponse")}
     paths["/healthz"] = {"get": _plain("health", "200 unless only a new start helps.")}
     paths["/readyz"] = {"get": _plain("readiness", "200 while pages are answered for.")}
     paths["/metrics"] = {"get": _plain("metrics", "Metrics for Prometheus.")}
@@ -60,12 +60,12 @@ def document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
 
 
 def _operation(name: str, about: str, asked: str, told: str) -> dict[str, Any]:
-    refusals = {str(status): _body("Refused", why) for status, why in REFUSALS.items()}
+    refusals = {str(status): _body("ErrorResponse", why) for status, why in REFUSALS.items()}
     return {
         "operationId": name,
         "summary": about,
         "requestBody": {"required": True, **_content(asked)},
-        "responses": {"200": _body(told, "The verdict." if told == "Told" else "The verdicts."), **refusals},
+        "responses": {"200": _body(told, "The verdict." if told == "VerdictResponse" else "The verdicts."), **refusals},
     }
 
 

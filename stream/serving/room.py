@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """There is no room now: ask again later."""
 
 
-class Room:
+class Capacity:
     """Holds up to `most` of something, such as bytes or pages. For one event loop. what: what the refusal says"""
 
     def __init__(self, most: int, what: str) -> None:
@@ -18,7 +18,7 @@ class Room:
 
     @contextmanager
     def held(self, amount: int) -> Iterator[None]:
-        """Hold so much while the block runs. Raises Busy if that is too much; what exceeds all of it goes alone."""
+        """Hold so much while the block runs. Raises BusyError if that is too much; what exceeds all of it goes alone."""
         self.check(amount)
         self.used += amount
         try:
@@ -27,6 +27,6 @@ class Room:
             self.used -= amount
 
     def check(self, amount: int) -> None:
-        """Raises Busy if so much more has no room."""
+        """Raises BusyError if so much more has no room."""
         if self.used and self.used + amount > self.most:
-            raise Busy(f"too much is in hand: {self.used:,} of {self.most:,} {self._what}; ask again in a second")
+            raise BusyError(f"too much is in hand: {self.used:,} of {self.most:,} {self._what}; ask again in a second")

@@ -14,7 +14,7 @@ import uvloop
 from spotsieve.stream.library import Deduplicator
 from spotsieve.stream.observe.listening import listen
 from spotsieve.stream.observe.logs import logger
-from spotsieve.stream.serving.answering import Answering
+from spotsieve.stream.serving.answering import JudgeThread
 from spotsieve.stream.serving.app import Port
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.settings.edges import ServeSettings
@@ -61,7 +61,7 @@ async def _serve(
     refreshes: bool,
 ) -> None:
     metrics = ServeMetrics()
-    answering = Answering(open_state, settings, batch_pages, metrics)
+    answering = JudgeThread(open_state, settings, batch_pages, metrics)
     try:
         server = _Server(
             uvicorn.Config(
@@ -102,7 +102,7 @@ async def _serve(
 class _Server(uvicorn.Server):
     """uvicorn's server, which ends the process by the signal that stopped it; this one returns."""
 
-    def __init__(self, config: uvicorn.Config, answering: Answering) -> None:
+    def __init__(self, config: uvicorn.Config, answering: JudgeThread) -> None:
         super().__init__(config)
         self._answering = answering
 

@@ -9,7 +9,7 @@ from pydantic.config import JsonDict
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict  # pydantic takes no other below Python 3.12
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.intake.times import read_time
 from spotsieve.stream.library import CrawledPage, Verdict
 from spotsieve.stream.text_safety import escape_control_characters
@@ -20,7 +20,7 @@ _A_NAME: JsonDict = {"anyOf": [{"required": ["id"]}, {"properties": {"url": {"mi
 
 
 @with_config(ConfigDict(extra="forbid", strict=True, json_schema_extra={"allOf": [_ONE_BODY, _A_NAME]}))
-class AskedPage(TypedDict):
+class PageRequest(TypedDict):
     """A page: its address, its body, and what else the crawler knows of it."""
 
     url: Annotated[str, Field(description='the address, whose host the verdict depends on; "" where there is none')]
@@ -57,14 +57,14 @@ class AskedPage(TypedDict):
 
 
 @with_config(_STRICT)
-class AskedPages(TypedDict):
+class PagesRequest(TypedDict):
     """Pages, whose verdicts come in the same order."""
 
-    pages: list[AskedPage]
+    pages: list[PageRequest]
 
 
 @with_config(_STRICT)
-class Told(TypedDict):
+class VerdictResponse(TypedDict):
     """The verdict of a page, with the names of the lines of `spotsieve filter --verdicts`."""
 
     id: Annotated[str, Field(description="as it was given, as text")]
@@ -85,21 +85,21 @@ class Told(TypedDict):
 
 
 @with_config(_STRICT)
-class ToldPages(TypedDict):
+class VerdictsResponse(TypedDict):
     """The verdicts, in the order of the pages."""
 
-    verdicts: list[Told]
+    verdicts: list[VerdictResponse]
 
 
 @with_config(_STRICT)
-class Refused(TypedDict):
+class ErrorResponse(TypedDict):
     """What is wrong, by which rule, and what to do next, in one line."""
 
     error: str
 
 
-ONE = TypeAdapter(AskedPage)
-MANY = TypeAdapter(AskedPages)
+ONE = TypeAdapter(PageRequest)
+MANY = TypeAdapter(PagesRequest)
 
 
 def read_page(body: bytes) -> list[CrawledPage]:
@@ -107,7 +107,7 @@ def read_page(body: bytes) -> list[CrawledPage]:
     try:
         return [_crawled(ONE.validate_json(body), "")]
     except ValidationError as error:
-        raise _told(error) from None
+        raise _page_error(error) from None
 
 
 def read_pages(body: bytes) -> list[CrawledPage]:
@@ -115,14 +115,14 @@ def read_pages(body: bytes) -> list[CrawledPage]:
     try:
         asked = MANY.validate_json(body)
     except ValidationError as error:
-        raise _told(error) from None
+        raise _page_error(error) from None
     return [_crawled(page, f"pages.{number}.") for number, page in enumerate(asked["pages"])]
 
 
-def told(verdict: Verdict, scheme: str) -> Told:
+def verdict_response(verdict: Verdict, scheme: str) -> VerdictResponse:
     """A verdict as the port gives it."""
     original, replaced = verdict.original, verdict.replaces
-    fields: Told = {
+    fields: VerdictResponse = {
         "id": verdict.id,
         "url": verdict.url,
         "known": verdict.is_duplicate or verdict.reason == "first_attempt",
@@ -138,40 +138,44 @@ def told(verdict: Verdict, scheme: str) -> Told:
     return fields
 
 
-def refused(error: object) -> Refused:
+def error_response(error: object) -> ErrorResponse:
     """An error as the port gives it."""
     return {"error": escape_control_characters(str(error))}
 
 
-def _crawled(page: AskedPage, place: str) -> CrawledPage:
+def _crawled(page: PageRequest, place: str) -> CrawledPage:
     """Check what the types leave open, so that no page fails among those of others. place: where it stands"""
     coded = page.get("body_base64")
     if ("body" in page) == (coded is not None):
         rule = "or body_base64 must be there" if coded is None else "must not be there beside body_base64"
-        raise PageError(Reject.NO_BODY, f"{place}body", rule, None, "send one of the two")
+        raise PageError(RejectReason.NO_BODY, f"{place}body", rule, None, "send one of the two")
     try:
         body = page["body"] if coded is None else pybase64.b64decode(coded, validate=True)
     except ValueError:
         then = "send the bytes in base64, or text as `body`"
-        raise PageError(Reject.BAD_BASE64, f"{place}body_base64", "must be base64", None, then) from None
+        raise PageError(RejectReason.BAD_BASE64, f"{place}body_base64", "must be base64", None, then) from None
     name = page.get("id", page["url"])
     if name == "":
         raise PageError(
-            Reject.NO_URL, f"{place}id", "must be there where the url is empty", None, "name the page by one of the two"
+            RejectReason.NO_URL,
+            f"{place}id",
+            "must be there where the url is empty",
+            None,
+            "name the page by one of the two",
         )
     read_time(page.get("fetched_at"), 0, f"{place}fetched_at")
     status, fetched_at, rank = page.get("status"), page.get("fetched_at"), page.get("rank")
     return CrawledPage(name, page["url"], body, page.get("content_type"), status, fetched_at, rank)
 
 
-def _told(error: ValidationError) -> PageError:
+def _page_error(error: ValidationError) -> PageError:
     """The first thing that is wrong, without the value, which may be a page."""
     first: ErrorDetails = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, _named(first["loc"])))
     if first["type"] == "json_invalid":
-        return PageError(Reject.NOT_JSON, "the request", f"must be JSON: {_plain(first['msg'])}", None, _SEE)
+        return PageError(RejectReason.NOT_JSON, "the request", f"must be JSON: {_plain(first['msg'])}", None, _SEE)
     rule = _OF_TYPES.get(place.rpartition(".")[2]) or _RULES.get(first["type"]) or _plain(first["msg"])
-    return PageError(Reject.FIELD_TYPE, place or "the request", rule, None, _SEE)
+    return PageError(RejectReason.FIELD_TYPE, place or "the request", rule, None, _SEE)
 
 
 _SEE = "GET /openapi.json says what a request holds"
@@ -189,7 +193,7 @@ def _named(places: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for place in places:
         found.append(place)
-        if place in AskedPage.__annotations__:
+        if place in PageRequest.__annotations__:
             break
     return found
 

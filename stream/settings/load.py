@@ -46,7 +46,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
     except ValidationError as error:
         scheme = merged.get("scheme")
         name = scheme.get("name", DEFAULT_SCHEME) if isinstance(scheme, dict) else DEFAULT_SCHEME
-        first, *others = (_told(one, variables, name) for one in error.errors())
+        first, *others = (_setting_error(one, variables, name) for one in error.errors())
         first.others = tuple(others)
         raise first from None
 
@@ -213,7 +213,7 @@ def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
         tree.pop(last.removesuffix(FILE), None)
 
 
-def _told(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:
+def _setting_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:
     """One thing that is wrong, in the words of the user's file.
 
     variables: dotted name -> the variable that gave it  scheme: the name of the scheme that was asked for

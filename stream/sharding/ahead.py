@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Attempt, Buckets, FiledPages, HostMemories, StateView
+from spotsieve.state.index import Buckets, HostMemories, IndexedPages, PendingVerdict, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import PageId
@@ -30,7 +30,7 @@ class _Part:
         self.counts = np.ones(len(keys), np.bool_)
 
 
-class ReadAhead:
+class BucketPrefetch:
     """A view of a shard's state that holds some of its buckets. Tell it what a filing changes."""
 
     def __init__(self, state: StateView) -> None:
@@ -80,9 +80,9 @@ class ReadAhead:
         numbers, inlines = (np.concatenate([getattr(one, name) for one in found]) for name in ("numbers", "inlines"))
         return Buckets(bounds, _gather(first, bounds, numbers), _gather(first, bounds, inlines))
 
-    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
+    def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
-        return self._state.filed(numbers)
+        return self._state.indexed(numbers)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
@@ -92,9 +92,9 @@ class ReadAhead:
         """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
         return self._state.memories(hosts)
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the remembered verdict of each page that was not filed, None for all others."""
-        return self._state.attempts(page_ids)
+        return self._state.pending_verdicts(page_ids)
 
 
 @kernel

@@ -10,25 +10,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Attempt, Buckets, FiledPages, StateView
+from spotsieve.state.index import Buckets, IndexedPages, PendingVerdict, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.addresses import PLAIN_PAIR
-from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.rules import Limits, final_kinds, outgrows
-from spotsieve.stream.judge.worth import worth_of_pages
+from spotsieve.stream.judge.filed import confirm_candidates
+from spotsieve.stream.judge.met import NEVER, CandidatePairs, find_candidates
+from spotsieve.stream.judge.rules import Limits, final_kinds, supersedes
+from spotsieve.stream.judge.worth import preferences_of_pages
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.sharding.keys import Held, Own
-from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, REFUSED, Meetings, Sizes
+from spotsieve.stream.sharding.keys import OwnKeys, ShardReads
+from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, REFUSED, BucketSizes, ShardCandidates
 from spotsieve.stream.sharding.shares import Share, shards_of_pages
-from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, compared_pages, page_ids_at
+from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, candidate_columns, page_ids_at
 
 
-def answer(
-    signatures: Signatures, held: Held, scheme: Scheme, view: StateView, limits: Limits, share: Share
-) -> Meetings:
+def find_shard_candidates(
+    signatures: Signatures, held: ShardReads, scheme: Scheme, view: StateView, limits: Limits, share: Share
+) -> ShardCandidates:
     """Whom the pages of a round meet under keys that no host is mixed with.
 
     view: what lives of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
@@ -39,7 +39,7 @@ def answer(
     return _answer_met(held.of_host(False), listed, _own_attempts(signatures, view, share))
 
 
-def answer_of_hosts(held: Held, limits: Limits) -> Meetings:
+def find_host_candidates(held: ShardReads, limits: Limits) -> ShardCandidates:
     """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself.
 
     The shard holds the entries of all pages of its hosts, so nobody has to say anything of them.
@@ -48,68 +48,72 @@ def answer_of_hosts(held: Held, limits: Limits) -> Meetings:
     return met._replace(said=np.full(len(met.number), OF_HOST, np.uint8))
 
 
-def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme: Scheme, limits: Limits) -> Meetings:
+def _answer_confirmed(
+    signatures: Signatures, own: OwnKeys, view: StateView, scheme: Scheme, limits: Limits
+) -> ShardCandidates:
     """The answer where the scheme confirms candidates. limits: with the candidates that are listed"""
     buckets = own.buckets
-    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
-    pages = compared_pages(signatures, scheme.compares_features)
+    met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
+    pages = candidate_columns(signatures, scheme.compares_features)
     numbers, place = np.unique(met.number, return_inverse=True)
     pairs = len(place)
     kept, accepted = np.zeros(pairs, np.bool_), met.proof != 0
     score, length = np.full(pairs, np.nan), np.zeros(pairs, np.int64)
-    filed: FiledPages | None = None
+    indexed: IndexedPages | None = None
     if pairs:
-        filed = view.filed(numbers.astype(np.uint64))
-        answers = confirm_met(met, place, filed, scheme, pages, limits)
+        indexed = view.indexed(numbers.astype(np.uint64))
+        answers = confirm_candidates(met, place, indexed, scheme, pages, limits)
         candidate = np.flatnonzero(met.proof == 0)
         accepted[candidate] = answers.confirmed.accepted[answers.row[candidate]]
         score[candidate] = answers.confirmed.score[answers.row[candidate]]
-        length[:] = answers.worth
-        _keep_kernel(met, accepted, answers.worth, worth_of_pages(signatures, limits.worth).own, limits, kept)
+        length[:] = answers.preference
+        _keep_kernel(
+            met, accepted, answers.preference, preferences_of_pages(signatures, limits.preference).own, limits, kept
+        )
     said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
     sent = distinct(place[kept & accepted])
-    return Meetings(
+    return ShardCandidates(
         _postings(own, buckets),
         *_kept_pairs(met, kept, said, score, length),
         _near_sizes(own, buckets, limits.cap),
         numbers[sent],
-        _by_number(numbers[sent], filed.entries(sent)) if filed is not None else {},
+        _by_number(numbers[sent], indexed.entries(sent)) if indexed is not None else {},
         None,
         {},
     )
 
 
-def _answer_met(own: Own, limits: Limits, attempts: Mapping[int, Attempt]) -> Meetings:
+def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, PendingVerdict]) -> ShardCandidates:
     """The answer where who holds an entry says what it could be (confirming.py).
 
-    attempts: verdicts that pages had, by page
+    pending_verdicts: verdicts that pages had, by page
     """
     buckets = own.buckets
-    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
+    met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
     pairs = len(met.number)
     unknown = np.zeros(pairs, np.uint8), np.full(pairs, np.nan), np.zeros(pairs, np.int64)
-    return Meetings(
+    return ShardCandidates(
         _postings(own, buckets),
         *_kept_pairs(met, np.ones(pairs, np.bool_), *unknown),
         _near_sizes(own, buckets, limits.cap),
         np.empty(0, np.int64),
         {},
         None,
-        attempts,
+        pending_verdicts,
     )
 
 
-def _listed(held: Held, limits: Limits) -> int:
+def _listed(held: ShardReads, limits: Limits) -> int:
     """Candidates that a shard lists: one more than count, or all where one of them may be decisive in another shard."""
     mixed = not held.all_decide and held.decided & ~final_kinds(limits)
     return NEVER if mixed else limits.candidates + 1
 
 
-def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, Attempt]:
+def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, PendingVerdict]:
     """The remembered verdicts of pages whose ids are the shard's own, by page; of some the original is gone."""
     own = shards_of_pages(signatures, share.shards) == share.number
     rows = np.flatnonzero(own & (signatures.status == FINGERPRINTED))
-    found = view.attempts(page_ids_at(signatures, rows))
+    found = view.pending_verdicts(page_ids_at(signatures, rows))
     return {row: attempt for row, attempt in zip(rows.tolist(), found, strict=True) if attempt is not None}
 
 
@@ -117,23 +121,23 @@ def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int
     return dict(zip(numbers.tolist(), entries, strict=True))
 
 
-def _postings(own: Own, buckets: Buckets) -> NDArray[np.int64]:
+def _postings(own: OwnKeys, buckets: Buckets) -> NDArray[np.int64]:
     """How many postings lie in the buckets of each page: int64[n]."""
     reached = bounds_of(sizes_of(buckets.bounds)[own.slots.bucket])
     return sizes_of(reached[own.slots.bounds])
 
 
-def _near_sizes(own: Own, buckets: Buckets, cap: int) -> Sizes:
+def _near_sizes(own: OwnKeys, buckets: Buckets, cap: int) -> BucketSizes:
     """The sizes of the buckets that could take no more if all pages of the round were filed."""
     sizes, slots = sizes_of(buckets.bounds), own.slots
     least = np.full(len(sizes), cap, np.int64)
     np.minimum.at(least, slots.bucket, slots.cap)
     near = sizes + np.bincount(slots.bucket, minlength=len(sizes)) > least
-    return Sizes(own.keys[near], sizes[near])
+    return BucketSizes(own.keys[near], sizes[near])
 
 
 def _kept_pairs(
-    met: Met,
+    met: CandidatePairs,
     kept: NDArray[np.bool_],
     said: NDArray[np.uint8],
     score: NDArray[np.float64],
@@ -148,7 +152,7 @@ def _kept_pairs(
     NDArray[np.float64],
     NDArray[np.int64],
 ]:
-    """The pairs that are sent, as columns of Meetings from `bounds` on. kept: bool[m]"""
+    """The pairs that are sent, as columns of ShardCandidates from `bounds` on. kept: bool[m]"""
     before = bounds_of(kept)
     return (
         before[met.bounds],
@@ -163,17 +167,17 @@ def _kept_pairs(
 
 
 @kernel
-def _keep_kernel(met, accepted, filed_worth, worth, limits, kept):
-    # met: Met of m pairs  accepted: bool[m]  filed_worth: float64[m], of the entries  worth: float64[n], of the
+def _keep_kernel(met, accepted, entry_preferences, preference, limits, kept):
+    # met: Met of m pairs  accepted: bool[m]  entry_preferences: float64[m], of the entries  preference: float64[n], of the
     # pages  limits: Limits  ->  kept: bool[m]
-    for page in range(len(worth)):
+    for page in range(len(preference)):
         settled = False
         for at in range(met.bounds[page], met.bounds[page + 1]):
             proof = met.proof[at]
             if settled and not proof:
                 continue
             kept[at] = True
-            if accepted[at] and not outgrows(worth[page], filed_worth[at], proof, PLAIN_PAIR, limits):
+            if accepted[at] and not supersedes(preference[page], entry_preferences[at], proof, PLAIN_PAIR, limits):
                 settled = True
                 if proof:
                     break

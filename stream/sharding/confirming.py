@@ -16,11 +16,11 @@ from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
-from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
-from spotsieve.stream.schemes import Bars, Scheme
-from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings, SentTexts
+from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_of, texts_of_entries
+from spotsieve.stream.schemes import HostThresholds, Scheme
+from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, SentTexts, ShardCandidates
 from spotsieve.stream.sharding.shares import Share, shards_of_entries
-from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, emptied
+from spotsieve.stream.signature import Entry, OwnText, Signatures, SignatureStatus, empty_rows
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
 _NUMBER_BITS = 47
@@ -29,7 +29,7 @@ _SHARDS_OF_A_COPY = 3
 """How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
 
 
-class Pairs(NamedTuple):
+class EntryPairs(NamedTuple):
     """Pages and entries that met: m pairs. page: int64[m]  number: int64[m], of the entry  proof: uint8[m]"""
 
     page: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
     proof: NDArray[np.uint8]
 
 
-class Confirms(NamedTuple):
+class ShardConfirmations(NamedTuple):
     """What a shard says of the entries that it holds.
 
     said: uint8[p] (REFUSED, ...), of all pairs that lead to them, in the order of the shards' answers
@@ -53,9 +53,9 @@ class Confirms(NamedTuple):
 
 
 def confirm(
-    signatures: Signatures, meetings: Sequence[Meetings], scheme: Scheme, view: StateView, share: Share
-) -> Confirms:
-    """What the shard says of its entries. meetings: of all shards, in their order  view: as of answer
+    signatures: Signatures, shard_candidates: Sequence[ShardCandidates], scheme: Scheme, view: StateView, share: Share
+) -> ShardConfirmations:
+    """What the shard says of its entries. shard_candidates: of all shards, in their order  view: as of answer
 
     Pairs of pages that are taken for empty are refused unseen: an answer may be older than the sparing of such a page.
 
@@ -65,13 +65,13 @@ def confirm(
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     parts = [
         _pairs_kernel(one.bounds, one.number, one.proof, shards_of_entries(one.number, share.shards), share.number)
-        for one in meetings
+        for one in shard_candidates
     ]
-    every = Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    is_judged = signatures.status != Status.EMPTY
+    every = EntryPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    is_judged = signatures.status != SignatureStatus.EMPTY
     judged = is_judged[every.page]
-    met = Pairs(*(column[judged] for column in every))
-    named = _originals(meetings, is_judged)
+    met = EntryPairs(*(column[judged] for column in every))
+    named = _originals(shard_candidates, is_judged)
     named = named[shards_of_entries(named, share.shards) == share.number]
     # A remembered verdict counts for nothing where its original is gone.
     alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
@@ -81,7 +81,9 @@ def confirm(
     return found._replace(said=said, copies=_seeming_copies(met, found.said, len(signatures), share.shards))
 
 
-def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> list[Meetings]:
+def apply_confirmations(
+    shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]
+) -> list[ShardCandidates]:
     """The answers of all shards with what the holders of the entries say. Both in the order of the shards.
 
     Raises ValueError where the holders have heard other answers.
@@ -89,17 +91,17 @@ def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) ->
     said = np.concatenate([one.said for one in confirms])
     reached = bounds_of([len(one.said) for one in confirms])
     ends, at = reached[1:], reached[:-1].copy()
-    gone, found = _gone(meetings, confirms), list[Meetings]()
-    for one, held in zip(meetings, confirms, strict=True):
+    gone, found = _gone(shard_candidates, confirms), list[ShardCandidates]()
+    for one, held in zip(shard_candidates, confirms, strict=True):
         of_pairs = _said_kernel(shards_of_entries(one.number, len(confirms)), said, at, ends)
-        known = {page: attempt for page, attempt in one.attempts.items() if attempt.original not in gone}
+        known = {page: attempt for page, attempt in one.pending_verdicts.items() if attempt.original not in gone}
         found.append(
             one._replace(
                 said=of_pairs,
                 numbers=held.numbers,
                 entries=held.entries,
                 texts=held.texts,
-                attempts=known,
+                pending_verdicts=known,
                 copies=held.copies,
             )
         )
@@ -108,7 +110,7 @@ def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) ->
     return found
 
 
-def _seeming_copies(met: Pairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
+def _seeming_copies(met: EntryPairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
     """Which pages seem to be copies of these entries: bool[n], as a guess (hosts.py).
 
     They meet one under a key that decides, could be a copy of one of another host, or meet one of their own host in
@@ -123,29 +125,31 @@ def _seeming_copies(met: Pairs, said: NDArray[np.uint8], pages: int, shards: int
     return found
 
 
-def _originals(meetings: Sequence[Meetings], is_judged: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _originals(shard_candidates: Sequence[ShardCandidates], is_judged: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The entries that remembered verdicts of these pages name: int64[...], ascending. is_judged: bool[n]"""
-    attempts = (pair for one in meetings for pair in one.attempts.items())
-    named = [attempt.original for row, attempt in attempts if is_judged[row] and attempt.original != NOBODY]
+    pending_verdicts = (pair for one in shard_candidates for pair in one.pending_verdicts.items())
+    named = [attempt.original for row, attempt in pending_verdicts if is_judged[row] and attempt.original != NOBODY]
     return distinct(np.array(named, np.int64))
 
 
-def _gone(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> set[int]:
+def _gone(shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]) -> set[int]:
     """The entries that remembered verdicts name and no shard holds."""
-    attempts = (attempt for one in meetings for attempt in one.attempts.values())
-    named = {attempt.original for attempt in attempts if attempt.original != NOBODY}
+    pending_verdicts = (attempt for one in shard_candidates for attempt in one.pending_verdicts.values())
+    named = {attempt.original for attempt in pending_verdicts if attempt.original != NOBODY}
     return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
 
 
-def _say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars: Bars, view: StateView) -> Confirms:
+def _say(
+    signatures: Signatures, met: EntryPairs, originals: NDArray[np.int64], bars: HostThresholds, view: StateView
+) -> ShardConfirmations:
     """What is said of pairs whose entries the shard holds. originals: int64[...], ascending, of remembered verdicts"""
     numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
     if not len(numbers):
-        return Confirms(said, numbers, {}, None)
+        return ShardConfirmations(said, numbers, {}, None)
     place = np.searchsorted(numbers, met.number)
-    filed = view.filed(numbers.astype(np.uint64))
-    compared, text = filed.compared(False), filed.own_texts()
-    others = texts_filed(compared.host, compared.feature_count, compared.sketch, text)
+    indexed = view.indexed(numbers.astype(np.uint64))
+    compared, text = indexed.compared(False), indexed.own_texts()
+    others = texts_of_entries(compared.host, compared.feature_count, compared.sketch, text)
     _say_kernel(met, place, texts_of(signatures), others, bars, said)
     is_open = np.zeros(len(numbers), np.bool_)
     is_open[place[said == OPEN]] = True
@@ -153,20 +157,20 @@ def _say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars:
     decided[place[met.proof != 0]] = True
     sent = np.flatnonzero(decided)
     sketch = compared.sketch[sent] * is_open[sent, None]
-    titles, bounds = emptied(text.titles, text.title_bounds, is_open)
+    titles, bounds = empty_rows(text.titles, text.title_bounds, is_open)
     kept = bounds_of(sizes_of(bounds)[sent])
     none = np.zeros(len(sent), np.uint8)
     no_prints = np.empty(0, np.uint32), np.zeros_like(kept)
     own = OwnText(text.site[sent], none, none.astype(np.uint16), *no_prints, titles, kept)
     texts = SentTexts(compared.host[sent], compared.feature_count[sent], sketch, own)
-    entries = dict(zip(numbers[sent].tolist(), filed.entries(sent), strict=True))
-    return Confirms(said, numbers[sent], entries, texts)
+    entries = dict(zip(numbers[sent].tolist(), indexed.entries(sent), strict=True))
+    return ShardConfirmations(said, numbers[sent], entries, texts)
 
 
 @kernel
 def _pairs_kernel(bounds, number, proof, holder, shard):
     # bounds: int64[n + 1]  number, holder: int64[m]  proof: uint8[m]  shard: int64
-    # ->  the pairs whose entries the shard holds, as of Pairs
+    # ->  the pairs whose entries the shard holds, as of EntryPairs
     pages, numbers, proofs = np.empty(len(number), np.int64), np.empty(len(number), np.int64), np.empty_like(proof)
     some = 0
     for page in range(len(bounds) - 1):
@@ -192,7 +196,7 @@ def _said_kernel(holder, said, at, ends):
 
 @kernel
 def _say_kernel(met, place, pages, others, bars, said):
-    # met: Pairs, m  place: int64[m], in others  pages, others: Texts  bars: Bars  ->  said: uint8[m]
+    # met: EntryPairs, m  place: int64[m], in others  pages, others: Texts  bars: HostThresholds  ->  said: uint8[m]
     for at in range(len(place)):
         if met.proof[at]:
             continue

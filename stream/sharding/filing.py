@@ -9,45 +9,51 @@ The shard of a page's id remembers its verdict.
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, Filing, Learned, Places, StateView
+from spotsieve.state.index import NOBODY, EntryPlaces, HostUpdate, IndexUpdate, PendingVerdict, StateView
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.distinct import distinct, distinct_places
 from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
-from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads, to_remember
+from spotsieve.stream.judge.by_host.memory import live_leads, load_leads, load_memories, memories_to_store
 from spotsieve.stream.judge.by_host.recalled import no_texts
-from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
+from spotsieve.stream.judge.by_host.texts import Texts, texts_of_entries
 from spotsieve.stream.judge.rules import Limits
-from spotsieve.stream.judge.walk import file_given, grown_buckets
-from spotsieve.stream.schemes import Bars, Scheme
-from spotsieve.stream.sharding.keys import Held, hold_own
-from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.judge.walk import grown_buckets, index_assigned
+from spotsieve.stream.schemes import HostThresholds, Scheme
+from spotsieve.stream.sharding.keys import ShardReads, read_own_buckets
+from spotsieve.stream.sharding.resolving import RoundOutcome
 from spotsieve.stream.sharding.rounds import CommittedPages, Round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_entries, shards_of_pages
 from spotsieve.stream.signature import FINGERPRINTED, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
 
 
-def file(
-    round_: Round, resolved: Resolved, held: Held | None, scheme: Scheme, view: StateView, limits: Limits, share: Share
-) -> Filing:
+def index_round(
+    round_: Round,
+    resolved: RoundOutcome,
+    held: ShardReads | None,
+    scheme: Scheme,
+    view: StateView,
+    limits: Limits,
+    share: Share,
+) -> IndexUpdate:
     """What a round adds to the shard's state.
 
     held: as of answer; None: the shard has not answered  view: what lives of its state by the clock of the round
     """
-    own = held.own if held else hold_own(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
+    own = held.own if held else read_own_buckets(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
     buckets = own.buckets
-    given = file_given(own.slots, sizes_of(buckets.bounds), resolved.entry, limits.cap)
+    given = index_assigned(own.slots, sizes_of(buckets.bounds), resolved.entry, limits.cap)
     grown, contents = grown_buckets(buckets, given.added, resolved.entry)
-    kept, learned, is_filed = given.fits, None, resolved.entry != NOBODY
+    kept, learned, is_indexed = given.fits, None, resolved.entry != NOBODY
     if scheme.bars is not None:
         mine = shards_of(round_.signatures.host, share.shards) == share.number
-        kept = is_filed & (mine | (shards_of_entries(resolved.entry, share.shards) == share.number))
+        kept = is_indexed & (mine | (shards_of_entries(resolved.entry, share.shards) == share.number))
         # A page that replaces another is filed and remembered. Whoever forgets it forgets its verdict by its entry.
-        told = _told(round_, resolved, share)
-        kept[told] |= is_filed[told]
+        told = _pages_to_record(round_, resolved, share)
+        kept[told] |= is_indexed[told]
         learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
     rows = np.flatnonzero(kept)
-    return Filing(
+    return IndexUpdate(
         round_.signatures,
         rows,
         round_.first_number,
@@ -57,16 +63,16 @@ def file(
         scheme.compares_features,
         learned,
         tuple(mark.committed for mark in round_.marks),
-        Places(resolved.entry[rows].astype(np.uint64), resolved.next_number),
+        EntryPlaces(resolved.entry[rows].astype(np.uint64), resolved.next_number),
     )
 
 
-def _filed_in(resolved: Resolved) -> NDArray[np.int64]:
+def _indexed_pages(resolved: RoundOutcome) -> NDArray[np.int64]:
     """The pages that a round files: int64[f]. Their entry numbers follow one another, from the round's first on."""
     return np.flatnonzero(resolved.entry != NOBODY)
 
 
-def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
+def _pages_to_record(round_: Round, resolved: RoundOutcome, share: Share) -> NDArray[np.int64]:
     """The pages whose verdicts the shard has to remember: int64[t]."""
     signatures = round_.signatures
     # The entry of a page does not say what it replaced.
@@ -84,7 +90,7 @@ def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
     return np.flatnonzero(told)
 
 
-def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...]:
+def _pending_verdicts(resolved: RoundOutcome, told: NDArray[np.int64]) -> tuple[PendingVerdict, ...]:
     """Their verdicts, as state/format/meta.py keeps them."""
     verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
     itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
@@ -96,37 +102,37 @@ def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...
         np.where(copy, verdicts.reason[told], without),
         np.where(copy, verdicts.found_by[told], 0),
     )
-    return tuple(map(Attempt, *(column.tolist() for column in columns)))
+    return tuple(map(PendingVerdict, *(column.tolist() for column in columns)))
 
 
 def _learn(
     round_: Round,
-    resolved: Resolved,
-    bars: Bars,
+    resolved: RoundOutcome,
+    bars: HostThresholds,
     view: StateView,
     mine: NDArray[np.bool_],
     held: NDArray[np.int64],
     told: NDArray[np.int64],
-) -> Learned:
+) -> HostUpdate:
     """What the shard is to remember beside postings. held: int64[f], the pages whose entries it holds"""
     signatures, taught = round_.signatures, np.asarray(resolved.taught)
     hosts, row = distinct_places(signatures.host[mine])
     rows = np.full(len(signatures), NOBODY)
     rows[mine] = row
     memories = view.memories(hosts)
-    memory, leads = recall(memories), living_leads(memories, view)
+    memory, leads = load_memories(memories), live_leads(memories, view)
     original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
     in_round = np.flatnonzero(original >= round_.first_number)
     original_row = np.full(len(signatures), NOBODY)
-    original_row[in_round] = _filed_in(resolved)[original[in_round] - round_.first_number]
+    original_row[in_round] = _indexed_pages(resolved)[original[in_round] - round_.first_number]
     before = original[(original != NOBODY) & (original < round_.first_number)]
     numbers = distinct(np.concatenate([leads, before])).astype(np.uint64)
     texts: Texts = no_texts(signatures.sketch.shape[1])
     if len(numbers):
-        filed = view.filed(numbers)
-        compared, own = filed.compared(False), filed.own_texts()
-        recall_leads(memory, leads, np.searchsorted(numbers, leads.astype(np.uint64)), own)
-        texts = texts_filed(compared.host, compared.feature_count, compared.sketch, own)
+        indexed = view.indexed(numbers)
+        compared, own = indexed.compared(False), indexed.own_texts()
+        load_leads(memory, leads, np.searchsorted(numbers, leads.astype(np.uint64)), own)
+        texts = texts_of_entries(compared.host, compared.feature_count, compared.sketch, own)
     place = np.searchsorted(numbers, np.maximum(original, 0).astype(np.uint64))
     within = learn_again(
         signatures,
@@ -140,9 +146,9 @@ def _learn(
         bars.template_share,
         round_.first_number,
     )
-    return Learned(
+    return HostUpdate(
         owned_texts(signatures, within, held),
-        to_remember(memory),
+        memories_to_store(memory),
         tuple(page_ids_at(signatures, told)),
-        _attempts(resolved, told),
+        _pending_verdicts(resolved, told),
     )

@@ -18,20 +18,20 @@ from spotsieve.stream.jit import kernel
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
 from spotsieve.stream.schemes import Probes, Scheme
 from spotsieve.stream.sharding.shares import Share, are_own, shards_of, shards_of_hosts
-from spotsieve.stream.signature import Signatures, emptied
+from spotsieve.stream.signature import Signatures, empty_rows
 
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 """Odd, and spreads keys over the high bits: 2^64 / the golden ratio (Knuth, TAOCP 3, sec. 6.4)."""
 
 
-class Laid(NamedTuple):
+class RoundKeys(NamedTuple):
     """Keys of a round's n pages. keys: uint64[u], ascending, all different"""
 
     keys: NDArray[np.uint64]
     slots: Slots
 
 
-class Own(NamedTuple):
+class OwnKeys(NamedTuple):
     """A part of a round's keys that is a shard's own.
 
     keys: uint64[v], ascending  slots: of all n pages, those that lead to these keys alone  buckets: of these keys
@@ -42,30 +42,30 @@ class Own(NamedTuple):
     buckets: Buckets
 
 
-class Held(NamedTuple):
+class ShardReads(NamedTuple):
     """What a shard reads for a round, once.
 
     walks: bool[n], the pages that it walks over: those of its hosts, where the scheme remembers any
     laid: the keys that are its own, those of the pages that it walks over, and few others  own: all that are its own
-    decided: uint8, all kinds (FoundBy) that decide for a page of the round  all_decide: whether every key does
+    decided: uint8, all kinds (KeyKind) that decide for a page of the round  all_decide: whether every key does
     """
 
     walks: NDArray[np.bool_]
-    laid: Laid
-    own: Own
+    laid: RoundKeys
+    own: OwnKeys
     decided: np.uint8
     all_decide: bool
 
-    def of_host(self, which: bool) -> Own:
+    def of_host(self, which: bool) -> OwnKeys:
         """The part of its own keys that is, or is not, mixed with the hosts of pages; for schemes that do so."""
         chosen = _are_of_hosts(self.own.keys) == which
         buckets = self.own.buckets.take(np.flatnonzero(chosen))
-        return Own(self.own.keys[chosen], _chosen(self.own.slots, chosen), buckets)
+        return OwnKeys(self.own.keys[chosen], _chosen(self.own.slots, chosen), buckets)
 
 
-def lay_out(signatures: Signatures, scheme: Scheme) -> Laid:
+def lay_out_keys(signatures: Signatures, scheme: Scheme) -> RoundKeys:
     """All keys of a round's pages that no host is mixed with."""
-    return Laid(*slots_of(_probed(signatures, scheme, np.zeros(len(signatures), np.bool_))))
+    return RoundKeys(*slots_of(_probed(signatures, scheme, np.zeros(len(signatures), np.bool_))))
 
 
 def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
@@ -77,8 +77,8 @@ def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np
 def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
     """What the pages are looked for by. of_hosts: bool[n], those that keep the keys that a host is mixed with"""
     if scheme.bars is not None:
-        prints, prints_bounds = emptied(signatures.prints, signatures.prints_bounds, of_hosts)
-        titles, titles_bounds = emptied(signatures.titles, signatures.titles_bounds, of_hosts)
+        prints, prints_bounds = empty_rows(signatures.prints, signatures.prints_bounds, of_hosts)
+        titles, titles_bounds = empty_rows(signatures.titles, signatures.titles_bounds, of_hosts)
         signatures = replace(
             signatures, prints=prints, prints_bounds=prints_bounds, titles=titles, titles_bounds=titles_bounds
         )
@@ -94,25 +94,27 @@ def _probed_by(signatures: Signatures, scheme: Scheme, share: Share) -> tuple[Pr
     return probes, are_own(probes.keys, share, scheme.bars is not None)
 
 
-def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> Held:
+def read_round(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> ShardReads:
     """Read the buckets of a shard for a round. view: what lives of its state by the clock of the round"""
     probes, are_its_own = _probed_by(signatures, scheme, share)
     decided = np.bitwise_or.reduce(kinds_of(probes.keys[probes.decisive]), initial=np.uint8(0))
     walks = np.zeros(len(signatures), np.bool_)
     if scheme.bars is not None:
         walks = shards_of_hosts(signatures, share.shards) == share.number
-    laid = Laid(*slots_of(_kept(probes, _need_kernel(probes.keys, probes.bounds, walks, are_its_own))))
+    laid = RoundKeys(*slots_of(_kept(probes, _need_kernel(probes.keys, probes.bounds, walks, are_its_own))))
     chosen = are_own(laid.keys, share, scheme.bars is not None)
     keys = laid.keys[chosen]
-    own = Own(keys, _chosen(laid.slots, chosen), view.buckets(keys))
-    return Held(walks, laid, own, decided, bool(probes.decisive.all()))
+    own = OwnKeys(keys, _chosen(laid.slots, chosen), view.buckets(keys))
+    return ShardReads(walks, laid, own, decided, bool(probes.decisive.all()))
 
 
-def hold_own(signatures: Signatures, scheme: Scheme, view: StateView, share: Share, filed: NDArray[np.bool_]) -> Own:
-    """Read the buckets that a shard files a round to. view: as of hold  filed: bool[n], the pages that are filed"""
+def read_own_buckets(
+    signatures: Signatures, scheme: Scheme, view: StateView, share: Share, indexed: NDArray[np.bool_]
+) -> OwnKeys:
+    """Read the buckets that a shard files a round to. view: as of hold  indexed: bool[n], the pages that are filed"""
     probes, own = _probed_by(signatures, scheme, share)
-    keys, slots = slots_of(_kept(probes, own & np.repeat(filed, sizes_of(probes.bounds))))
-    return Own(keys, slots, view.buckets(keys))
+    keys, slots = slots_of(_kept(probes, own & np.repeat(indexed, sizes_of(probes.bounds))))
+    return OwnKeys(keys, slots, view.buckets(keys))
 
 
 @kernel
@@ -120,13 +122,13 @@ def _need_kernel(keys, bounds, walks, own):
     # keys, bounds: as of Probes  walks: bool[n], the pages that a shard walks over  own: bool[m], its own keys
     # ->  bool[m], the keys that it has a use for: its own, and those of the pages that it walks over, in other pages
     # too. A few others stay by chance; they do no harm.
-    walked = 0
+    resolution = 0
     for page in range(len(walks)):
         if walks[page]:
-            walked += bounds[page + 1] - bounds[page]
+            resolution += bounds[page + 1] - bounds[page]
     # A bit pattern in place of a set: a key that is not there and looks as if it were is kept needlessly.
     bits = 4
-    while walked << 4 > 1 << bits:
+    while resolution << 4 > 1 << bits:
         bits += 1
     shift = np.uint64(64 - bits)
     marked = np.zeros(1 << bits, np.bool_)

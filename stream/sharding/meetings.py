@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Attempt
+from spotsieve.state.index import PendingVerdict
 from spotsieve.stream.jit import kernel
-from spotsieve.stream.judge.filed import Answers
-from spotsieve.stream.judge.met import NEVER, Met
-from spotsieve.stream.schemes import Confirmed
+from spotsieve.stream.judge.filed import PairFacts
+from spotsieve.stream.judge.met import NEVER, CandidatePairs
+from spotsieve.stream.schemes import Confirmations
 from spotsieve.stream.signature import Entry, OwnText
 
 _FEW = 64
@@ -27,7 +27,7 @@ REFUSED, ACCEPTED, OF_HOST, OPEN = range(4)
 its text; or of another host, and its text is in the answer."""
 
 
-class Sizes(NamedTuple):
+class BucketSizes(NamedTuple):
     """Postings of the buckets that a round may fill, before it. keys: uint64[b], ascending  size: int64[b]"""
 
     keys: NDArray[np.uint64]
@@ -46,14 +46,14 @@ class SentTexts(NamedTuple):
     own: OwnText
 
 
-class Meetings(NamedTuple):
+class ShardCandidates(NamedTuple):
     """What n pages meet in the buckets of one shard: m pairs, in the order of filing.
 
     postings: int64[n], how many lie in the buckets  bounds: int64[n + 1]  number: int64[m], entry numbers
     proof, kinds, distance: uint8[m], as of Pair  said: uint8[m] (REFUSED, ...), of candidates  score: float64[m]
     length: int64[m], features of the entry; 0 where they cannot matter
     sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
-    texts: of these entries, where a host's shard has to compare them  attempts: by page, those that count
+    texts: of these entries, where a host's shard has to compare them  pending_verdicts: by page, those that count
     copies: bool[n], which pages seem to be copies of entries that the shard holds, once they are confirmed
     """
 
@@ -66,24 +66,24 @@ class Meetings(NamedTuple):
     said: NDArray[np.uint8]
     score: NDArray[np.float64]
     length: NDArray[np.int64]
-    sizes: Sizes
+    sizes: BucketSizes
     numbers: NDArray[np.int64]
     entries: Mapping[int, Entry]
     texts: SentTexts | None
-    attempts: Mapping[int, Attempt]
+    pending_verdicts: Mapping[int, PendingVerdict]
     copies: NDArray[np.bool_] | None = None
 
 
-class Merged(NamedTuple):
-    """What n pages meet in all shards. met, answers: as one process would have them  said: uint8[m], as of Meetings"""
+class MergedCandidates(NamedTuple):
+    """What n pages meet in all shards. met, answers: as one process would have them  said: uint8[m], as of ShardCandidates"""
 
-    met: Met
-    answers: Answers
+    met: CandidatePairs
+    answers: PairFacts
     said: NDArray[np.uint8]
 
 
 class _Pairs(NamedTuple):
-    """p pairs of all shards, by page and number; columns as of Meetings. page: int64[p]"""
+    """p pairs of all shards, by page and number; columns as of ShardCandidates. page: int64[p]"""
 
     page: NDArray[np.int64]
     number: NDArray[np.int64]
@@ -95,27 +95,30 @@ class _Pairs(NamedTuple):
     length: NDArray[np.int64]
 
 
-def merge(
-    meetings: Sequence[Meetings], candidate_limit: int, final: np.uint8, which: NDArray[np.bool_] | None = None
-) -> Merged:
-    """What the pages meet under all keys. Each shard answers for the same pages. Limits as of meet_filed
+def merge_candidates(
+    shard_candidates: Sequence[ShardCandidates],
+    candidate_limit: int,
+    final: np.uint8,
+    which: NDArray[np.bool_] | None = None,
+) -> MergedCandidates:
+    """What the pages meet under all keys. Each shard answers for the same pages. Limits as of find_candidates
 
     which: bool[n], the pages that are asked about; None: all
     """
-    pages, bounds = len(meetings[0].postings), np.stack([one.bounds for one in meetings])
+    pages, bounds = len(shard_candidates[0].postings), np.stack([one.bounds for one in shard_candidates])
     asked = np.ones(pages, np.bool_) if which is None else which
-    number = np.concatenate([one.number for one in meetings])
+    number = np.concatenate([one.number for one in shard_candidates])
     page, order = _order_kernel(bounds, number, asked)
 
     def column(name: str) -> NDArray[Any]:
-        found: NDArray[Any] = np.concatenate([getattr(one, name) for one in meetings])[order]
+        found: NDArray[Any] = np.concatenate([getattr(one, name) for one in shard_candidates])[order]
         return found
 
     others = map(column, ("proof", "kinds", "distance", "said", "score", "length"))
     merged = _merge_kernel(_Pairs(page, number[order], *others), pages, candidate_limit, final)
     bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
-    answers = Answers(length.astype(np.float64), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
-    return Merged(Met(bounds, number, proof, kinds, distance, cut_at), answers, said)
+    answers = PairFacts(length.astype(np.float64), np.arange(len(number)), Confirmations(said == ACCEPTED, score))
+    return MergedCandidates(CandidatePairs(bounds, number, proof, kinds, distance, cut_at), answers, said)
 
 
 @kernel
@@ -151,7 +154,7 @@ def _order_kernel(bounds, number, which):
 @kernel
 def _merge_kernel(pairs, pages, candidate_limit, final):
     # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
-    # ->  the columns of Met, said, score, length
+    # ->  the columns of CandidatePairs, said, score, length
     asking, met, proofs, found_by, distances, words, scores, lengths = pairs
     some = len(met)
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)

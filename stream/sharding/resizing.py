@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 
-class Change(IntEnum):
+class ResizeEvent(IntEnum):
     """What the resolver says of a resize."""
 
     ASKED = 0
@@ -24,12 +24,12 @@ class Resize(NamedTuple):
     are dealt with
     """
 
-    change: Change
+    change: ResizeEvent
     shards: int
     answered: int
 
 
-class Filled(NamedTuple):
+class FillProgress(NamedTuple):
     """How far a shard has come that fills itself. ready: it is behind by a few rounds at most
 
     next_told: the offset in `verdicts` that it reads next
@@ -39,7 +39,7 @@ class Filled(NamedTuple):
     next_told: int
 
 
-class Sizing(NamedTuple):
+class ClusterSize(NamedTuple):
     """The shards of a cluster. shards: those that answer, 0: nothing was told yet  asked: to take over, 0: none
 
     answered: as of Resize
@@ -54,18 +54,18 @@ class Sizing(NamedTuple):
         """So many partitions of `matches` are written to."""
         return max(self.shards, self.asked)
 
-    def over(self, end: int) -> "Sizing":
+    def over(self, end: int) -> "ClusterSize":
         """The same over a first partition of `matches` that ends here. One that ends before its asks was made anew."""
         return self if self.answered <= end else self._replace(answered=0)
 
-    def told(self, shards: int, resize: Resize | None = None) -> "Sizing":
+    def told(self, shards: int, resize: Resize | None = None) -> "ClusterSize":
         """The shards behind a record of `verdicts`.
 
         shards: what the record names  resize: where it is a word on a resize
         """
         if resize is None:
             return self._replace(shards=shards)
-        return Sizing(shards, resize.shards if resize.change == Change.ASKED else 0, resize.answered)
+        return ClusterSize(shards, resize.shards if resize.change == ResizeEvent.ASKED else 0, resize.answered)
 
     def answer(self, wanted: int, offset: int) -> Resize | None:
         """What the resolver says to an ask; None where it was answered before, or nothing comes of it.
@@ -75,15 +75,15 @@ class Sizing(NamedTuple):
         if offset < self.answered:
             return None
         if not wanted:
-            return Resize(Change.CANCELLED, self.asked, offset + 1) if self.asked else None
+            return Resize(ResizeEvent.CANCELLED, self.asked, offset + 1) if self.asked else None
         if self.asked or wanted == self.shards:
             return None
-        return Resize(Change.ASKED, wanted, offset + 1)
+        return Resize(ResizeEvent.ASKED, wanted, offset + 1)
 
     def pending(self) -> Resize | None:
         """What is said with every round until a resize is over, so that the end of `verdicts` tells it."""
-        return Resize(Change.ASKED, self.asked, self.answered) if self.asked else None
+        return Resize(ResizeEvent.ASKED, self.asked, self.answered) if self.asked else None
 
     def switch(self) -> Resize:
         """What is said when the shards that were asked for take over."""
-        return Resize(Change.SWITCHED, self.asked, self.answered)
+        return Resize(ResizeEvent.SWITCHED, self.asked, self.answered)

@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.judge import Judged, verdicts_of
-from spotsieve.stream.judge.addresses import no_addresses
-from spotsieve.stream.judge.filed import FiledOriginals, choose
+from spotsieve.stream.judge import RecordJudgment, verdicts_of
+from spotsieve.stream.judge.addresses import no_urls
+from spotsieve.stream.judge.filed import IndexedOriginals, choose_originals
 from spotsieve.stream.judge.isolation import mark_poison
-from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
-from spotsieve.stream.judge.walk import Walked, walk_record
-from spotsieve.stream.judge.worth import worth_of_pages
+from spotsieve.stream.judge.rules import Limits, empty_search, final_kinds
+from spotsieve.stream.judge.walk import Resolution, resolve_record
+from spotsieve.stream.judge.worth import preferences_of_pages
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.entries import SentEntries
-from spotsieve.stream.sharding.keys import Laid
-from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
+from spotsieve.stream.sharding.keys import RoundKeys
+from spotsieve.stream.sharding.meetings import BucketSizes, ShardCandidates, merge_candidates
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.signature import compared_pages
+from spotsieve.stream.signature import candidate_columns
 from spotsieve.stream.verdict import Verdicts
 
 
-class Resolved(NamedTuple):
+class RoundOutcome(NamedTuple):
     """The outcome of a round of n pages.
 
     entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
@@ -46,25 +46,27 @@ class Resolved(NamedTuple):
     is_new: NDArray[np.bool_] | None = None
 
 
-def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings: Sequence[Meetings]) -> Resolved:
-    """The outcome of a round where the scheme confirms candidates. meetings: of all shards, for this very round"""
+def resolve(
+    round_: Round, laid: RoundKeys, scheme: Scheme, limits: Limits, shard_candidates: Sequence[ShardCandidates]
+) -> RoundOutcome:
+    """The outcome of a round where the scheme confirms candidates. shard_candidates: of all shards, for this very round"""
     signatures = round_.signatures
-    merged = merge(meetings, limits.candidates, final_kinds(limits))
-    pages, found = compared_pages(signatures, scheme.compares_features), nothing_found(len(signatures))
+    merged = merge_candidates(shard_candidates, limits.candidates, final_kinds(limits))
+    pages, found = candidate_columns(signatures, scheme.compares_features), empty_search(len(signatures))
     # Addresses make no difference in shards (limits.py), so any place in them will do.
-    addresses, place = no_addresses(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
-    worths = worth_of_pages(signatures, limits.worth)
-    choose(merged.met, place, merged.answers, worths, addresses, limits, found)
-    sent = SentEntries([one.entries for one in meetings])
-    filed = FiledOriginals(found, sent.numbers.astype(np.uint64), sent, addresses)
-    sizes = known_sizes(laid, [one.sizes for one in meetings])
-    walked = walk_record(laid.slots, sizes, filed, scheme, pages, worths, round_.first_number, limits)
-    walked = walked._replace(postings=counted_postings(walked, laid, sizes, meetings))
-    verdicts = verdicts_of(signatures, scheme, filed, walked)
-    return resolved_of(round_, verdicts, filed, walked)
+    addresses, place = no_urls(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
+    preferences = preferences_of_pages(signatures, limits.preference)
+    choose_originals(merged.met, place, merged.answers, preferences, addresses, limits, found)
+    sent = SentEntries([one.entries for one in shard_candidates])
+    indexed = IndexedOriginals(found, sent.numbers.astype(np.uint64), sent, addresses)
+    sizes = known_sizes(laid, [one.sizes for one in shard_candidates])
+    resolution = resolve_record(laid.slots, sizes, indexed, scheme, pages, preferences, round_.first_number, limits)
+    resolution = resolution._replace(postings=counted_postings(resolution, laid, sizes, shard_candidates))
+    verdicts = verdicts_of(signatures, scheme, indexed, resolution)
+    return make_outcome(round_, verdicts, indexed, resolution)
 
 
-def known_sizes(laid: Laid, sizes: Sequence[Sizes]) -> NDArray[np.int64]:
+def known_sizes(laid: RoundKeys, sizes: Sequence[BucketSizes]) -> NDArray[np.int64]:
     """Postings of the buckets that may become full, 0 of all others, which will not: int64[u]."""
     known = np.zeros(len(laid.keys), np.int64)
     for one in sizes:
@@ -73,7 +75,7 @@ def known_sizes(laid: Laid, sizes: Sequence[Sizes]) -> NDArray[np.int64]:
     return known
 
 
-def _places_of(laid: Laid, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _places_of(laid: RoundKeys, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Where keys lie: int64[k], of those that are there: bool[...]. Keys of spared pages alone lie nowhere."""
     place = np.searchsorted(laid.keys, keys)
     if not len(laid.keys):
@@ -83,31 +85,31 @@ def _places_of(laid: Laid, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64],
 
 
 def counted_postings(
-    walked: Walked, laid: Laid, sizes: NDArray[np.int64], meetings: Sequence[Meetings]
+    resolution: Resolution, laid: RoundKeys, sizes: NDArray[np.int64], shard_candidates: Sequence[ShardCandidates]
 ) -> NDArray[np.int64]:
     """How many postings lay in the buckets of each page: int64[n]. sizes: those that the walk knew of"""
     reached = bounds_of(sizes[laid.slots.bucket])
-    in_round = walked.postings - sizes_of(reached[laid.slots.bounds])
-    total: NDArray[np.int64] = in_round + sum(one.postings for one in meetings)
+    in_round = resolution.postings - sizes_of(reached[laid.slots.bounds])
+    total: NDArray[np.int64] = in_round + sum(one.postings for one in shard_candidates)
     return total
 
 
-def resolved_of(round_: Round, verdicts: Verdicts, filed: FiledOriginals, walked: Walked) -> Resolved:
+def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, resolution: Resolution) -> RoundOutcome:
     """The outcome of a round, but for what was taught. Pages that it spares are unchecked, and it is said why."""
-    mark_poison(verdicts, round_.spared)
-    found, within = filed.found, walked.found
+    mark_poison(verdicts, round_.excluded)
+    found, within = indexed.found, resolution.found
 
     def numbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.where(rows == NOBODY, NOBODY, walked.entry[rows])
+        return np.where(rows == NOBODY, NOBODY, resolution.entry[rows])
 
     original = np.where(found.number != NOBODY, found.number, numbered(within.number))
     longest = np.where(within.replaced != NOBODY, numbered(within.replaced), found.replaced)
     named = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
-    next_number = round_.first_number + int(np.count_nonzero(walked.entry != NOBODY))
-    return Resolved(verdicts, walked.entry, next_number, original, np.where(named, longest, NOBODY))
+    next_number = round_.first_number + int(np.count_nonzero(resolution.entry != NOBODY))
+    return RoundOutcome(verdicts, resolution.entry, next_number, original, np.where(named, longest, NOBODY))
 
 
-def resolved_alone(round_: Round, judged: Judged) -> Resolved:
+def outcome_of_one_process(round_: Round, judged: RecordJudgment) -> RoundOutcome:
     """The outcome of a round that one process has judged."""
-    resolved = resolved_of(round_, judged.verdicts, judged.filed, judged.walked)
+    resolved = make_outcome(round_, judged.verdicts, judged.indexed, judged.resolution)
     return resolved._replace(taught=judged.taught, is_new=judged.is_new)

@@ -11,44 +11,44 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spotsieve.state.horizon import Clock, runs_of
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.loaded import EVERY_PARTITION
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Signatures, joined, page_ids_of
+from spotsieve.stream.signature import Signatures, join_signatures, page_ids_of
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """A place in the log, before a page: the offset of its record, and its row there."""
 
     record: int
     page: int
 
 
-class Mark(NamedTuple):
+class RoundMark(NamedTuple):
     """What a record of a round says is committed. first, end: the pages of that record, by their rows in the round"""
 
     first: int
     end: int
-    committed: Committed
+    committed: CommitMark
 
 
 class Round(NamedTuple):
     """The pages from one place of the log to another.
 
     first_number: the entry number of the next page that is filed  clock: by which the pages are judged
-    last_record: checksum of the last record that the round has pages of  spared: rows of pages that break the code
+    last_record: checksum of the last record that the round has pages of  excluded: rows of pages that break the code
     (sparing.py), ascending; they are taken for empty
     """
 
-    start: Place
-    end: Place
+    start: LogPlace
+    end: LogPlace
     signatures: Signatures
     first_number: int
     clock: Clock
-    marks: tuple[Mark, ...]
+    marks: tuple[RoundMark, ...]
     last_record: int
-    spared: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
 
 
 def next_round(
@@ -59,7 +59,7 @@ def next_round(
     first_page: where in the first record the round begins  clock, entry_count: of the state before it
     step_ms: as of state.horizon.step_of  most: pages of a round
     """
-    parts, marks, pages = list[Signatures](), list[Mark](), 0
+    parts, marks, pages = list[Signatures](), list[RoundMark](), 0
     for number, (_, record) in enumerate(records):
         begin = 0 if number else first_page
         end = min(len(record.signatures), begin + most - pages)
@@ -67,12 +67,12 @@ def next_round(
             end = len(record.signatures)
         part = record.signatures.part(begin, end)
         # The marks of a record are filed with its first pages.
-        marks += [] if begin else [Mark(pages, pages + len(part), mark) for mark in record.committed]
+        marks += [] if begin else [RoundMark(pages, pages + len(part), mark) for mark in record.committed]
         parts.append(part)
         pages += len(part)
         if pages >= most:
             break
-    signatures = joined(parts)
+    signatures = join_signatures(parts)
     end = min(_within_step(signatures, clock, step_ms), _before_known(signatures, marks))
     signatures = signatures.part(0, end)
     if step_ms and end:
@@ -81,8 +81,8 @@ def next_round(
     return _cut(records, first_page, signatures, clock, entry_count)
 
 
-def told_round(
-    records: Sequence[tuple[int, LogRecord]], start: Place, end: Place, first_number: int, clock: Clock
+def round_between(
+    records: Sequence[tuple[int, LogRecord]], start: LogPlace, end: LogPlace, first_number: int, clock: Clock
 ) -> Round | None:
     """The round from one place to another, as somebody else has cut it; None where these records have no such places.
 
@@ -97,7 +97,7 @@ def told_round(
         parts.append(record.signatures.part(begin, stop))
     if not parts or records[0][0] != start.record:
         return None
-    round_ = _cut(records, start.page, joined(parts), clock, first_number)
+    round_ = _cut(records, start.page, join_signatures(parts), clock, first_number)
     return round_ if round_.end == end else None
 
 
@@ -105,18 +105,18 @@ def _cut(
     records: Sequence[tuple[int, LogRecord]], first_page: int, signatures: Signatures, clock: Clock, entry_count: int
 ) -> Round:
     """The round of these pages, which are the first of the records from their page `first_page` on."""
-    end, start = len(signatures), Place(records[0][0], first_page)
-    place, last, taken, found = start, records[0][1].checksum, 0, list[Mark]()
+    end, start = len(signatures), LogPlace(records[0][0], first_page)
+    place, last, taken, found = start, records[0][1].checksum, 0, list[RoundMark]()
     for offset, record in records:
         begin = first_page if offset == start.record else 0
         rows = min(len(record.signatures) - begin, end - taken)
         if taken == end and (place.page > begin or len(record.signatures) > begin):
             break
         # The marks of a record are filed with its first pages.
-        found += [] if begin else [Mark(taken, taken + rows, mark) for mark in record.committed]
+        found += [] if begin else [RoundMark(taken, taken + rows, mark) for mark in record.committed]
         taken, last = taken + rows, record.checksum
         row = begin + rows
-        place = Place(offset + 1, 0) if row == len(record.signatures) else Place(offset, row)
+        place = LogPlace(offset + 1, 0) if row == len(record.signatures) else LogPlace(offset, row)
     return Round(start, place, signatures, entry_count, clock, tuple(found), last)
 
 
@@ -127,7 +127,7 @@ def _within_step(signatures: Signatures, clock: Clock, step_ms: int) -> int:
     return next(runs_of(signatures.event_time_ms, clock.watermark_ms, step_ms)).end
 
 
-def _before_known(signatures: Signatures, marks: Sequence[Mark]) -> int:
+def _before_known(signatures: Signatures, marks: Sequence[RoundMark]) -> int:
     """How many of the first pages stand before one that an earlier record says is committed."""
     if not any(mark.end < len(signatures) for mark in marks):
         return len(signatures)
@@ -155,7 +155,7 @@ class CommittedPages:
         self._every = False
         self._ends: dict[tuple[str, int], int] = {}
 
-    def add(self, mark: Committed) -> None:
+    def add(self, mark: CommitMark) -> None:
         """Take in what a mark says."""
         place = mark.source, mark.partition
         self._every |= mark.partition == EVERY_PARTITION

@@ -22,7 +22,7 @@ MAX_PAGE_BYTES = (1 << 31) - 1
 Result = TypeVar("Result")
 
 
-class Batch(NamedTuple):
+class TextBatch(NamedTuple):
     """The addresses of a batch of n pages. pages: n  buffer: of uint8[N]  bounds: of int64[n + 1]  markup: of bool[n]
 
     A kernel takes addresses, since numba compiles once more for an array that is read-only, as all are that come from
@@ -77,9 +77,9 @@ def in_padded_parts(
     return parts
 
 
-def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.bool_]) -> Batch:
+def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.bool_]) -> TextBatch:
     """The addresses of checked arrays, which must outlive the kernel call."""
-    return Batch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
+    return TextBatch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
 
 
 def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
@@ -112,7 +112,7 @@ def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], 
 
 
 @part
-def scan_page(state, batch, page):  # int64[24], Batch, int64 -> (int64, int64)
+def scan_page(state, batch, page):  # int64[24], TextBatch, int64 -> (int64, int64)
     """Write tokens and blocks of a page into the arrays of the state; the addresses where the page begins and ends."""
     start = batch.buffer + load_int(batch.bounds + (page << 3))
     end = batch.buffer + load_int(batch.bounds + (page << 3) + 8)

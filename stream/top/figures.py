@@ -24,7 +24,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WorkerSample:
     """A worker at two times. before and now are the same where it answered once only, or was started anew."""
 
     before: Scrape
@@ -44,14 +44,14 @@ class Look:
         return self.gained(name, **labels) / self.seconds if self.seconds > 0 else None
 
 
-def look(before: Scrape | None, now: Scrape) -> Look:
+def sample_worker(before: Scrape | None, now: Scrape) -> WorkerSample:
     """Both looks at one worker; a counter that is smaller than it was says that the worker was started anew."""
     if before is None or any(now.total(name) < before.total(name) for name in (PAGES, DEAD_LETTERS)):
-        return Look(now, now)
-    return Look(before, now)
+        return WorkerSample(now, now)
+    return WorkerSample(before, now)
 
 
-def tables(looks: Sequence[Look], silent: Sequence[str], most_hosts: int) -> list[Table]:
+def tables(looks: Sequence[WorkerSample], silent: Sequence[str], most_hosts: int) -> list[Table]:
     """The service, its workers, its stages and its hosts.
 
     silent: URLs of workers that did not answer  most_hosts: so many with most dropped pages
@@ -59,7 +59,7 @@ def tables(looks: Sequence[Look], silent: Sequence[str], most_hosts: int) -> lis
     return [_service(looks, silent), _workers(looks, silent), _stages(looks), _hosts(looks, most_hosts)]
 
 
-def _service(looks: Sequence[Look], silent: Sequence[str]) -> Table:
+def _service(looks: Sequence[WorkerSample], silent: Sequence[str]) -> Table:
     pages, dropped = (_sum_rates(looks, PAGES), _sum_rates(looks, PAGES, verdict="duplicate"))
     ready = sum(one.now.total("spotsieve_ready") > 0 for one in looks)
     all_pages = sum(one.now.total(PAGES) for one in looks)
@@ -75,14 +75,14 @@ def _service(looks: Sequence[Look], silent: Sequence[str]) -> Table:
     return Table(("service", "now", "since the start"), lines)
 
 
-def _workers(looks: Sequence[Look], silent: Sequence[str]) -> Table:
+def _workers(looks: Sequence[WorkerSample], silent: Sequence[str]) -> Table:
     lines = [_worker(one) for one in looks]
     lines += [(_address(url), "no answer", *[NOTHING] * 7) for url in silent]
     head = ("worker", "ready", "pages", "dropped", "waiting", "behind", "knows", "disk free", "memory")
     return Table(head, tuple(lines))
 
 
-def _worker(one: Look) -> tuple[str, ...]:
+def _worker(one: WorkerSample) -> tuple[str, ...]:
     now, pages = one.now, one.rate(PAGES)
     behind = now.total("spotsieve_log_end") - now.total("spotsieve_log_position")
     return (
@@ -98,7 +98,7 @@ def _worker(one: Look) -> tuple[str, ...]:
     )
 
 
-def _stages(looks: Sequence[Look]) -> Table:
+def _stages(looks: Sequence[WorkerSample]) -> Table:
     name = "spotsieve_stage_duration_seconds"
     lines = []
     for stage in STAGES:
@@ -116,7 +116,7 @@ def _stages(looks: Sequence[Look]) -> Table:
     return Table(("stage", "busiest worker", "a micro-batch", "micro-batches"), tuple(lines))
 
 
-def _hosts(looks: Sequence[Look], most: int) -> Table:
+def _hosts(looks: Sequence[WorkerSample], most: int) -> Table:
     pages, dropped = (_sums([one.now.by(name, "host") for one in looks]) for name in (HOST_PAGES, HOST_DROPPED))
     seconds = max((one.seconds for one in looks), default=0.0)
     # A host that was shown for the first time has no value before.
@@ -148,7 +148,7 @@ def _sums(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return sums
 
 
-def _sum_rates(looks: Sequence[Look], name: str, **labels: str) -> float | None:
+def _sum_rates(looks: Sequence[WorkerSample], name: str, **labels: str) -> float | None:
     """Over the workers of which a rate is known; None where it is of none."""
     known = [rate for one in looks if (rate := one.rate(name, **labels)) is not None]
     return sum(known) if known else None

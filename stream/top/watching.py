@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spotsieve.stream.top.figures import Table, look, tables
+from spotsieve.stream.top.figures import Table, sample_worker, tables
 from spotsieve.stream.top.scrape import NoAnswer, Scrape, scrape_all
 
 
@@ -22,6 +22,6 @@ class Watch:
         failed = [one for one in found.values() if isinstance(one, NoAnswer)]
         if not answers and not self._last:
             raise failed[0]
-        looks = [look(self._last.get(url), now) for url, now in answers.items()]
+        looks = [sample_worker(self._last.get(url), now) for url, now in answers.items()]
         self._last |= answers
         return tables(looks, [url for url in self._urls if url not in answers], self._most_hosts)

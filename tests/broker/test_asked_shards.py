@@ -12,17 +12,23 @@ from spotsieve.stream.service.cluster import asking
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_RANGE, KIND_RESIZE, Range, encode_told
-from spotsieve.stream.sharding.records.range import Named, write_named
-from spotsieve.stream.sharding.records.resize import write_ask, write_resize
-from spotsieve.stream.sharding.resizing import Change, Resize
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.records.frame import (
+    KIND_REQUEST,
+    KIND_RANGE,
+    KIND_RESIZE,
+    RoundRange,
+    encode_round_record,
+)
+from spotsieve.stream.sharding.records.range import RoundAnnouncement, write_announcement
+from spotsieve.stream.sharding.records.resize import write_request, write_resize
+from spotsieve.stream.sharding.resizing import Resize, ResizeEvent
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import settings_from
 
-RANGE = Range(Place(0, 0), Place(1, 0), 0, 0, 0)
+RANGE = RoundRange(LogPlace(0, 0), LogPlace(1, 0), 0, 0, 0)
 
 
 def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
@@ -33,7 +39,7 @@ def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
         await writer.start()
         try:
             digest = settings_digest(verdict_settings_text(settings))
-            return await writer.write(encode_told(kind, digest, Share(0, 2), RANGE, body))
+            return await writer.write(encode_round_record(kind, digest, Share(0, 2), RANGE, body))
         finally:
             await writer.close()
 
@@ -56,9 +62,9 @@ def test_an_ask_that_waits_for_a_resolver_is_told_and_can_be_cancelled(
         config.write_text(topics.toml(), "utf-8")
         settings = settings_from(topics.toml())
         # What was asked before the newest round was named is dealt with: the resolver made nothing of it.
-        asked = write(settings, "matches", KIND_ASK, write_ask(2))
-        write(settings, "matches", KIND_ASK, write_ask(7))
-        write(settings, "verdicts", KIND_RANGE, write_named(Named(1, (), (asked + 2, 0), ((0, 3),))))
+        asked = write(settings, "matches", KIND_REQUEST, write_request(2))
+        write(settings, "matches", KIND_REQUEST, write_request(7))
+        write(settings, "verdicts", KIND_RANGE, write_announcement(RoundAnnouncement(1, (), (asked + 2, 0), ((0, 3),))))
         assert "there is none" in resize("--cancel")[1]
 
         code, text = resize("--shards", "3")
@@ -72,5 +78,5 @@ def test_an_ask_that_waits_for_a_resolver_is_told_and_can_be_cancelled(
 
         code, text = resize("--shards", "4")
         assert (code, "has not answered within" in text) == (5, True), text
-        write(settings, "verdicts", KIND_RESIZE, write_resize(Resize(Change.ASKED, 4, topics.ends("matches")[0])))
+        write(settings, "verdicts", KIND_RESIZE, write_resize(Resize(ResizeEvent.ASKED, 4, topics.ends("matches")[0])))
         assert "a resize 2 -> 4 is under way, got 3" in resize("--shards", "3")[1]

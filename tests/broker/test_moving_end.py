@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.log.record import LogRecord, encode
-from spotsieve.stream.engine import Applied, Engine, open_engine
+from spotsieve.stream.engine import ApplyResult, Engine, open_engine
 from spotsieve.stream.kafka.client.clients import pages_consumer
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.heartbeats import Heartbeats
@@ -46,7 +46,7 @@ async def test_records_that_come_while_the_log_is_read_are_read_before_the_worke
     engine = open_engine(settings, settings.topics.log)
     apply = engine.apply
 
-    def slow_apply(record: bytes | LogRecord, offset: int) -> Applied:
+    def slow_apply(record: bytes | LogRecord, offset: int) -> ApplyResult:
         time.sleep(SLOW_SECONDS)  # Time itself: what is left of the log is told in seconds.
         for reached, number in ((FIRST, MORE), (FIRST + MORE, LATER)):
             if offset == reached - 1:

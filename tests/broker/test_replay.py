@@ -21,7 +21,7 @@ from spotsieve.stream.evaluation.trial import Trial
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.replay.report import as_text
-from spotsieve.stream.service.replay.run import Replay, Wanted
+from spotsieve.stream.service.replay.run import Replay, ReplayRequest
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind
 from tests.conftest import Broker, Topics
@@ -341,7 +341,7 @@ def test_a_replay_that_is_interrupted_before_it_judges_has_compared_nothing(reco
 
     settings = settings_from(recorded.toml)
     into = tmp_path / "verdicts.jsonl"
-    report = Replay(Wanted(settings, settings, tmp_path / "state", into=str(into)), tell).run()
+    report = Replay(ReplayRequest(settings, settings, tmp_path / "state", into=str(into)), tell).run()
     assert report.interrupted
     assert (report.comparison.met, report.comparison.compared) == (0, 0)
     assert not any(text.startswith("judging") for text in told)

@@ -74,20 +74,20 @@ def _make_log(directory: Path) -> None:
     records = [make_signatures(PAGES, seed=number % 50, first=number * PAGES) for number in range(RECORDS)]
     for number in range(5):
         engine.apply(encode(records[number], bytes(16), number, DIGEST), number)
-    filed = list(enumerate(state.page_ids(np.arange(state.entry_count, dtype=np.uint64))))
+    indexed = list(enumerate(state.page_ids(np.arange(state.entry_count, dtype=np.uint64))))
     with LocalLog(directory) as log:
         for number, pages in enumerate(records):
-            if number < 5 or number % 5 or not filed:
+            if number < 5 or number % 5 or not indexed:
                 log.append(encode(pages, bytes(16), number, DIGEST))
                 continue
             forgotten = list[ForgottenPage]()
-            for entry, page_id in filed[:3]:
+            for entry, page_id in indexed[:3]:
                 assert page_id is not None
                 probes, row = scheme.probe(records[page_id[2] // PAGES]), page_id[2] % PAGES
                 # All that it was probed under: some keys do not hold it, which does no harm.
                 keys = probes.keys[probes.bounds[row] : probes.bounds[row + 1]].tolist()
                 forgotten.append(ForgottenPage(entry, *page_id, tuple(keys)))
-            del filed[:3]
+            del indexed[:3]
             log.append(encode_forget(forgotten, bytes(16), number, DIGEST))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 from spotsieve.stream.page import Page
@@ -49,7 +49,7 @@ def test_verdict_lines_keep_their_bytes() -> None:
 
 
 def test_rejected_lines_keep_their_bytes() -> None:
-    error = PageError(Reject.NO_BODY, "body", "must hold the page's body", None, "correct the crawler")
+    error = PageError(RejectReason.NO_BODY, "body", "must hold the page's body", None, "correct the crawler")
     assert rejected_line("a.jsonl", Record(4, b'{"url": "\xc3\xa4"}'), error).decode() == (
         '{"id":"a.jsonl/0/4","reason":"no_body","error":"body must hold the page\'s body; correct the crawler",'
         '"record":"{\\"url\\": \\"ä\\"}"}'

@@ -3,7 +3,7 @@
 import pytest
 import xxhash
 
-from spotsieve.stream.sharding.records.frame import KIND_RANGE, encode_told
+from spotsieve.stream.sharding.records.frame import KIND_RANGE, encode_round_record
 from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 FRAME = (
@@ -50,7 +50,7 @@ BODIES = {
 def test_a_frame_has_these_bytes() -> None:
     head = bytes.fromhex(FRAME)
     checksum = xxhash.xxh3_64_intdigest(head).to_bytes(8, "little")
-    assert encode_told(KIND_RANGE, SETTINGS, SHARE, RANGE) == head + checksum
+    assert encode_round_record(KIND_RANGE, SETTINGS, SHARE, RANGE) == head + checksum
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -26,26 +26,26 @@ from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
-    Part,
-    Progress,
+    StatePart,
+    StateProgress,
     attempt_key,
     decode_attempt,
     decode_clock,
-    decode_heard,
     decode_identity,
     decode_marks,
+    decode_outcome_ref,
     decode_progress,
     decode_source,
     encode_attempt,
-    encode_heard,
     encode_identity,
     encode_marks,
+    encode_outcome_ref,
     encode_progress,
     encode_source,
     seal,
 )
-from spotsieve.state.horizon import Clock, Mark
-from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Heard, Learned
+from spotsieve.state.horizon import Clock, StepMark
+from spotsieve.state.index import Buckets, CommitMark, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict
 from spotsieve.state.log.bodies import Handover
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import (
@@ -70,7 +70,7 @@ from spotsieve.state.portable.export import (
 )
 from spotsieve.state.removal import ForgottenPage, Sweep
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
-from spotsieve.state.still.reading import still_state
+from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import CorruptRecord, StateError
@@ -121,7 +121,7 @@ ENTRY = (
     "68747470733a2f2f6578616d706c652e6f72672f61"
     "61"
 )
-MARKS = (Committed("pages", 7, 258), Committed("other", 1, 513))
+MARKS = (CommitMark("pages", 7, 258), CommitMark("other", 1, 513))
 RECORD = (
     "f57370730301000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0100"
     "0000010001000200027eff00000500706167657305006f74686572000007000000020100000000000001000100000001"
@@ -217,8 +217,8 @@ def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_nam
 
 
 def test_an_entry_is_42_bytes_its_sketch_and_its_address() -> None:
-    filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0)
-    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0)
+    (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == ENTRY
     entry = decode_entry(b"\0", value, ["pages"])
     assert (entry.source, entry.partition, entry.offset, entry.event_time_ms) == ("pages", 7, 258, 1_700_000_000_000)
@@ -226,8 +226,8 @@ def test_an_entry_is_42_bytes_its_sketch_and_its_address() -> None:
 
 
 def test_an_entry_of_a_scheme_that_compares_features_has_them_before_its_address() -> None:
-    filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, True)
-    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, True)
+    (value,) = encode_entries(index_update, np.array([0], np.uint32))
     features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
     expected = ENTRY.replace("15000100", "15800100").replace("68747470", features + "68747470")
     assert value.hex() == expected
@@ -274,7 +274,7 @@ def test_a_source_is_its_version_and_utf_8() -> None:
 
 
 def test_the_progress_value() -> None:
-    progress = Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4), Sweep(0x0A0B, 6))
+    progress = StateProgress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4), Sweep(0x0A0B, 6))
     value = encode_progress(progress)
     assert value.hex() == (
         "03"
@@ -296,7 +296,7 @@ def test_the_progress_value() -> None:
 
 
 def test_the_marks_value() -> None:
-    marks = (Mark(-2, 0), Mark(7, 258))
+    marks = (StepMark(-2, 0), StepMark(7, 258))
     value = encode_marks(marks)
     assert value.hex() == ("010200feffffffffffffff00000000000000000700000000000000020100000000000063038a4e44487710")
     assert decode_marks(value) == marks
@@ -306,18 +306,18 @@ def test_the_marks_value() -> None:
     cut = seal(value[:-9])
     with pytest.raises(CorruptRecord, match="the marks that it declares"):
         decode_marks(cut)
-    for wrong in ((marks[1], marks[0]), (Mark(1, 5), Mark(2, 5)), (Mark(1, 5), Mark(1, 6))):
+    for wrong in ((marks[1], marks[0]), (StepMark(1, 5), StepMark(2, 5)), (StepMark(1, 5), StepMark(1, 6))):
         with pytest.raises(CorruptRecord, match="ascend"):
             decode_marks(encode_marks(wrong))
 
 
 def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> None:
-    marks = encode_marks((Mark(1, 9),))
-    assert decode_clock(Progress(5, 9, 0), None) == Clock()
-    assert decode_clock(Progress(5, 9, 0, 0, 70), marks) == Clock(70, (Mark(1, 9),))
+    marks = encode_marks((StepMark(1, 9),))
+    assert decode_clock(StateProgress(5, 9, 0), None) == Clock()
+    assert decode_clock(StateProgress(5, 9, 0, 0, 70), marks) == Clock(70, (StepMark(1, 9),))
     for progress, value in (
-        (Progress(5, 8, 0, 0, 70), marks), (Progress(5, 9, 0), marks),
-        (Progress(5, 9, 0, 0, 70), None),
+        (StateProgress(5, 8, 0, 0, 70), marks), (StateProgress(5, 9, 0), marks),
+        (StateProgress(5, 9, 0, 0, 70), None),
     ):  # fmt: skip
         with pytest.raises(CorruptRecord, match="must be there where the progress has a watermark"):
             decode_clock(progress, value)
@@ -327,9 +327,9 @@ def test_the_identity_value() -> None:
     value = encode_identity(Identity(STATE_FORMAT, '{"a":1}', "local"))
     assert value == b'\x01{"format": 3, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("456ccf101ea3dcac")
     assert decode_identity(value) == (3, '{"a":1}', "local", None)
-    part = encode_identity(Identity(STATE_FORMAT, "{}", "signatures", Part(1, 3)))
+    part = encode_identity(Identity(STATE_FORMAT, "{}", "signatures", StatePart(1, 3)))
     assert part[:-8] == b'\x01{"format": 3, "log": "signatures", "part": [1, 3, 2], "settings": "{}"}'
-    assert decode_identity(part).part == Part(1, 3)
+    assert decode_identity(part).part == StatePart(1, 3)
     for earlier in (b"[1, 3]", b"[0, 2]", b"[1, 3, 3]"):
         with pytest.raises(CorruptRecord, match="must name the part of a shard in version 2; delete the directory"):
             decode_identity(seal(part[:-8].replace(b"[1, 3, 2]", earlier)))
@@ -338,11 +338,11 @@ def test_the_identity_value() -> None:
 
 
 def test_the_outcome_that_a_shard_was_last_filed_by() -> None:
-    value = encode_heard(Heard(258, 2**63))
+    value = encode_outcome_ref(OutcomeRef(258, 2**63))
     assert value.hex() == "0102010000000000000000000000000080" + seal(value[:-8])[-8:].hex()
-    assert decode_heard(value) == Heard(258, 2**63)
+    assert decode_outcome_ref(value) == OutcomeRef(258, 2**63)
     with pytest.raises(CorruptRecord, match="must be version 1 and 25 bytes"):
-        decode_heard(seal(value[:-9]))
+        decode_outcome_ref(seal(value[:-9]))
 
 
 def test_a_log_record() -> None:
@@ -405,7 +405,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
         )
         engine.apply(bytes.fromhex(RECORD), 4)
         posting = "02" "0000000000" "efcdab8967452301"  # fmt: skip
-        progress = Progress(5, 1, checksum_of(bytes.fromhex(RECORD)))
+        progress = StateProgress(5, 1, checksum_of(bytes.fromhex(RECORD)))
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
             (b"meta/pro", b"gress".hex(), encode_progress(progress).hex()),
             (b"buckets/", "0000000000000123", posting),
@@ -419,7 +419,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
         forget = encode_forget([ForgottenPage(0, "pages", 7, 258, keys)], WRITER, 1, DIGEST)
         engine.apply(forget, 5)
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
-            (b"meta/pro", b"gress".hex(), encode_progress(Progress(6, 1, checksum_of(forget))).hex()),
+            (b"meta/pro", b"gress".hex(), encode_progress(StateProgress(6, 1, checksum_of(forget))).hex()),
             (b"entries/", "0000000000000000", "00"),
             (b"sources/", "0000000000000000", encode_source("pages").hex()),
         ]
@@ -442,7 +442,7 @@ def test_the_lines_of_an_export(tmp_path: Path) -> None:
     with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
         scheme = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
         Engine(scheme, state, IndexSettings(), DIGEST, "local").apply(bytes.fromhex(RECORD), 4)
-    with still_state(tmp_path) as still:
+    with read_only_state(tmp_path) as still:
         assert b"\n".join(export_lines(still)) == EXPORT.strip()
 
 
@@ -456,8 +456,10 @@ def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
     assert record.hex()[:-16] == widened[:-16]
     assert_same(decode(record).signatures, ranked)
     none = np.empty(0, np.uint64)
-    filing = Filing(ranked, np.array([0]), 0, none, Buckets(np.zeros(1, np.int64), none, none), 0, keeps_ranks=True)
-    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    index_update = IndexUpdate(
+        ranked, np.array([0]), 0, none, Buckets(np.zeros(1, np.int64), none, none), 0, keeps_ranks=True
+    )
+    (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == "04" + ENTRY[2:].replace("68747470", RANK + "68747470")
     assert ReadEntries([b""], [value], ["pages"]).ranks().tolist() == [0xC00C000000000000]
     assert pack_entry(unpack_entry(b"", value)) == value
@@ -479,11 +481,11 @@ OWN_TEXT = (
 
 def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address() -> None:
     own = own_text([(0x1234, 0x7F, 0x0102, [0xA5, 0xDEADBEEF], [0xABCD])])
-    learned = Learned(own, memories_of([]), (), ())
-    filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
-    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    learned = HostUpdate(own, memories_of([]), (), ())
+    index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
+    (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", OWN_TEXT + "68747470")
-    (both,) = encode_entries(dataclasses.replace(filing, keeps_features=True), np.array([0], np.uint32))
+    (both,) = encode_entries(dataclasses.replace(index_update, keeps_features=True), np.array([0], np.uint32))
     features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
     assert both.hex() == ENTRY.replace("15000100", "15c00100").replace("68747470", features + OWN_TEXT + "68747470")
     assert decode_entry(b"\0", both, ["pages"]).url == "https://example.org/a"
@@ -518,10 +520,10 @@ def test_the_memory_of_a_host() -> None:
 def test_an_attempt() -> None:
     key = attempt_key(1, -2, 258)
     assert key.hex() == "000000017ffffffe0000000000000102"
-    value = encode_attempt(Attempt(7, 0.75, 3, 2))
+    value = encode_attempt(PendingVerdict(7, 0.75, 3, 2))
     assert value.hex() == "010700000000000000000000000000e83f0302"
-    assert decode_attempt(key, value) == Attempt(7, 0.75, 3, 2)
-    nothing = encode_attempt(Attempt(-1, -math.nan, 3, 2))
+    assert decode_attempt(key, value) == PendingVerdict(7, 0.75, 3, 2)
+    nothing = encode_attempt(PendingVerdict(-1, -math.nan, 3, 2))
     assert nothing.hex() == "01ffffffffffffffff000000000000f87f0302"
 
 
@@ -542,17 +544,17 @@ def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
     )
     assert memory_values([loaded(line) for line in lines]) == (keys, values)
     key = attempt_key(1, -2, 258)
-    attempts = [
+    pending_verdicts = [
         (
-            Attempt(7, 0.1, 3, 2),
+            PendingVerdict(7, 0.1, 3, 2),
             b'{"attempt":258,"source":1,"partition":-2,"original":7,"score":0.1,"reason":3,"found_by":2}',
         ),
         (
-            Attempt(-1, math.nan, 3, 2),
+            PendingVerdict(-1, math.nan, 3, 2),
             b'{"attempt":258,"source":1,"partition":-2,"original":null,"score":null,"reason":3,"found_by":2}',
         ),
     ]
-    for attempt, expected in attempts:
+    for attempt, expected in pending_verdicts:
         value = encode_attempt(attempt)
         assert attempt_line(key, value) == expected
         assert attempt_value(loaded(expected)) == (key, value)

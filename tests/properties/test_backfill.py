@@ -18,7 +18,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.backfill import judging, reader, shard
-from spotsieve.stream.backfill.outcomes import DIRECTORY, Outcomes
+from spotsieve.stream.backfill.outcomes import DIRECTORY, OutcomeStore
 from spotsieve.stream.backfill.run_file import RunFile
 from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.backfill.schedule import TRIES
@@ -218,8 +218,8 @@ def test_a_batch_that_cannot_be_written_ends_the_run_and_is_written_by_the_next(
 
 
 STEPS_OF_SHARD, STEPS_OF_JUDGING = (
-    ("answer", "confirm", "walk_round", "file"),
-    ("resolve", "check_guess", "resolve_walks"),
+    ("answer", "confirm", "resolve_hosts", "file"),
+    ("resolve", "check_speculation", "resolve_walks"),
 )
 
 
@@ -256,8 +256,8 @@ class Killed(BaseException):
 
 KILLED_AT: list[tuple[type, str, bool]] = [
     (LocalLog, "append", True),  # logged and not judged
-    (Outcomes, "append", False),  # judged and not kept
-    (Outcomes, "append", True),  # kept and not filed
+    (OutcomeStore, "append", False),  # judged and not kept
+    (OutcomeStore, "append", True),  # kept and not filed
     (RocksState, "file", True),  # filed and not written
     (RunFile, "finish", False),  # written and not done
     (RunFile, "complete", False),  # all done

@@ -16,7 +16,7 @@ from spotsieve.stream.service.roles.resolver import work as of_resolver
 from spotsieve.stream.service.roles.shard import work as of_shard
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.sharding import confirming
-from spotsieve.stream.sharding.confirming import Pairs
+from spotsieve.stream.sharding.confirming import EntryPairs
 from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Kind, Reason, concatenate
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
@@ -40,12 +40,12 @@ def some_that_break(
 def assert_spared_alike(dice: random.Random, one: OneProcess) -> None:
     """Shards give the verdicts of the one process that has broken on these pages, and hold what it holds."""
     expected = concatenate(one.verdicts)
-    spared = expected.reason == Reason.INTERNAL_ERROR
+    excluded = expected.reason == Reason.INTERNAL_ERROR
     shards = WorkingShards(one, dice.randrange(1, 6), dice)
     found = shards.apply(one.log, dice.choice([(1, 3, 7), (20, 60), (500,)]))
     assert_verdicts_equal(found, expected)
-    assert (found.kind[spared] == Kind.UNCHECKED).all()
-    assert bool(shards.sparings) == spared.any()
+    assert (found.kind[excluded] == Kind.UNCHECKED).all()
+    assert bool(shards.sparings) == excluded.any()
     if not one.settings.index.horizon_hours:
         for family in ("buckets", "hosts"):
             assert remembered(shards.states, family) == remembered([one.state], family)
@@ -98,7 +98,7 @@ def whole_round() -> tuple[OneProcess, int]:
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(of_shard, "answer"), (of_shard, "walk_round"), (of_resolver, "resolve_walks")]
+    ("module", "step"), [(of_shard, "answer"), (of_shard, "resolve_hosts"), (of_resolver, "resolve_walks")]
 )
 @pytest.mark.parametrize("error", [StateError("state", "is gone"), MemoryError(), OSError("disk")])
 def test_errors_of_the_state_or_the_machine_spare_no_page(
@@ -127,7 +127,7 @@ def test_pages_that_break_only_together_are_all_spared_and_what_always_breaks_st
             raise Defect("together")
         return whole(signatures, *arguments)
 
-    monkeypatch.setattr(of_shard, "answer", together)
+    monkeypatch.setattr(of_shard, "find_shard_candidates", together)
     shards = WorkingShards(one, 2, random.Random(0))
     found = shards.apply(one.log, (500,))
     judged = concatenate(one.verdicts).kind != Kind.UNCHECKED
@@ -137,7 +137,7 @@ def test_pages_that_break_only_together_are_all_spared_and_what_always_breaks_st
     def always(*_: Any) -> Any:
         raise Defect("always")
 
-    monkeypatch.setattr(of_shard, "answer", always)
+    monkeypatch.setattr(of_shard, "find_shard_candidates", always)
     with pytest.raises(Defect, match="always"):
         WorkingShards(one, 2, random.Random(0)).apply(one.log, (500,))
 
@@ -149,7 +149,7 @@ def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(mon
     one.sign(replace(again, offset=again.offset + 10_000))
     whole, broke = vars(confirming)["_say"], set[int]()
 
-    def breaking(signatures: Signatures, met: Pairs, *arguments: Any) -> Any:
+    def breaking(signatures: Signatures, met: EntryPairs, *arguments: Any) -> Any:
         offsets = signatures.offset[met.page]
         if (offsets == bad).any():
             broke.add(bad)
@@ -163,7 +163,7 @@ def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(mon
     found = shards.apply(one.log, (len(again),))
     assert broke == {bad}
     assert shards.sparings == 1
-    (spared,) = np.flatnonzero(found.reason == Reason.INTERNAL_ERROR)
-    assert [*again.offset, *(again.offset + 10_000)][spared] == bad
-    others = np.arange(len(expected)) != spared
+    (excluded,) = np.flatnonzero(found.reason == Reason.INTERNAL_ERROR)
+    assert [*again.offset, *(again.offset + 10_000)][excluded] == bad
+    others = np.arange(len(expected)) != excluded
     assert (found.kind[others] == expected.kind[others]).all()

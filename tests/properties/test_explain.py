@@ -7,19 +7,19 @@ import pytest
 
 from spotsieve.state.index import State
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.explain.telling import tell
-from spotsieve.stream.explain.told import Fate, MetPage, Told
+from spotsieve.stream.explain.telling import trace_page
+from spotsieve.stream.explain.told import CandidatePage, Fate, JudgeTrace
 from spotsieve.stream.features.prints import identities_of_block, identity_of
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.judge.by_host.confirming import _confirm_kernel
-from spotsieve.stream.judge.by_host.walk import _walk_kernel
+from spotsieve.stream.judge.by_host.walk import _resolve_kernel
 from spotsieve.stream.judge.met import _meet_kernel
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.signature import Signatures, compared_pages
-from spotsieve.stream.verdict import FoundBy, Kind, Reason
+from spotsieve.stream.signature import Signatures, candidate_columns
+from spotsieve.stream.verdict import KeyKind, Kind, Reason
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import CRAWL
@@ -30,7 +30,7 @@ ASKED = 12
 """Pages of each world that are explained, its last ones."""
 
 
-def implied(told: Told, limit: int) -> tuple[Kind, Reason, float, int | None]:
+def implied(told: JudgeTrace, limit: int) -> tuple[Kind, Reason, float, int | None]:
     """The verdict that follows from what is told of the pairs, where the first copy is kept and no page is known."""
     compared = 0
     for page in told.met:
@@ -45,22 +45,22 @@ def implied(told: Told, limit: int) -> tuple[Kind, Reason, float, int | None]:
     return Kind.NOVEL, Reason.NO_MATCH, np.nan, None
 
 
-def reason_of(page: MetPage) -> Reason:
+def reason_of(page: CandidatePage) -> Reason:
     """Why a pair is accepted, by its keys and its bars alone."""
-    if page.proof & FoundBy.BODY:
+    if page.proof & KeyKind.BODY:
         return Reason.EXACT
-    if page.proof & FoundBy.TEXT:
+    if page.proof & KeyKind.TEXT:
         return Reason.SAME_TEXT
     if page.proof:
         return Reason.NEAR
     return next(way.reason for way in page.ways if all(bar.reached for bar in way.bars))
 
 
-def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: tuple[int, int, Policy]) -> Told:
+def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: tuple[int, int, Policy]) -> JudgeTrace:
     """Explain a page, compare with the judge, and return what is told."""
     cap, candidates, policy = limits
     verdicts, _ = judge(signatures, scheme, state, cap, candidates, policy)
-    told = tell(signatures, scheme, state, candidates, policy)
+    told = trace_page(signatures, scheme, state, candidates, policy)
     for name in ("kind", "reason", "score"):
         np.testing.assert_array_equal(getattr(told.verdicts, name), getattr(verdicts, name))
     assert told.verdicts.originals == verdicts.originals
@@ -98,7 +98,7 @@ def test_a_page_in_the_state_is_told_of_with_the_verdict_that_it_had() -> None:
     had = [outcome for record in run(cut(pages, [60]), state, limits) for outcome in record]
     fates = set[Fate]()
     for page, outcome in dice.sample([*zip(pages, had, strict=True)], 30):
-        told = tell(signatures_of([page]), SCHEME, state, limits.candidates, limits.policy)
+        told = trace_page(signatures_of([page]), SCHEME, state, limits.candidates, limits.policy)
         assert Kind(int(told.verdicts.kind[0])).name.lower() == outcome[0]
         fates.update(other.fate for other in told.met)
     assert Fate.ORIGINAL in fates
@@ -108,10 +108,10 @@ def test_a_page_in_the_state_is_told_of_with_the_verdict_that_it_had() -> None:
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_tells_in_its_own_terms_what_its_judge_says(name: str) -> None:
     scheme, state = scheme_of(settings_named(name)), MemoryState()
-    filed = [page for number, page in enumerate(CRAWL) if number % 3 < 2]
+    indexed = [page for number, page in enumerate(CRAWL) if number % 3 < 2]
     asked = [*CRAWL[2::3][:12], CRAWL[0]._replace(offset=len(CRAWL))]
-    _, filing = judge(scheme.sign(filed), scheme, state, 256, 0)
-    state.file(filing, 1, 0)
+    _, index_update = judge(scheme.sign(indexed), scheme, state, 256, 0)
+    state.file(index_update, 1, 0)
     signatures = scheme.sign(asked)
     told = [assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, PLAIN)) for row in range(len(asked))]
     copies = [one for one in told if one.original is not None]
@@ -124,7 +124,7 @@ def test_every_scheme_tells_in_its_own_terms_what_its_judge_says(name: str) -> N
 @pytest.mark.parametrize("name", SCHEMES)
 def test_what_a_scheme_tells_of_a_pair_is_what_it_confirms(name: str) -> None:
     scheme = scheme_of(settings_named(name))
-    pages = compared_pages(scheme.sign([page for page in CRAWL if page.judgeable]), scheme.compares_features)
+    pages = candidate_columns(scheme.sign([page for page in CRAWL if page.judgeable]), scheme.compares_features)
     rows = np.arange(len(pages))
     one, other = (part.ravel() for part in np.meshgrid(rows, rows))
     ways = scheme.ways(pages.take(one), pages.take(other))
@@ -135,13 +135,13 @@ def test_what_a_scheme_tells_of_a_pair_is_what_it_confirms(name: str) -> None:
 
 def test_explaining_needs_no_kernel_that_the_judge_does_not_have() -> None:
     compile_kernels(DEFAULT)
-    kernels = (_confirm_kernel, _walk_kernel, _meet_kernel)
+    kernels = (_confirm_kernel, _resolve_kernel, _meet_kernel)
     before = [list(kernel.signatures) for kernel in kernels]
     pages, state = [page for page in CRAWL if page.judgeable], MemoryState()
-    _, filing = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)
-    state.file(filing, 1, 0)
+    _, index_update = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)
+    state.file(index_update, 1, 0)
     for page in pages[9:12]:
-        tell(DEFAULT.sign([page]), DEFAULT, state, 0)
+        trace_page(DEFAULT.sign([page]), DEFAULT, state, 0)
     assert [list(kernel.signatures) for kernel in kernels] == before
 
 

@@ -21,7 +21,7 @@ from spotsieve.stream.files.formats import FORMATS, WRITTEN_FORMATS, format_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.parquet.format import PARQUET
-from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
 from spotsieve.stream.files.writer import OutputFile
@@ -96,18 +96,18 @@ NAMES = [
 ]
 
 
-def read(path: Path) -> list[Outcome]:
+def read(path: Path) -> list[RecordResult]:
     with FileReader(Input(path, str(path), None), InputSettings()) as reader:
         return list(reader)
 
 
-def found_pages(outcomes: Sequence[Outcome]) -> list[Given]:
+def found_pages(outcomes: Sequence[RecordResult]) -> list[Given]:
     assert not any(outcome.record.fault for outcome in outcomes)
     results = [outcome.result for outcome in outcomes]
     return [(one.url, one.body.decode()) for one in results if isinstance(one, Page)]
 
 
-def write(path: Path, outcomes: Sequence[Outcome]) -> None:
+def write(path: Path, outcomes: Sequence[RecordResult]) -> None:
     output = OutputFile(str(path))
     for outcome in outcomes:
         output.write_record(outcome.record, outcome.format)
@@ -171,7 +171,7 @@ def test_records_of_several_files_in_one_output_are_read_back_one_by_one(
     folder: Path, name: str, given_pages: list[Given]
 ) -> None:
     (one,) = (one for one in WRITTEN_FORMATS if name.startswith(f"novel{one.endings[0]}"))
-    outcomes = list[Outcome]()
+    outcomes = list[RecordResult]()
     for page in given_pages:
         source = folder / f"source{one.endings[0]}"
         source.write_bytes(FILES[one]([page]))
@@ -215,7 +215,7 @@ def test_a_format_without_a_joining_rule_cannot_be_made() -> None:
 @pytest.mark.parametrize("one", WRITTEN_FORMATS, ids=lambda one: one.name)
 def test_records_of_two_formats_cannot_be_joined(one: FileFormat, folder: Path) -> None:
     for other in WRITTEN_FORMATS:
-        records = list[Outcome]()
+        records = list[RecordResult]()
         for number, format_ in enumerate((one, other)):
             source = folder / f"source{number}"
             source.write_bytes(FILES[format_]([("https://e.com/a", "text")]))

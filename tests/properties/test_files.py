@@ -13,7 +13,7 @@ from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import JSON_LINES
-from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
@@ -51,8 +51,8 @@ SNIPPETS = [
 contents = st.lists(st.sampled_from(SNIPPETS) | st.binary(max_size=30), max_size=15).map(b"".join)
 
 
-def read(path: Path) -> tuple[list[Outcome], InputError | None]:
-    outcomes: list[Outcome] = []
+def read(path: Path) -> tuple[list[RecordResult], InputError | None]:
+    outcomes: list[RecordResult] = []
     try:
         with FileReader(Input(path, str(path), None), InputSettings(), max_record_bytes=200) as reader:
             outcomes.extend(reader)

@@ -16,7 +16,7 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.portable.importing import import_state
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.still.reading import still_state
+from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
@@ -83,7 +83,7 @@ class Reader:
                 )
 
 
-def filed_page(state: State, number: int) -> ForgottenPage:
+def indexed_page(state: State, number: int) -> ForgottenPage:
     """Return what a record must say to forget this entry, by the obvious walk over everything."""
     (page_id,) = state.page_ids(np.array([number], "u8"))
     assert page_id is not None
@@ -124,7 +124,7 @@ def draw_log(
         reader.read(log, len(log) - 1)
         for number in range(reader.state.clock.floor, reader.state.entry_count):
             if number not in known:
-                known[number] = filed_page(reader.state, number)
+                known[number] = indexed_page(reader.state, number)
         if data.draw(st.booleans()) and known:
             # Also numbers that were forgotten before, or twice in one record.
             numbers = data.draw(st.lists(st.sampled_from(sorted(known)), min_size=1, max_size=6))
@@ -161,7 +161,7 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
             assert (rocks.position, rocks.entry_count) == (len(log), memory.state.entry_count)
         assert reader.outcomes + again.outcomes == memory.outcomes
         assert verify(Path(scratch), 10**6).damages == []
-        with still_state(Path(scratch)) as still:
+        with read_only_state(Path(scratch)) as still:
             lines = b"\n".join(export_lines(still)).split(b"\n")
         import_state(iter(lines), "export", Path(scratch) / "copy")
         with RocksState.open(Path(scratch) / "copy", "{}", "log", IndexSettings()) as rocks:
@@ -182,22 +182,25 @@ def test_with_forgetting_verdicts_are_those_of_the_obvious_judge(
     world: World, data: st.DataObject, cap: int, limit: int, policy: Policy
 ) -> None:
     log, steps = draw_log(data, world, cap, limit, policy=policy)
-    reader, twin = Reader(world, MemoryState(), cap, limit, 0.0, policy), world.twin(cap, limit, policy)
+    reader, reference_kernel = (
+        Reader(world, MemoryState(), cap, limit, 0.0, policy),
+        world.reference_kernel(cap, limit, policy),
+    )
     reader.read(log)
     expected = list[Outcome]()
     for step in steps:
         if isinstance(step, tuple):
             for number in step:
-                forget_obviously(twin, number)
+                forget_obviously(reference_kernel, number)
         else:
             assert isinstance(step, list)
-            expected += twin.judge(signatures_of(step))
+            expected += reference_kernel.judge(signatures_of(step))
     assert reader.outcomes == expected
 
 
-def forget_obviously(twin: ObviousJudge, number: int) -> None:
-    for bucket, postings in twin.buckets.items():
-        twin.buckets[bucket] = [posting for posting in postings if posting[0] != number]
+def forget_obviously(reference_kernel: ObviousJudge, number: int) -> None:
+    for bucket, postings in reference_kernel.buckets.items():
+        reference_kernel.buckets[bucket] = [posting for posting in postings if posting[0] != number]
 
 
 @pytest.mark.promise(
@@ -216,7 +219,7 @@ def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
     ids = reader.state.page_ids(np.arange(reader.state.entry_count, dtype="u8"))
     numbers = data.draw(st.sets(st.sampled_from(range(len(ids))), max_size=5)) if ids else set[int]()
     if numbers:
-        log.append(encode_forget([filed_page(reader.state, number) for number in numbers], WRITER, 1, DIGEST))
+        log.append(encode_forget([indexed_page(reader.state, number) for number in numbers], WRITER, 1, DIGEST))
         reader.read(log, 1)
     kept = {page_id_text(*page_id) for number, page_id in enumerate(ids) if page_id and number not in numbers}
     first = list(zip(pages, without_reason(reader.outcomes), strict=True))
@@ -252,14 +255,14 @@ def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
         log = [encode(signatures_of([(look, 0), (other, 1), (look, 2)]), WRITER, 0, DIGEST)]
         reader.read(log)
         assert [outcome[0] for outcome in reader.outcomes] == ["novel", "novel", "duplicate"]
-        page = filed_page(reader.state, 0)
+        page = indexed_page(reader.state, 0)
         assert page.keys, "a filed page is in a bucket"
         log += [
             encode_forget([page], WRITER, 1, DIGEST),
             encode(signatures_of([(look, 3), (look, 4), (other, 5), (look, 0)]), WRITER, 2, DIGEST),
         ]
         applied = reader.engine.apply(log[1], 1)
-        assert (applied.forgotten, len(applied.verdicts), applied.filed) == ((("one", 0, 0),), 0, 0)
+        assert (applied.forgotten, len(applied.verdicts), applied.indexed) == ((("one", 0, 0),), 0, 0)
         reader.read(log, 2)
     assert [outcome[:2] for outcome in reader.outcomes[3:]] == [
         ("novel", ""),
@@ -274,7 +277,7 @@ def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) 
     reader, pages = Reader(world, MemoryState(), 4), [(Look(5, minima=(1,)), 0)]
     record = encode(signatures_of(pages), WRITER, 0, DIGEST)
     reader.read([record])
-    reader.read([record, encode_forget([filed_page(reader.state, 0)], WRITER, 1, DIGEST), record, record], 1)
+    reader.read([record, encode_forget([indexed_page(reader.state, 0)], WRITER, 1, DIGEST), record, record], 1)
     assert [outcome[3] for outcome in reader.outcomes] == ["no_match", "no_match", "first_attempt"]
     assert reader.state.entry_count == 2
 
@@ -289,7 +292,7 @@ def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None
     log.append(encode(signatures_of(near), WRITER, 1, DIGEST))
     reader.read(log, 1)
     assert [outcome[:2] for outcome in reader.outcomes[4:]] == [("duplicate", "two/1/1"), ("novel", "")]
-    log.append(encode_forget([filed_page(reader.state, 0)], WRITER, 2, DIGEST))
+    log.append(encode_forget([indexed_page(reader.state, 0)], WRITER, 2, DIGEST))
     log.append(encode(signatures_of([near[0], (Look(0xF00F), 10), (Look(0xF00B), 11)]), WRITER, 3, DIGEST))
     reader.read(log, 2)
     assert [outcome[:2] for outcome in reader.outcomes[6:]] == [
@@ -304,7 +307,7 @@ def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_positi
     reader = Reader(world, MemoryState(), 4)
     log = [encode(signatures_of([(Look(5), 0)]), WRITER, 0, DIGEST)]
     reader.read(log)
-    page = filed_page(reader.state, 0)
+    page = indexed_page(reader.state, 0)
     others = [page._replace(source="two"), page._replace(partition=1), page._replace(offset=1), page._replace(number=1)]
     before = dict(reader.state.items())
     log.append(encode_forget(others, WRITER, 1, DIGEST))
@@ -323,10 +326,10 @@ def test_a_key_that_does_not_hold_the_page_is_left_alone() -> None:
     reader = Reader(world, MemoryState(), 4)
     log = [encode(signatures_of([(Look(5), 0), (Look(2**64 - 1), 1)]), WRITER, 0, DIGEST)]
     reader.read(log)
-    page, other = filed_page(reader.state, 0), filed_page(reader.state, 1)
+    page, other = indexed_page(reader.state, 0), indexed_page(reader.state, 1)
     assert not set(page.keys) & set(other.keys)
     log.append(encode_forget([page._replace(keys=(*page.keys, *other.keys, 77))], WRITER, 1, DIGEST))
     reader.read(log, 1)
-    assert filed_page(reader.state, 1) == other
+    assert indexed_page(reader.state, 1) == other
     names = {name for name, _ in reader.state.items() if name.startswith(b"buckets/")}
     assert names == {b"buckets/" + struct.pack(">Q", key) for key in other.keys}

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.horizon import STEPS, Clock, Mark, runs_of, step_of
+from spotsieve.state.horizon import STEPS, Clock, StepMark, runs_of, step_of
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.memory import MemoryState
@@ -35,7 +35,7 @@ DIGEST = bytes(16)
 PROFILE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
-policies = st.sampled_from([PLAIN, Policy(1.0), Policy(1.1), Policy(same_address=0)])
+policies = st.sampled_from([PLAIN, Policy(1.0), Policy(1.1), Policy(same_url=0)])
 cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=20)
 JUMPS = st.sampled_from([0] * 8 + [1, 400, 999, 1000, 7000, 30_000, 63_000, 64_000, 65_000, 66_000, 500_000, -20_000])
 
@@ -120,13 +120,17 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
     world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
     signatures = timed(world, data)
-    twin, state = ForgetfulJudge(world.twin(cap, 64, policy), STEP_MS), MemoryState()
-    expected = twin.judge(signatures)
+    reference_kernel, state = ForgetfulJudge(world.reference_kernel(cap, 64, policy), STEP_MS), MemoryState()
+    expected = reference_kernel.judge(signatures)
     assert apply(world, state, records(signatures, sizes), cap, policy) == expected
     held = dict(living(state))
-    assert {int.from_bytes(name[8:], "big") for name in held if name.startswith(b"entries/")} == twin.living()
+    assert {
+        int.from_bytes(name[8:], "big") for name in held if name.startswith(b"entries/")
+    } == reference_kernel.living()
     buckets = [found[0] for name, found in held.items() if name.startswith(b"buckets/")]
-    assert sorted(buckets) == sorted([number for number, _ in postings] for postings in twin.buckets().values())
+    assert sorted(buckets) == sorted(
+        [number for number, _ in postings] for postings in reference_kernel.buckets().values()
+    )
 
 
 @pytest.mark.promise(
@@ -173,20 +177,20 @@ def test_a_state_on_disk_lost_between_any_two_runs_ends_equal_to_one_in_memory(
 
 def test_an_entry_counts_for_at_least_a_horizon_and_at_most_a_64th_longer() -> None:
     horizon = STEPS * STEP_MS
-    for filed_at in (10**12, 10**12 + 1, 10**12 + 999):
-        clock = Clock().moved(filed_at, STEP_MS, 0)
-        assert clock.moved(filed_at + horizon, STEP_MS, 1).floor == 0
-        assert clock.moved(filed_at + horizon + STEP_MS, STEP_MS, 1).floor == 1
+    for indexed_at in (10**12, 10**12 + 1, 10**12 + 999):
+        clock = Clock().moved(indexed_at, STEP_MS, 0)
+        assert clock.moved(indexed_at + horizon, STEP_MS, 1).floor == 0
+        assert clock.moved(indexed_at + horizon + STEP_MS, STEP_MS, 1).floor == 1
 
 
 def test_of_empty_steps_only_the_last_is_marked_and_no_more_than_65_steps_are() -> None:
     clock = Clock()
     for step in range(500):
         clock = clock.moved(step * STEP_MS, STEP_MS, 7)
-    assert clock.marks == (Mark(499, 7),)
+    assert clock.marks == (StepMark(499, 7),)
     for step in range(500, 700):
         clock = clock.moved(step * STEP_MS, STEP_MS, step)
-    assert clock.marks == tuple(Mark(step, step) for step in range(635, 700))
+    assert clock.marks == tuple(StepMark(step, step) for step in range(635, 700))
     assert clock.floor == 635
 
 

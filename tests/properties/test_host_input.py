@@ -98,8 +98,8 @@ def judge_all(pages: Sequence[Page]) -> Judged:
     for first in range(0, len(pages), RECORD):
         signed = SCHEME.sign(pages[first : first + RECORD])
         before = time.process_time()
-        verdicts, filing = judge(signed, SCHEME, state, 256, 64)
-        state.file(filing, state.position + 1, 0)
+        verdicts, index_update = judge(signed, SCHEME, state, 256, 64)
+        state.file(index_update, state.position + 1, 0)
         seconds += time.process_time() - before
         kinds += map(Kind, verdicts.kind)
         reasons += map(Reason, verdicts.reason)
@@ -156,15 +156,15 @@ def signed_articles(first: int, count: int) -> Signatures:
 def test_no_article_of_a_large_host_is_lost_to_another_by_an_accident_of_prints(count: int) -> None:
     # Prints have 26 bits of hash: among so many blocks some meet by accident, and sketches tell them apart.
     state, prints, lost = MemoryState(), set[int](), list[int]()
-    meetings = 0
+    shard_candidates = 0
     for first in range(0, count, 1_000):
         signed = signed_articles(first, 1_000)
-        verdicts, filing = judge(signed, SCHEME, state, 256, 64)
-        state.file(filing, state.position + 1, 0)
+        verdicts, index_update = judge(signed, SCHEME, state, 256, 64)
+        state.file(index_update, state.position + 1, 0)
         lost += (first + np.flatnonzero(verdicts.kind != Kind.NOVEL)).tolist()
         identities = (signed.prints >> np.uint32(5)).tolist()
-        meetings += sum(one in prints for one in identities)
+        shard_candidates += sum(one in prints for one in identities)
         prints |= set(identities)
-    assert meetings, "no two prints met, so nothing was shown"
+    assert shard_candidates, "no two prints met, so nothing was shown"
     assert lost == []
     check_memory(state, hash_hosts([page(0, "https://one.example/", "")]).tolist())

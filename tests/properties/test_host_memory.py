@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.horizon import step_of
-from spotsieve.state.index import Committed, State, first_difference
+from spotsieve.state.index import CommitMark, State, first_difference
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
@@ -43,8 +43,8 @@ from tests.worlds.states.remembering import (
     cut,
     memories_of,
     run,
-    run_twin,
-    twin_of,
+    run_reference,
+    reference_of,
 )
 
 
@@ -61,18 +61,22 @@ def joined(outcomes: Sequence[Sequence[Outcome]]) -> list[Outcome]:
 @pytest.mark.parametrize("seed", range(7000, 7040))
 def test_so_they_are_where_variants_are_kept(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    records, state, twin = any_cut(dice, pages), MemoryState(), twin_of(limits, Bars(keep_variants=True))
+    records, state, reference_kernel = (
+        any_cut(dice, pages),
+        MemoryState(),
+        reference_of(limits, Bars(keep_variants=True)),
+    )
     for record in records:
-        assert run([record], state, limits, SCHEME.keeping_variants()) == run_twin([record], twin)
+        assert run([record], state, limits, SCHEME.keeping_variants()) == run_reference([record], reference_kernel)
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    records, state, twin = any_cut(dice, pages), MemoryState(), twin_of(limits)
+    records, state, reference_kernel = any_cut(dice, pages), MemoryState(), reference_of(limits)
     for number, record in enumerate(records):
-        assert run([record], state, limits) == run_twin([record], twin), number
-        assert_same_memory(state, twin)
+        assert run([record], state, limits) == run_reference([record], reference_kernel), number
+        assert_same_memory(state, reference_kernel)
 
 
 @pytest.mark.promise(
@@ -108,17 +112,17 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
 @pytest.mark.parametrize("seed", range(3000, 3100))
 def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    plain, state, twin = MemoryState(), MemoryState(), twin_of(limits)
+    plain, state, reference_kernel = MemoryState(), MemoryState(), reference_of(limits)
     first = without_reason(joined(run(cut(pages, []), plain, limits)))
     expected = dict(zip((page_id for _, page_id in pages), first, strict=True))
     log = Log(dice, pages)
     for record in log.records:
         found = run([record], state, limits)
-        assert found == run_twin([record], twin)
+        assert found == run_reference([record], reference_kernel)
         assert without_reason(joined(found)) == [expected[page_id] for _, page_id in record.pages]
-    assert_same_memory(state, twin)
+    assert_same_memory(state, reference_kernel)
     # What came again taught nothing and was filed nowhere; what is committed is remembered no more.
-    everything = Committed("", -1, 0)
+    everything = CommitMark("", -1, 0)
     for one in (state, plain):
         run([Record([], (everything,))], one, limits)
         one.file(None, 1000, 0)
@@ -136,9 +140,9 @@ def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
     ]
     assert copies
     ids = [(*place_of(page), page[1]) for page in copies]
-    assert None not in state.attempts(ids)
-    run([Record([], (Committed("", -1, 0),))], state, limits)
-    assert state.attempts(ids) == [None] * len(ids)
+    assert None not in state.pending_verdicts(ids)
+    run([Record([], (CommitMark("", -1, 0),))], state, limits)
+    assert state.pending_verdicts(ids) == [None] * len(ids)
 
 
 WRITER, DIGEST = bytes(16), bytes(16)
@@ -151,7 +155,7 @@ class Reader:
         settings = IndexSettings.model_construct(
             bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=horizon_hours
         )
-        self.state, self.twin = state, twin_of(limits)
+        self.state, self.reference_kernel = state, reference_of(limits)
         self._engine = Engine(SCHEME, state, settings, DIGEST, "log", limits.policy)
         self._step_ms, self._watermark_ms, self._filed_in = step_of(horizon_hours), 0, list[int]()
 
@@ -166,18 +170,18 @@ class Reader:
         """Apply a record that forgets to both. pages: by id"""
         forgotten = []
         for number in numbers:
-            entry = self.twin.entries[number]
+            entry = self.reference_kernel.entries[number]
             if entry:
                 keys = SCHEME.probe(signatures_of([pages[entry.page]])).keys.tolist()
                 forgotten.append(ForgottenPage(number, *entry.page, tuple(keys), with_host))
         if forgotten:
             written = encode_forget(forgotten, WRITER, self.state.position, DIGEST)
             self._engine.apply(written, self.state.position)
-            self.twin.forget(numbers, with_host)
+            self.reference_kernel.forget(numbers, with_host)
 
-    def _expected(self, signed: Signatures, committed: Sequence[Committed]) -> list[Outcome]:
+    def _expected(self, signed: Signatures, committed: Sequence[CommitMark]) -> list[Outcome]:
         if not self._step_ms:
-            return self.twin.judge(signed, committed)
+            return self.reference_kernel.judge(signed, committed)
         outcomes, start, times = list[Outcome](), 0, signed.event_time_ms.tolist()
         while start < len(times):
             end, step = start, -1
@@ -187,10 +191,10 @@ class Reader:
                     break
                 step, self._watermark_ms, end = watermark // self._step_ms, watermark, end + 1
             # An entry of one step lives for 64 more.
-            living = [number for number, filed in enumerate(self._filed_in) if filed >= step - 64]
-            self.twin.move_floor(min(living, default=len(self._filed_in)))
-            outcomes += self.twin.judge(signed.part(start, end), () if start else committed)
-            self._filed_in += [step] * (len(self.twin.entries) - len(self._filed_in))
+            living = [number for number, indexed in enumerate(self._filed_in) if indexed >= step - 64]
+            self.reference_kernel.move_floor(min(living, default=len(self._filed_in)))
+            outcomes += self.reference_kernel.judge(signed.part(start, end), () if start else committed)
+            self._filed_in += [step] * (len(self.reference_kernel.entries) - len(self._filed_in))
             start = end
         return outcomes
 
@@ -208,11 +212,11 @@ def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge
     by_id = {(*place_of(page), page[1]): page for page in pages}
     for record in Log(dice, pages).records:
         reader.sign(record)
-        assert_same_memory(reader.state, reader.twin)
-        known = range(reader.twin.floor, len(reader.twin.entries))
+        assert_same_memory(reader.state, reader.reference_kernel)
+        known = range(reader.reference_kernel.floor, len(reader.reference_kernel.entries))
         if dice.random() < 0.3 and known:
             reader.forget(dice.sample(known, min(len(known), dice.choice([1, 3]))), by_id, dice.random() < 0.2)
-            assert_same_memory(reader.state, reader.twin)
+            assert_same_memory(reader.state, reader.reference_kernel)
 
 
 def made(number: int, prints: Sequence[int], titles: Sequence[int] = ()) -> Made:
@@ -243,10 +247,10 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
         for number in range(260)
     ]
     limits, state = Limits(), MemoryState()
-    twin, largest = twin_of(limits), 0
+    reference_kernel, largest = reference_of(limits), 0
     for record in cut(with_ids(pages), [1] * len(pages)):
-        assert run([record], state, limits) == run_twin([record], twin)
-        assert_same_memory(state, twin)
+        assert run([record], state, limits) == run_reference([record], reference_kernel)
+        assert_same_memory(state, reference_kernel)
         (known,) = memories_of(state, [host_hash(1)]).values()
         largest = max(largest, len(known.items))
         assert len(known.items) <= MOST_ITEMS
@@ -258,8 +262,8 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
 
 def test_what_every_page_has_is_counted_to_15_and_a_title_s_words_to_255() -> None:
     pages = with_ids([made(number, [1 << 6 | KEPT, (number + 9) << 6 | KEPT], [3]) for number in range(300)])
-    limits, state, twin = Limits(), MemoryState(), twin_of(Limits())
-    assert run([Record(pages)], state, limits) == run_twin([Record(pages)], twin)
-    assert_same_memory(state, twin)
+    limits, state, reference_kernel = Limits(), MemoryState(), reference_of(Limits())
+    assert run([Record(pages)], state, limits) == run_reference([Record(pages)], reference_kernel)
+    assert_same_memory(state, reference_kernel)
     (known,) = memories_of(state, [host_hash(1)]).values()
     assert (known.items[1 << 1], known.words[3]) == (15, 255)

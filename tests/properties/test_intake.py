@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.intake.charset import to_utf8
 from spotsieve.stream.page import Page
@@ -73,7 +73,7 @@ def test_any_bytes_become_a_page_or_a_rejection(value: bytes, headers: list[tupl
     for decoder in DECODERS:
         outcome = decode_or_reject(decoder, Message(b"key", value, headers, "t", 0, 0, 0))
         if isinstance(outcome, PageError):
-            assert isinstance(outcome.reason, Reject)
+            assert isinstance(outcome.reason, RejectReason)
             assert str(outcome).isprintable()
         else:
             outcome.url.encode()

@@ -20,8 +20,8 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import Status
-from spotsieve.stream.verdict import FoundBy, Kind, Reason
+from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.verdict import KeyKind, Kind, Reason
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Outcome, original_id
 from tests.worlds.pages.generated import (
@@ -62,11 +62,11 @@ def run(
     capped, at, remaining = 0, 0, list(sizes)
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
-        verdicts, filing = judge(
+        verdicts, index_update = judge(
             signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit, policy
         )
-        state.file(filing, state.position + 1, 0)
-        capped += filing.capped
+        state.file(index_update, state.position + 1, 0)
+        capped += index_update.capped
         outcomes += outcomes_of(verdicts)
         at += size
     return outcomes, capped
@@ -79,11 +79,11 @@ def test_verdicts_are_those_of_the_obvious_judge(
     world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
     pages = some(world, data)
-    twin = world.twin(cap, limit, policy)
-    expected = twin.judge(signatures_of(pages))
+    reference_kernel = world.reference_kernel(cap, limit, policy)
+    expected = reference_kernel.judge(signatures_of(pages))
     outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit, policy)
     assert outcomes == expected
-    assert capped == twin.capped
+    assert capped == reference_kernel.capped
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -96,7 +96,7 @@ def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge
         looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
         sizes = dice.choices([1, 2, 5, 9, 80], k=len(looks))
         outcomes, _ = run(world, MemoryState(), pages_of(looks), sizes, cap, limit, policy)
-        assert outcomes == world.twin(cap, limit, policy).judge(signatures_of(pages_of(looks)))
+        assert outcomes == world.reference_kernel(cap, limit, policy).judge(signatures_of(pages_of(looks)))
 
 
 @pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
@@ -202,8 +202,8 @@ def test_postings_of_this_record_count_as_candidates_like_those_filed_before(siz
     pages, state, candidates = pages_of([Look(0), Look(0xFFFF), Look(1)] * 2), MemoryState(), list[int]()
     for size in sizes:
         at = len(candidates)
-        verdicts, filing = judge(signatures_of(pages[at : at + size]), CHAIN, state, 4, 64)
-        state.file(filing, state.position + 1, 0)
+        verdicts, index_update = judge(signatures_of(pages[at : at + size]), CHAIN, state, 4, 64)
+        state.file(index_update, state.position + 1, 0)
         candidates += verdicts.candidates.tolist()
     # The first two share the buckets of three of the four tables; the third is the first's neighbour in all but one.
     assert candidates == [0, 3, 6, 7, 7, 6]
@@ -223,15 +223,15 @@ def test_a_full_bucket_is_probed_but_takes_no_more_and_is_counted() -> None:
 @pytest.mark.parametrize("size", [1, 7, 512])
 def test_an_empty_page_matches_nothing_and_is_not_remembered(world: World, size: int) -> None:
     state = MemoryState()
-    outcomes, _ = run(world, state, pages_of([Look(0, int(Status.EMPTY))] * size), [size], 4)
+    outcomes, _ = run(world, state, pages_of([Look(0, int(SignatureStatus.EMPTY))] * size), [size], 4)
     assert {outcome[0] for outcome in outcomes} == {"unchecked"}
     assert state.entry_count == 0
 
 
 @worlds
 def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked(world: World) -> None:
-    few = int(Status.TOO_FEW_FEATURES)
-    looks = [Look(0, few), Look(0), Look(1, few), Look(0, few), Look(0, int(Status.NOT_TEXT))]
+    few = int(SignatureStatus.TOO_FEW_FEATURES)
+    looks = [Look(0, few), Look(0), Look(1, few), Look(0, few), Look(0, int(SignatureStatus.NOT_TEXT))]
     outcomes, _ = run(world, MemoryState(), pages_of(looks), [5], 4)
     assert [outcome[:2] + outcome[3:4] for outcome in outcomes] == [
         ("unchecked", "", "too_few_features"),
@@ -252,13 +252,13 @@ def test_the_reason_is_the_strongest_proof_and_all_kinds_of_keys_that_met_are_to
         Look(2**63, sketch=9),
     ]
     outcomes, _ = run(WORLDS["confirming"], MemoryState(), pages_of(looks), [5], 4)
-    both = FoundBy.TABLES | FoundBy.MINIMA
+    both = KeyKind.TABLES | KeyKind.MINIMA
     assert outcomes == [
         ("novel", "", None, "no_match", 0, False),
-        ("duplicate", "one/0/0", 1.0, "exact", int(FoundBy.BODY | FoundBy.TEXT | both), False),
-        ("duplicate", "one/0/0", 1.0, "same_text", int(FoundBy.TEXT | both), False),
+        ("duplicate", "one/0/0", 1.0, "exact", int(KeyKind.BODY | KeyKind.TEXT | both), False),
+        ("duplicate", "one/0/0", 1.0, "same_text", int(KeyKind.TEXT | both), False),
         ("duplicate", "one/0/0", 1 - 1 / 64, "near", int(both), False),
-        ("duplicate", "one/0/0", 1 - 2 / 64, "near", int(FoundBy.TABLES), False),
+        ("duplicate", "one/0/0", 1 - 2 / 64, "near", int(KeyKind.TABLES), False),
     ]
 
 
@@ -275,7 +275,7 @@ def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_t
     outcomes, _ = run(world, state, pages, sizes, 64, 3)
     assert [outcome[0] for outcome in outcomes] == ["novel"] * 7 + ["duplicate"] * 2
     assert [outcome[5] for outcome in outcomes] == [False] * 4 + [True] * 5
-    assert outcomes[7][1:5] == ("two/2/5", 1.0, "exact", int(FoundBy.BODY))
+    assert outcomes[7][1:5] == ("two/2/5", 1.0, "exact", int(KeyKind.BODY))
     # and a page that filled the limit by now still finds itself
     again, _ = run(world, state, pages[5:6], [], 64, 3)
     assert again[0][:4] == ("novel", "", None, "first_attempt")
@@ -285,7 +285,7 @@ def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_t
 def test_equal_pages_cost_a_chunk_of_pairs_each_and_not_one_for_every_pair() -> None:
     scheme, state = ConfirmingScheme(DESIGN, 4), MemoryState()
     alike = pages_of([Look(0, minima=(1, 2, 3), sketch=1 << page % 2, text=page % 3) for page in range(2000)])
-    verdicts, filing = judge(signatures_of(alike), scheme, state, 256, 64)
+    verdicts, index_update = judge(signatures_of(alike), scheme, state, 256, 64)
     assert np.count_nonzero(verdicts.kind == Kind.DUPLICATE) == 1999
-    assert len(filing.pages) == 1
+    assert len(index_update.pages) == 1
     assert scheme.confirmed_pairs < 2000 * 64

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.format.entries import FORGOTTEN, head_of_entry, with_source
-from spotsieve.state.format.meta import Part, decode_source, page_of_key
+from spotsieve.state.format.meta import StatePart, decode_source, page_of_key
 from spotsieve.state.horizon import step_of
 from spotsieve.state.index import State
 from spotsieve.state.portable.merging import merge_states
@@ -28,7 +28,7 @@ from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, 
 from tests.worlds.states.shards import DIGEST, OneProcess, Shards
 
 
-def opened(directory: Path, part: Part | None) -> RocksState:
+def opened(directory: Path, part: StatePart | None) -> RocksState:
     return RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1), part)
 
 
@@ -36,7 +36,7 @@ def sharded(one: OneProcess, log: Sequence[bytes], shards: int, dice: random.Ran
     """The directories of shards that have judged a log."""
     cluster, directories = Shards(one, shards), [folder / f"shard-{number}" for number in range(shards)]
     for number, directory in enumerate(directories):
-        cluster.put(number, opened(directory, Part(number, shards)))
+        cluster.put(number, opened(directory, StatePart(number, shards)))
     cluster.apply(log, dice.choices([1, 2, 3, 7, 30, 200], k=3))
     for state in cluster.states:
         state.close()

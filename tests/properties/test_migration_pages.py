@@ -139,9 +139,9 @@ def test_of_a_former_log_with_files_of_novel_pages_no_dropped_page_is_an_origina
     assert "hold the novel pages alone" in report["notices"][-1]
     with opened(new, Settings.model_validate({"scheme": {"min_jaccard": 0.95}})) as state:
         named = state.page_ids(np.arange(state.entry_count, dtype=np.uint64))
-    filed = {page_id_text(*one) for one in named if one is not None}
-    assert len(filed) > 0
-    assert not filed & dropped
+    indexed = {page_id_text(*one) for one in named if one is not None}
+    assert len(indexed) > 0
+    assert not indexed & dropped
 
 
 def former_log(now: Path, old: Path) -> list[tuple[int, bytes]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Attempt, Buckets, FiledPages, Filing, HostMemories, StateView
+from spotsieve.state.index import Buckets, HostMemories, IndexedPages, IndexUpdate, PendingVerdict, StateView
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.alone import find_matches, judge_alone
@@ -16,7 +16,7 @@ from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import CRAWL
-from tests.worlds.states.verdicts import filed, outcomes_of
+from tests.worlds.states.verdicts import indexed, outcomes_of
 
 CAP, LIMIT = 256, 4096
 schemes = pytest.mark.parametrize("name", SCHEMES)
@@ -39,8 +39,8 @@ class Without:
         kept = np.concatenate([[0], np.cumsum(keep)])
         return Buckets(kept[whole.bounds], whole.numbers[keep], whole.inlines[keep])
 
-    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
-        return self._view.filed(numbers)
+    def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
+        return self._view.indexed(numbers)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         return self._view.page_ids(numbers)
@@ -48,20 +48,20 @@ class Without:
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         return self._view.memories(hosts)
 
-    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
-        return self._view.attempts(page_ids)
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
+        return self._view.pending_verdicts(page_ids)
 
 
-def on_top(state: MemoryState, filing: Filing) -> Filing:
+def on_top(state: MemoryState, index_update: IndexUpdate) -> IndexUpdate:
     """A filing that was made without what the state has in its buckets, with it."""
-    there, new = state.buckets(filing.keys), filing.buckets
+    there, new = state.buckets(index_update.keys), index_update.buckets
     order = np.argsort(
         np.repeat(np.tile(np.arange(len(new)), 2), [*np.diff(there.bounds), *np.diff(new.bounds)]), kind="stable"
     )
     numbers, inlines = (
         np.concatenate(both)[order] for both in ((there.numbers, new.numbers), (there.inlines, new.inlines))
     )
-    return replace(filing, buckets=Buckets(there.bounds + new.bounds, numbers, inlines))
+    return replace(index_update, buckets=Buckets(there.bounds + new.bounds, numbers, inlines))
 
 
 def asked() -> list[Page]:
@@ -76,7 +76,7 @@ def asked() -> list[Page]:
 @schemes
 def test_pages_asked_about_in_a_batch_get_the_verdict_that_each_would_get_next(name: str) -> None:
     scheme, state = scheme_of(settings_named(name)), MemoryState()
-    filed(scheme, state, scheme.sign(CRAWL[: len(CRAWL) // 2]))
+    indexed(scheme, state, scheme.sign(CRAWL[: len(CRAWL) // 2]))
     before = list(state.items())
     pages = asked()
     found = list(outcomes_of(judge_alone(scheme.sign(pages), scheme, state, LIMIT)))
@@ -92,10 +92,10 @@ def test_all_matches_are_what_the_judge_finds_one_by_one_with_earlier_ones_hidde
     scheme, state = scheme_of(settings_named(name)), MemoryState()
     number_of: dict[int, int] = {}
     for one in CRAWL:  # as if there were nothing before it: so copies are filed too, and there is more than one match
-        _, filing = judge(scheme.sign([one]), scheme, Without(state, set(range(len(CRAWL)))), CAP, LIMIT)
-        if len(filing.pages):
+        _, index_update = judge(scheme.sign([one]), scheme, Without(state, set(range(len(CRAWL)))), CAP, LIMIT)
+        if len(index_update.pages):
             number_of[one.offset] = state.entry_count
-            state.file(on_top(state, filing), state.position + 1, 0)
+            state.file(on_top(state, index_update), state.position + 1, 0)
     pages = asked()[len(CRAWL) :]
     found = find_matches(scheme.sign(pages), scheme, state)
     several = 0

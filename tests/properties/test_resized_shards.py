@@ -6,7 +6,7 @@ import pytest
 
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.sharding.resizing import Change, Resize, Sizing
+from spotsieve.stream.sharding.resizing import ClusterSize, Resize, ResizeEvent
 from spotsieve.stream.verdict import concatenate
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named
@@ -66,7 +66,7 @@ def test_remembered_hosts_are_judged_across_a_resize_as_in_one_process(seed: int
 def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
     dice = random.Random("sizing")
     for _ in range(300):
-        now, offset = Sizing(3), 0
+        now, offset = ClusterSize(3), 0
         told: list[tuple[int, Resize | None]] = [(3, None)]
         for _ in range(dice.randrange(1, 12)):
             said: Resize | None = None
@@ -75,34 +75,34 @@ def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
             elif dice.random() < 0.5:
                 said, offset = now.answer(dice.choice([0, 1, 2, 3]), offset), offset + 1
             if said is not None:
-                now = now.told(said.shards if said.change == Change.SWITCHED else now.shards, said)
+                now = now.told(said.shards if said.change == ResizeEvent.SWITCHED else now.shards, said)
                 told.append((now.shards, said))
             else:
                 # A round, with the resize that is under way behind it.
                 told.append((now.shards, None))
                 told += [(now.shards, now.pending())] if now.asked else []
-        whole = Sizing()
+        whole = ClusterSize()
         for one in told:
             whole = whole.told(*one)
         assert whole == now
         last = max(at for at, (_, said) in enumerate(told) if said is None)
-        tail = Sizing()
+        tail = ClusterSize()
         for one in told[last:]:
             tail = tail.told(*one)
         assert tail[:2] == now[:2]
 
 
 def test_an_ask_counts_once_and_only_where_something_comes_of_it() -> None:
-    two = Sizing(2)
+    two = ClusterSize(2)
     asked = two.answer(3, 7)
-    assert asked == Resize(Change.ASKED, 3, 8)
+    assert asked == Resize(ResizeEvent.ASKED, 3, 8)
     growing = two.told(2, asked)
-    assert (growing, growing.most) == (Sizing(2, 3, 8), 3)
+    assert (growing, growing.most) == (ClusterSize(2, 3, 8), 3)
     assert growing.answer(3, 7) is None, "the next resolver hears it again"
     assert growing.answer(4, 9) is None, "a resize is under way"
     assert two.answer(2, 9) is None
     assert two.answer(0, 9) is None
-    assert growing.told(2, growing.answer(0, 9)) == Sizing(2, 0, 10)
+    assert growing.told(2, growing.answer(0, 9)) == ClusterSize(2, 0, 10)
     three = growing.told(3, growing.switch())
-    assert three == Sizing(3, 0, 8)
+    assert three == ClusterSize(3, 0, 8)
     assert three.answer(2, 5) is None, "it was asked for before"

@@ -21,20 +21,20 @@ from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingsMismatch
 from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.judge.policy import ANY_BETTER
-from spotsieve.stream.judge.worth import Worth, worth_of_pages
-from spotsieve.stream.page import Filtered, Page
+from spotsieve.stream.judge.worth import Preference, preferences_of_pages
+from spotsieve.stream.page import FilterReason, Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import Signatures, Status, compared_pages
+from spotsieve.stream.signature import Signatures, SignatureStatus, candidate_columns
 from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.signatures import assert_same
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import CRAWL, THERE
 from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
-from tests.worlds.states.verdicts import Outcome, filed, outcomes_of
+from tests.worlds.states.verdicts import Outcome, indexed, outcomes_of
 
 LIMITS = IndexSettings()
 WORDS = " ".join(text for texts in STORIES.values() for text in texts)
@@ -60,7 +60,7 @@ def judged(
     for size in (*sizes, len(pages)):
         batch, remaining = remaining[:size], remaining[size:]
         if batch:
-            found += filed(scheme, state, scheme.sign(batch), cap)
+            found += indexed(scheme, state, scheme.sign(batch), cap)
     return found
 
 
@@ -109,7 +109,7 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
 @schemes
 def test_a_filtered_page_meets_none_and_is_no_original_not_even_of_its_own_bytes(name: str) -> None:
     one = next(page for page in CRAWL if len(page.body) > 1000)
-    gone = one._replace(offset=len(CRAWL), judgeable=False, filtered=Filtered.HTTP_STATUS)
+    gone = one._replace(offset=len(CRAWL), judgeable=False, filtered=FilterReason.HTTP_STATUS)
     found = judged(scheme_named(name), MemoryState(), [gone, one, gone._replace(offset=len(CRAWL) + 1)], (1, 1, 1))
     assert [verdict[:3] for verdict in found] == [
         (Kind.UNCHECKED, Reason.HTTP_STATUS, None),
@@ -151,7 +151,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
         state, outcomes = MemoryState(), list[Outcome]()
         for first in range(0, len(signed), size):
             part = signed.part(first, min(first + size, len(signed)))
-            outcomes += filed(scheme, state, part, policy=Policy(ANY_BETTER))
+            outcomes += indexed(scheme, state, part, policy=Policy(ANY_BETTER))
         found.append(outcomes)
     outcomes, again = found[0][: len(pages)], found[0][len(pages) :]
     assert found[0] == found[1] == found[2]
@@ -175,8 +175,10 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
 )
 @schemes
-@pytest.mark.parametrize("worth", [Worth.TIME, Worth.RANK, Worth.LOW_RANK])
-def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(name: str, worth: Worth) -> None:
+@pytest.mark.parametrize("worth", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
+def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(
+    name: str, preference: Preference
+) -> None:
     scheme, ranks = scheme_named(name), (2.0, None, -1.0, 7.5, 2.0)
     pages = [
         one._replace(rank=ranks[turn], event_time_ms=1_000 + (5, 0, 3, 9, 5)[turn])
@@ -188,18 +190,18 @@ def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(
         state, outcomes = MemoryState(), list[Outcome]()
         for first in range(0, len(signed), size):
             part = signed.part(first, min(first + size, len(signed)))
-            outcomes += filed(scheme, state, part, policy=Policy(ANY_BETTER, worth=int(worth)))
+            outcomes += indexed(scheme, state, part, policy=Policy(ANY_BETTER, preference=int(preference)))
         found.append(outcomes)
     outcomes, again = found[0][: len(pages)], found[0][len(pages) :]
     assert found[0] == found[1] == found[2]
     assert again == [first_attempt(outcome) for outcome in outcomes]
-    worths = worth_of_pages(signed, int(worth)).own
+    preferences = preferences_of_pages(signed, int(preference)).own
     let_through = {place for place, (kind, *_) in enumerate(outcomes) if kind is not Kind.DUPLICATE}
     for place, (kind, reason, original, _) in enumerate(outcomes):
         if original is not None:
             assert original in let_through
             assert original < place
-            better = worths[place] > worths[original]
+            better = preferences[place] > preferences[original]
             assert better == (kind is Kind.NOVEL and reason is Reason.BETTER)
     assert Reason.BETTER in {reason for _, reason, *_ in outcomes}
     assert Kind.DUPLICATE in {kind for kind, *_ in outcomes}
@@ -310,23 +312,23 @@ def test_empty_short_huge_and_binary_pages_have_a_verdict_with_its_reason(name: 
 def test_digests_that_differ_in_one_bit_are_of_different_pages(name: str, bit: int) -> None:
     scheme, state = scheme_named(name), MemoryState()
     signed = scheme.sign([page(0, THERE, "word")])
-    assert [kind for kind, *_ in filed(scheme, state, signed)] == [Kind.UNCHECKED]
+    assert [kind for kind, *_ in indexed(scheme, state, signed)] == [Kind.UNCHECKED]
     digest = signed.digest.copy()
     digest[0, bit // 64] ^= np.uint64(1 << bit % 64)
     for other, expected in ((digest, Kind.UNCHECKED), (signed.digest, Kind.DUPLICATE)):
         again = replace(signed, offset=signed.offset + 1, digest=other)
-        assert [kind for kind, *_ in filed(scheme, state, again)] == [expected]
+        assert [kind for kind, *_ in indexed(scheme, state, again)] == [expected]
 
 
 @schemes
 def test_a_page_is_a_copy_of_itself_by_the_scheme_s_own_comparison(name: str) -> None:
     scheme = scheme_named(name)
     signed = scheme.sign(CRAWL)
-    rows = compared_pages(signed, scheme.compares_features)
+    rows = candidate_columns(signed, scheme.compares_features)
     probes = scheme.probe(signed)
     if probes.decisive.all():
         return
-    judgeable = rows.take(np.flatnonzero(signed.status == Status.FINGERPRINTED))
+    judgeable = rows.take(np.flatnonzero(signed.status == SignatureStatus.FINGERPRINTED))
     found = scheme.confirm(judgeable, judgeable)
     assert found.accepted.all()
     assert (found.score == 1).all()

@@ -113,15 +113,15 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
     one = OneProcess(SCHEME, settings, limits.policy.longer_by)
     one.sign(signatures_of_hosts(pages))
 
-    def walked(shards: int, guess: NDArray[np.bool_]) -> Shards:
-        cluster = Shards(one, shards, guess)
+    def resolution(shards: int, speculation: NDArray[np.bool_]) -> Shards:
+        cluster = Shards(one, shards, speculation)
         assert_verdicts_equal(cluster.apply(one.log, [len(pages)]), concatenate(one.verdicts))
         return cluster
 
     nothing = np.zeros(len(pages), np.bool_)
-    right = walked(3, nothing).rounds[0][1].entry != NOBODY
-    assert [walked(3, guess).walks > 1 for guess in (right, ~right)] == [False, True]
-    assert walked(1, ~right).walks == 1, "one shard takes nothing from a guess"
+    right = resolution(3, nothing).rounds[0][1].entry != NOBODY
+    assert [resolution(3, speculation).walks > 1 for speculation in (right, ~right)] == [False, True]
+    assert resolution(1, ~right).walks == 1, "one shard takes nothing from a guess"
 
 
 @pytest.mark.promise(
@@ -157,12 +157,12 @@ def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
 def nearly(right: dict[int, NDArray[np.bool_]], dice: np.random.Generator) -> Callable[[int], NDArray[np.bool_]]:
     """Guesses that are right but for one to three pages. right: by the number of pages of a round"""
 
-    def guess(pages: int) -> NDArray[np.bool_]:
+    def speculation(pages: int) -> NDArray[np.bool_]:
         found = right[pages].copy()
         found[dice.integers(0, pages, dice.integers(1, 4))] ^= True
         return found
 
-    return guess
+    return speculation
 
 
 def host_of_each(shards: int) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 from tests.reference.signatures import make_signatures
 from tests.reference.spotsieve_keys import Key, keys_of_page
 
@@ -22,7 +22,7 @@ def test_keys_are_those_of_the_plain_twin(seed: int) -> None:
     signatures = dataclasses.replace(
         make_signatures(count, seed),
         feature_count=random.choice([1, 149, 150, 299, 300, 5_000], count).astype(np.uint32),
-        status=random.choice(list(map(int, Status)), count, p=_mostly_fingerprinted()).astype(np.uint8),
+        status=random.choice(list(map(int, SignatureStatus)), count, p=_mostly_fingerprinted()).astype(np.uint8),
     )
     probes = SCHEME.probe(signatures)
     assert not probes.limit.any(), "no key has near ones"
@@ -35,5 +35,5 @@ def test_keys_are_those_of_the_plain_twin(seed: int) -> None:
 
 
 def _mostly_fingerprinted() -> list[float]:
-    others = len(Status) - 1
-    return [0.6 if status is Status.FINGERPRINTED else 0.4 / others for status in Status]
+    others = len(SignatureStatus) - 1
+    return [0.6 if status is SignatureStatus.FINGERPRINTED else 0.4 / others for status in SignatureStatus]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, SignatureStatus
 from tests.reference.signatures import make_signatures
 
 Accepts = Callable[[Signatures, int, NDArray[np.int64]], NDArray[np.bool_]]
@@ -29,7 +29,7 @@ def originals_of(signatures: Signatures, accepts: Accepts) -> NDArray[np.int64]:
     novel, count = np.empty(len(signatures), np.int64), 0
     originals = np.full(len(signatures), -1)
     for row in range(len(signatures)):
-        if signatures.status[row] == Status.EMPTY:
+        if signatures.status[row] == SignatureStatus.EMPTY:
             continue
         accepted = np.flatnonzero(accepts(signatures, row, novel[:count]))
         if len(accepted):
@@ -53,11 +53,11 @@ def within(k: int) -> Accepts:
     """Fingerprints that differ in at most k bits; pages without one by their digest."""
 
     def accepts(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
-        if signatures.status[row] != Status.FINGERPRINTED:
-            without: NDArray[np.bool_] = signatures.status[others] != Status.FINGERPRINTED
+        if signatures.status[row] != SignatureStatus.FINGERPRINTED:
+            without: NDArray[np.bool_] = signatures.status[others] != SignatureStatus.FINGERPRINTED
             return without & equal_digest(signatures, row, others)
         differing = np.bitwise_count(signatures.fingerprint[others] ^ signatures.fingerprint[row])
-        near: NDArray[np.bool_] = (differing <= k) & (signatures.status[others] == Status.FINGERPRINTED)
+        near: NDArray[np.bool_] = (differing <= k) & (signatures.status[others] == SignatureStatus.FINGERPRINTED)
         return near
 
     return accepts
@@ -74,7 +74,9 @@ def fingerprints(farthest: int) -> Callable[[int, int], Signatures]:
             fingerprint[row] = fingerprint[random.integers(0, row)] ^ np.bitwise_or.reduce(
                 np.uint64(1) << changed.astype(np.uint64), initial=np.uint64(0)
             )
-        return replace(signed, fingerprint=np.where(signed.status == Status.FINGERPRINTED, fingerprint, np.uint64(0)))
+        return replace(
+            signed, fingerprint=np.where(signed.status == SignatureStatus.FINGERPRINTED, fingerprint, np.uint64(0))
+        )
 
     return make
 
@@ -84,9 +86,9 @@ def exact_or(near: Accepts) -> Accepts:
 
     def accepts(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
         equal = equal_digest(signatures, row, others)
-        if signatures.status[row] != Status.FINGERPRINTED:
+        if signatures.status[row] != SignatureStatus.FINGERPRINTED:
             return equal
-        comparable: NDArray[np.bool_] = signatures.status[others] == Status.FINGERPRINTED
+        comparable: NDArray[np.bool_] = signatures.status[others] == SignatureStatus.FINGERPRINTED
         return equal | (comparable & near(signatures, row, others))
 
     return accepts
@@ -300,7 +302,7 @@ def samples(count: int, seed: int) -> Signatures:
         whole.append(np.unique(np.concatenate([shingles, common[random.random(20) < 0.1]])))
     ratios = random.choice(np.array([1, 2, 4, 8], np.uint64), count)
     sampled = [row[row <= np.uint64(2**64 - 1) // n] for row, n in zip(whole, ratios, strict=True)]
-    judged = signed.status == Status.FINGERPRINTED
+    judged = signed.status == SignatureStatus.FINGERPRINTED
     sampled = [row if one else row[:0] for row, one in zip(sampled, judged.tolist(), strict=True)]
     bounds = np.cumsum([0, *map(len, sampled)])
     return replace(
@@ -328,13 +330,15 @@ def feature_sets(count: int, seed: int) -> Signatures:
         kept = earlier[random.random(len(earlier)) < random.choice([0.5, 0.7, 0.9, 1])]
         sets[row] = np.union1d(kept, random.integers(0, 3_000, random.integers(0, 1 + len(earlier) // 2)))
     enough = np.array([len(one) >= FEWEST_SPOTS for one in sets])
-    status = np.where(enough, signed.status, np.maximum(signed.status, Status.TOO_FEW_FEATURES)).astype(np.uint8)
-    sets = [one if fits else one[:0] for one, fits in zip(sets, status == Status.FINGERPRINTED, strict=True)]
+    status = np.where(enough, signed.status, np.maximum(signed.status, SignatureStatus.TOO_FEW_FEATURES)).astype(
+        np.uint8
+    )
+    sets = [one if fits else one[:0] for one, fits in zip(sets, status == SignatureStatus.FINGERPRINTED, strict=True)]
     digest = random.integers(0, 2**64, (count, 2), np.uint64)
     return replace(
         signed,
         status=status,
-        fingerprint=np.where(status == Status.FINGERPRINTED, signed.fingerprint, np.uint64(0)),
+        fingerprint=np.where(status == SignatureStatus.FINGERPRINTED, signed.fingerprint, np.uint64(0)),
         digest=digest,
         # The rarest first: a spot's rank, and the first of its kind on the page
         features=np.concatenate([np.sort(3_000 - one) for one in sets]).astype(np.uint64) << np.uint64(16),

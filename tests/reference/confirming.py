@@ -18,8 +18,8 @@ from spotsieve.stream.fingerprints.tables import (
     TableDesign,
 )
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Bar, Confirmed, Probes, Way
-from spotsieve.stream.signature import Compared, Signatures, Status
+from spotsieve.stream.schemes import UNCAPPED, Confirmations, Criterion, Probes, ThresholdTest
+from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus
 
 MINIMA_CAP = 3
 LOW_BITS = np.uint64(2**KEY_BITS - 1)
@@ -51,7 +51,7 @@ class ConfirmingScheme:
     def probe(self, signatures: Signatures) -> Probes:
         """A page without a fingerprint has its digests only; an empty one has no keys; text digest 0, 0 is none."""
         status = signatures.status
-        some, whole = status != Status.EMPTY, status == Status.FINGERPRINTED
+        some, whole = status != SignatureStatus.EMPTY, status == SignatureStatus.FINGERPRINTED
         texts = some & signatures.text_digest.any(axis=1)
         tables = self.design.keys(signatures.fingerprint)
         owner = np.repeat(np.arange(len(status)), np.diff(signatures.features_bounds))
@@ -74,16 +74,18 @@ class ConfirmingScheme:
         bounds = np.searchsorted(page, np.arange(len(status) + 1))
         return Probes(keys, bounds, inline, self.limits[tag], tag >= TEXT_TAG, self.caps[tag])
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The sketches' Hamming distance."""
         self.confirmed_pairs += len(pages)
         (way,) = self.ways(pages, others)
-        return Confirmed(way.reached, 1 - way.bars[0].had / 64)
+        return Confirmations(way.reached, 1 - way.bars[0].had / 64)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """A small distance."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64).astype(np.float64)
-        return (Way("near", (Bar("bits that differ", differing, self.most_bits, "bits", at_most=True),)),)
+        return (
+            Criterion("near", (ThresholdTest("bits that differ", differing, self.most_bits, "bits", at_most=True),)),
+        )
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide."""

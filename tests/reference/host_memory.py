@@ -147,15 +147,15 @@ class Answer(NamedTuple):
     sure: bool = False
 
 
-def compare(page: PageText, filed: PageText, host: Host) -> Answer:
+def compare(page: PageText, indexed: PageText, host: Host) -> Answer:
     """A page and an earlier one. host: that of the page"""
     bits = 64 * len(page.sketch)
-    distance = sum((one ^ other).bit_count() for one, other in zip(page.sketch, filed.sketch, strict=True))
+    distance = sum((one ^ other).bit_count() for one, other in zip(page.sketch, indexed.sketch, strict=True))
     jaccard = max(0.0, 1 - 2 * distance / bits)
-    title = title_overlap(host.rare(page.titles), host.rare(filed.titles))
-    if page.host == filed.host:
-        return _same_host(page, filed, host, jaccard, bits, title)
-    return _other_host(page, filed, host, jaccard, title)
+    title = title_overlap(host.rare(page.titles), host.rare(indexed.titles))
+    if page.host == indexed.host:
+        return _same_host(page, indexed, host, jaccard, bits, title)
+    return _other_host(page, indexed, host, jaccard, title)
 
 
 def title_overlap(one: set[int], other: set[int]) -> float | None:
@@ -186,18 +186,18 @@ class Met(NamedTuple):
     shared: int
 
 
-def met_prints(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int) -> Met:
+def met_prints(page: PageText, indexed: PageText, host: Host, jaccard: float, bits: int) -> Met:
     """Own prints of both; nothing is shared where the sketches rule it out."""
     mine = {one.identity: one for one in host.own(page.prints)}
-    theirs = {one.identity: one for one in host.own(filed.prints)}
+    theirs = {one.identity: one for one in host.own(indexed.prints)}
     both = [identity for identity in mine if identity in theirs]
     kept = 0
     for one, other in ((mine[identity], theirs[identity]) for identity in both):
         if one.kept and other.kept and not one.number:
             kept += max(0, min(one.weight, other.weight) - 2)
     high = min(1.0, jaccard + 3 * math.sqrt((1 - jaccard * jaccard) / bits))
-    room = high * (page.length + filed.length) / (1 + high)
-    if min(kept, page.length, filed.length) > room:
+    room = high * (page.length + indexed.length) / (1 + high)
+    if min(kept, page.length, indexed.length) > room:
         both = []
     larger = {identity: max(mine[identity].tenths, theirs[identity].tenths) for identity in both}
     whole = [
@@ -206,25 +206,25 @@ def met_prints(page: PageText, filed: PageText, host: Host, jaccard: float, bits
     return Met(whole[0], whole[1], sum(larger.values()))
 
 
-def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int, title: float | None) -> Answer:
+def _same_host(page: PageText, indexed: PageText, host: Host, jaccard: float, bits: int, title: float | None) -> Answer:
     agree = title is not None and title >= 0.6
-    met = met_prints(page, filed, host, jaccard, bits)
+    met = met_prints(page, indexed, host, jaccard, bits)
     either_own = met.one + met.other - met.shared
     fewer, more = min(met.one, met.other), max(met.one, met.other)
     words = fewer / 10
     alike = met.shared / either_own if either_own else 0.0
     contained = met.shared / fewer if fewer else 0.0
 
-    shared, either = _features(page, filed, jaccard)
+    shared, either = _features(page, indexed, jaccard)
     share, _ = host.share(page.prints)
-    now = sum(print_.weight for print_ in kept_text(filed.prints) if host.is_template(print_))
-    became = now / filed.listed if filed.listed else 0.0
-    template, template_of_filed = page.length * share, filed.length * min(1.0, filed.share + became)
-    least, most = min(template, template_of_filed), max(template, template_of_filed)
+    now = sum(print_.weight for print_ in kept_text(indexed.prints) if host.is_template(print_))
+    became = now / indexed.listed if indexed.listed else 0.0
+    template, template_of_indexed = page.length * share, indexed.length * min(1.0, indexed.share + became)
+    least, most = min(template, template_of_indexed), max(template, template_of_indexed)
     sketch_contained = 0.0
     if either - most >= max(40, 0.6 * either) or (agree and either - most >= max(15, 0.5 * either)):
         by_sketch = max(0.0, shared - least) / (either - most)
-        shorter = min(page.length - template, filed.length - template_of_filed)
+        shorter = min(page.length - template, indexed.length - template_of_indexed)
         sketch_contained = max(0.0, shared - least) / shorter if shorter > 0 else 0.0
         if by_sketch > alike:
             alike, words = by_sketch, either - most
@@ -241,7 +241,7 @@ def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits
         title is not None and title >= 0.95 and both and max(contained, sketch_contained) >= 0.75 and alike >= 0.28
     ):
         reason = "contained"
-    if host.bars.keep_variants and _are_variants(host.own(page.prints), host.own(filed.prints)):
+    if host.bars.keep_variants and _are_variants(host.own(page.prints), host.own(indexed.prints)):
         reason = ""
     return Answer(reason, min(alike, 1.0), alike >= 0.7 and (agree or title is None))
 
@@ -253,23 +253,23 @@ def _are_variants(mine: list[Print], theirs: list[Print]) -> bool:
     return alone == [{True}, {True}]
 
 
-def _other_host(page: PageText, filed: PageText, host: Host, jaccard: float, title: float | None) -> Answer:
+def _other_host(page: PageText, indexed: PageText, host: Host, jaccard: float, title: float | None) -> Answer:
     share, _ = host.share(page.prints)
     if 1 - share < 0.5:
         return Answer("", jaccard)
-    if page.site == filed.site != 0 and jaccard < bar(title, 80, host):
+    if page.site == indexed.site != 0 and jaccard < bar(title, 80, host):
         return Answer("", jaccard)
-    thin = page.length < 60 or filed.length < 60
+    thin = page.length < 60 or indexed.length < 60
     if jaccard >= (host.bars.thin_min_jaccard if thin else host.bars.min_jaccard):
         return Answer("near", jaccard)
     if thin or title is None or title < 0.8 or len(host.rare(page.titles)) <= 1 or jaccard < 0.24:
         return Answer("", jaccard)
-    shared, _ = _features(page, filed, jaccard)
-    return Answer("near" if shared / min(page.length, filed.length) >= 0.75 else "", jaccard)
+    shared, _ = _features(page, indexed, jaccard)
+    return Answer("near" if shared / min(page.length, indexed.length) >= 0.75 else "", jaccard)
 
 
-def _features(page: PageText, filed: PageText, jaccard: float) -> tuple[float, float]:
+def _features(page: PageText, indexed: PageText, jaccard: float) -> tuple[float, float]:
     """By the sketches: features of both pages, and of either."""
-    total = page.length + filed.length
-    shared = min(jaccard * total / (1 + jaccard), page.length, filed.length)
+    total = page.length + indexed.length
+    shared = min(jaccard * total / (1 + jaccard), page.length, indexed.length)
     return shared, total - shared

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
-from spotsieve.stream.judge.worth import Worth
-from spotsieve.stream.signature import Entry, Signatures, Status, page_id_text
-from spotsieve.stream.verdict import FoundBy
-from tests.reference.worth import is_better, worth_of
+from spotsieve.stream.judge.worth import Preference
+from spotsieve.stream.signature import Entry, Signatures, SignatureStatus, page_id_text
+from spotsieve.stream.verdict import KeyKind
+from tests.reference.worth import is_better, preference_of
 
 Outcome = tuple[str, str, float | None, str, int, bool]
 """Of a page: verdict, id of the original or of the page that a novel one replaces, score, reason, kinds of keys that
@@ -25,7 +25,7 @@ class Key(NamedTuple):
     inline: int
     limit: int
     decisive: bool
-    kind: FoundBy
+    kind: KeyKind
     cap: int = 10**9
 
 
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     offset: int
     host: int
     sketch: tuple[int, ...]
-    worth: float
+    preference: float
     address: str
 
 
@@ -71,12 +71,12 @@ class ObviousJudge:
         return [self._judge_page(signatures, index) for index in range(len(signatures))]
 
     def _judge_page(self, signatures: Signatures, index: int) -> Outcome:
-        status = Status(int(signatures.status[index]))
-        judged = status is Status.FINGERPRINTED
+        status = SignatureStatus(int(signatures.status[index]))
+        judged = status is SignatureStatus.FINGERPRINTED
         novel = ("novel", "no_match") if judged else ("unchecked", status.name.lower())
-        page, keys = row_of(signatures, index, self.policy.worth), self.keys_of(signatures, index)
+        page, keys = row_of(signatures, index, self.policy.preference), self.keys_of(signatures, index)
         number, score, reason, found_by, cut, outgrown, recrawl = self._original(page, keys, status)
-        longest = max(outgrown, key=lambda row: row.worth) if outgrown and judged else None
+        longest = max(outgrown, key=lambda row: row.preference) if outgrown and judged else None
         replaced = page_id_text(*longest[:3]) if longest else ""
         if number is not None:
             original = self.entries[number]
@@ -92,13 +92,13 @@ class ObviousJudge:
                 self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
             self.entries.append(page)
         if judged:
-            replacing = "longer" if self.policy.worth == Worth.LENGTH else "better"
+            replacing = "longer" if self.policy.preference == Preference.LENGTH else "better"
             novel = ("novel", replacing if longest else "recrawl" if recrawl else "no_match")
         return novel[0], replaced, None, novel[1], 0, cut
 
     def _original(
-        self, page: Row, keys: list[Key], status: Status
-    ) -> tuple[int | None, float, str, FoundBy, bool, list[Row], bool]:
+        self, page: Row, keys: list[Key], status: SignatureStatus
+    ) -> tuple[int | None, float, str, KeyKind, bool, list[Row], bool]:
         met: dict[int, list[tuple[Key, int]]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
@@ -109,20 +109,20 @@ class ObviousJudge:
         policy = self.policy
         for number in sorted(met):
             through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
-            found_by = FoundBy(0)
+            found_by = KeyKind(0)
             for key, _ in through:
                 found_by |= key.kind
             candidate = self.entries[number]
-            better = is_better(page.worth, candidate.worth, status, policy.worth, policy.longer_by)
+            better = is_better(page.preference, candidate.preference, status, policy.preference, policy.longer_by)
             same = bool(page.address) and page.address == candidate.address and page[:3] != candidate[:3]
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
-                reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
-                if policy.worth == Worth.LENGTH:
+                reason = "exact" if KeyKind.BODY in decisive else "same_text" if KeyKind.TEXT in decisive else "near"
+                if policy.preference == Preference.LENGTH:
                     settled = reason == "exact"
                 else:
-                    settled = same and policy.same_address != ANY_KIND
-                if same and not any(kind & policy.same_address for kind in decisive):
+                    settled = same and policy.same_url != ANY_KIND
+                if same and not any(kind & policy.same_url for kind in decisive):
                     recrawl = True
                 elif not better or settled:
                     return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, outgrown, recrawl
@@ -131,7 +131,7 @@ class ObviousJudge:
             elif compared < self.candidate_limit:
                 compared += 1
                 pair = self.confirm(page, candidate)
-                if pair.accepted and same and policy.same_address != ANY_KIND:
+                if pair.accepted and same and policy.same_url != ANY_KIND:
                     recrawl = True
                 elif pair.accepted and not better:
                     return number, pair.score, "near", found_by, False, outgrown, recrawl
@@ -139,23 +139,23 @@ class ObviousJudge:
                     outgrown.append(candidate)
             else:
                 cut = True
-        return None, 0.0, "", FoundBy(0), cut, outgrown, recrawl
+        return None, 0.0, "", KeyKind(0), cut, outgrown, recrawl
 
 
-def row_of(signatures: Signatures, index: int, worth: int) -> Row:
-    """A page without its keys. worth: what it is worth (Worth)"""
+def row_of(signatures: Signatures, index: int, preference: int) -> Row:
+    """A page without its keys. preference: what it is worth (Worth)"""
     return Row(
         signatures.sources[signatures.source[index]],
         int(signatures.partition[index]),
         int(signatures.offset[index]),
         int(signatures.host[index]),
         tuple(signatures.sketch[index].tolist()),
-        worth_of(signatures, index, worth),
+        preference_of(signatures, index, preference),
         signatures.urls[index].decode().partition("#")[0],
     )
 
 
-def digest_key(signatures: Signatures, index: int, column: str, kind: FoundBy) -> Key:
+def digest_key(signatures: Signatures, index: int, column: str, kind: KeyKind) -> Key:
     """The key of a digest: 56 bits choose the bucket, the other word must be equal."""
     low, high = getattr(signatures, column)[index].tolist()
     return Key((kind, low % 2**56), high, 0, True, kind)

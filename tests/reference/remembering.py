@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
-from spotsieve.stream.judge.worth import Worth
-from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, Status, page_id_text
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.judge.worth import Preference
+from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, SignatureStatus, page_id_text
+from spotsieve.stream.verdict import KeyKind
 from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
 from tests.reference.judge import Key, Outcome, digest_key
-from tests.reference.worth import is_better, worth_of
+from tests.reference.worth import is_better, preference_of
 
 PageId = tuple[str, int, int]
 
@@ -23,7 +23,7 @@ class Filed(NamedTuple):
     text: PageText
     share: int
     address: str
-    worth: float
+    preference: float
 
 
 class Found(NamedTuple):
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     outcome: Outcome
     original: int | None = None
     answer: Answer | None = None
-    filed: bool = False
+    indexed: bool = False
 
 
 @dataclass
@@ -41,7 +41,7 @@ class RememberingJudge:
     policy: as of tests/reference/judge.py
 
     entries: by number, None for one that was forgotten  memories: by host  floor: entries below it are dead
-    attempts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say it
+    pending_verdicts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say it
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
@@ -52,7 +52,7 @@ class RememberingJudge:
     entries: list[Filed | None] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     memories: dict[int, Memory] = field(default_factory=dict)
-    attempts: dict[PageId, Found] = field(default_factory=dict)
+    pending_verdicts: dict[PageId, Found] = field(default_factory=dict)
     floor: int = 0
     capped: int = 0
 
@@ -62,22 +62,22 @@ class RememberingJudge:
         committed: pages of a source and partition below an offset cannot come back; partition -1: no page can
         """
         found: dict[PageId, Found] = {}
-        outcomes, attempts = [], dict[PageId, Found]()
+        outcomes, pending_verdicts = [], dict[PageId, Found]()
         for index in range(len(signatures)):
             page = id_of(signatures, index)
             known = self._known(signatures, index, found.get(page))
             found[page] = known or self._judge_page(signatures, index)
             outcomes.append(found[page].outcome)
-            judged = signatures.status[index] == Status.FINGERPRINTED
-            if known is None and judged and (not found[page].filed or found[page].original is not None):
-                attempts[page] = found[page]
+            judged = signatures.status[index] == SignatureStatus.FINGERPRINTED
+            if known is None and judged and (not found[page].indexed or found[page].original is not None):
+                pending_verdicts[page] = found[page]
         for source, partition, offset in committed:
-            self.attempts = {
+            self.pending_verdicts = {
                 page: attempt
-                for page, attempt in self.attempts.items()
+                for page, attempt in self.pending_verdicts.items()
                 if not (partition == -1 or (page[:2] == (source, partition) and page[2] < offset))
             }
-        self.attempts |= attempts
+        self.pending_verdicts |= pending_verdicts
         return outcomes
 
     def forget(self, numbers: Iterable[int], with_hosts: bool = False) -> None:
@@ -91,7 +91,7 @@ class RememberingJudge:
                 self.memories.pop(entry.text.host, None)
             if entry:
                 self.entries[number] = None
-                self.attempts.pop(entry.page, None)
+                self.pending_verdicts.pop(entry.page, None)
         self._sweep()
 
     def move_floor(self, floor: int) -> None:
@@ -118,28 +118,28 @@ class RememberingJudge:
 
     def _known(self, signatures: Signatures, index: int, earlier: Found | None) -> Found | None:
         """The verdict that the page had, if it was judged before and could come back."""
-        page, status = id_of(signatures, index), Status(int(signatures.status[index]))
-        remembered = self.attempts.get(page) if status is Status.FINGERPRINTED else None
+        page, status = id_of(signatures, index), SignatureStatus(int(signatures.status[index]))
+        remembered = self.pending_verdicts.get(page) if status is SignatureStatus.FINGERPRINTED else None
         if remembered and remembered.original is not None and not self._entry(remembered.original):
             remembered = None
         for key in self.keys_of(signatures, index):
-            if key.kind is FoundBy.BODY:
+            if key.kind is KeyKind.BODY:
                 for number, inline in self.buckets.get(key.bucket, []):
                     entry = self._entry(number)
                     if entry and inline == key.inline and entry.page == page:
-                        itself = Found((*without_original(status), 0, False), filed=True)
+                        itself = Found((*without_original(status), 0, False), indexed=True)
                         return again(remembered or earlier or itself)
         known = remembered or earlier
         return again(known) if known else None
 
     def _judge_page(self, signatures: Signatures, index: int) -> Found:
-        status = Status(int(signatures.status[index]))
-        judged = status is Status.FINGERPRINTED
+        status = SignatureStatus(int(signatures.status[index]))
+        judged = status is SignatureStatus.FINGERPRINTED
         text, keys = text_of(signatures, index), self.keys_of(signatures, index)
         host = self.host(text.host)
         page, address = id_of(signatures, index), signatures.urls[index].decode().partition("#")[0]
-        worth = worth_of(signatures, index, self.policy.worth)
-        number, cut, found, outgrown, recrawl = self._original(page, address, text, worth, keys, host, status)
+        preference = preference_of(signatures, index, self.policy.preference)
+        number, cut, found, outgrown, recrawl = self._original(page, address, text, preference, keys, host, status)
         if number is not None:
             answer, found_by = found
             original = self.entries[number]
@@ -149,27 +149,37 @@ class RememberingJudge:
                 self._learn(text, host, number, answer, None)
             return Found(outcome, number, answer)
         longest = max(outgrown, key=self._worth) if outgrown and judged else None
-        filed = self._file(page, address, text, worth, keys, host)
+        indexed = self._file(page, address, text, preference, keys, host)
         if judged:
-            like = [*([recrawl] if recrawl else []), *(outgrown.items() if self.policy.worth != Worth.LENGTH else [])]
+            like = [
+                *([recrawl] if recrawl else []),
+                *(outgrown.items() if self.policy.preference != Preference.LENGTH else []),
+            ]
             copied, answer_of = min(like, key=lambda one: one[0]) if like else (None, None)
-            self._learn(text, host, copied, answer_of, filed)
+            self._learn(text, host, copied, answer_of, indexed)
         novel, replaced = without_original(status), self._entry(longest)
         if recrawl and judged:
             novel = ("novel", "", None, "recrawl")
         if replaced:
-            replacing = "longer" if self.policy.worth == Worth.LENGTH else "better"
+            replacing = "longer" if self.policy.preference == Preference.LENGTH else "better"
             novel = ("novel", page_id_text(*replaced.page), None, replacing)
-        return Found((*novel, 0, cut), longest, filed=filed is not None)
+        return Found((*novel, 0, cut), longest, indexed=indexed is not None)
 
     def _worth(self, number: int) -> float:
         entry = self.entries[number]
         assert entry
-        return entry.worth
+        return entry.preference
 
     def _original(
-        self, own: PageId, address: str, page: PageText, worth: float, keys: list[Key], host: Host, status: Status
-    ) -> tuple[int | None, bool, tuple[Answer, FoundBy], dict[int, Answer], tuple[int, Answer] | None]:
+        self,
+        own: PageId,
+        address: str,
+        page: PageText,
+        preference: float,
+        keys: list[Key],
+        host: Host,
+        status: SignatureStatus,
+    ) -> tuple[int | None, bool, tuple[Answer, KeyKind], dict[int, Answer], tuple[int, Answer] | None]:
         """The last: the earliest page of the same address that this one is a copy of but for the address."""
         met: dict[int, list[Key]] = {}
         for key in keys:
@@ -180,18 +190,23 @@ class RememberingJudge:
         policy = self.policy
         for number in sorted(met):
             through = [key for key in met[number] if key.decisive or not cut]
-            found_by = FoundBy(0)
+            found_by = KeyKind(0)
             for key in through:
                 found_by |= key.kind
             entry = self.entries[number]
             assert entry
-            better = is_better(worth, entry.worth, status, policy.worth, policy.longer_by)
+            better = is_better(preference, entry.preference, status, policy.preference, policy.longer_by)
             same = bool(address) and address == entry.address and own != entry.page
             decisive = [key.kind for key in through if key.decisive]
-            if decisive and same and not any(kind & policy.same_address for kind in decisive):
+            if decisive and same and not any(kind & policy.same_url for kind in decisive):
                 recrawl = recrawl or (number, Answer("exact", 1.0))
                 continue
-            if decisive and better and policy.worth != Worth.LENGTH and not (same and policy.same_address != ANY_KIND):
+            if (
+                decisive
+                and better
+                and policy.preference != Preference.LENGTH
+                and not (same and policy.same_url != ANY_KIND)
+            ):
                 outgrown[number] = Answer("exact", 1.0)
                 continue
             if decisive:
@@ -201,16 +216,16 @@ class RememberingJudge:
                 continue
             compared += 1
             answer = compare(page, entry.text, host)
-            if answer.reason and same and policy.same_address != ANY_KIND:
+            if answer.reason and same and policy.same_url != ANY_KIND:
                 recrawl = recrawl or (number, answer)
             elif answer.reason and better:
                 outgrown[number] = answer
             elif answer.reason:
                 return number, cut, (answer, found_by), outgrown, recrawl
-        return None, cut, (Answer("", 0.0), FoundBy(0)), outgrown, recrawl
+        return None, cut, (Answer("", 0.0), KeyKind(0)), outgrown, recrawl
 
     def _file(
-        self, page: PageId, address: str, text: PageText, worth: float, keys: list[Key], host: Host
+        self, page: PageId, address: str, text: PageText, preference: float, keys: list[Key], host: Host
     ) -> int | None:
         open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
         self.capped += len(keys) - len(open_keys)
@@ -223,18 +238,18 @@ class RememberingJudge:
         share, listed = host.share(text.prints)
         byte = math.floor(share * 255 + 0.5)
         own = text._replace(prints=tuple(host.own(text.prints)), share=byte / 255, listed=min(listed, 65_535))
-        self.entries.append(Filed(page, own, byte, address, worth))
+        self.entries.append(Filed(page, own, byte, address, preference))
         return number
 
     def _learn(
-        self, page: PageText, host: Host, original: int | None, answer: Answer | None, filed: int | None
+        self, page: PageText, host: Host, original: int | None, answer: Answer | None, indexed: int | None
     ) -> None:
-        """host: as of before  original, answer: of a copy  filed: the number of a page that was filed just now"""
+        """host: as of before  original, answer: of a copy  indexed: the number of a page that was filed just now"""
         if answer and answer.reason == "exact":
             return
-        number = len(self.entries) if filed is None else filed
+        number = len(self.entries) if indexed is None else indexed
         memory = self.memories.setdefault(page.host, Memory())
-        if memory.pages == 0 and filed is not None:
+        if memory.pages == 0 and indexed is not None:
             self.memories[page.host] = Memory(1, number, number)
             return
         memory.first, memory.last = None, number
@@ -250,9 +265,9 @@ class RememberingJudge:
         memory.learn_words(page.titles)
 
 
-def without_original(status: Status) -> tuple[str, str, None, str]:
+def without_original(status: SignatureStatus) -> tuple[str, str, None, str]:
     """The first four of the outcome of a page that is no copy."""
-    if status is Status.FINGERPRINTED:
+    if status is SignatureStatus.FINGERPRINTED:
         return "novel", "", None, "no_match"
     return "unchecked", "", None, status.name.lower()
 
@@ -260,7 +275,7 @@ def without_original(status: Status) -> tuple[str, str, None, str]:
 def again(found: Found) -> Found:
     """What the page turned out to be, for the page submitted again."""
     verdict, other, score, reason, found_by, _ = found.outcome
-    if found.filed and verdict == "novel":
+    if found.indexed and verdict == "novel":
         reason = "first_attempt"
     return found._replace(outcome=(verdict, other, score, reason, found_by, False))
 
@@ -305,20 +320,20 @@ class KeysOfPages:
 
     def __call__(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
-        status = Status(int(signatures.status[index]))
+        status = SignatureStatus(int(signatures.status[index]))
         if status in MATCHING_NOTHING:
             return []
-        body = digest_key(signatures, index, "digest", FoundBy.BODY)
-        if status is not Status.FINGERPRINTED:
+        body = digest_key(signatures, index, "digest", KeyKind.BODY)
+        if status is not SignatureStatus.FINGERPRINTED:
             return [body]
         text = text_of(signatures, index)
         features = signatures.features[slice(*signatures.features_bounds[index : index + 2])].tolist()
-        plain = [Key(("minima", one), 0, 0, False, FoundBy.MINIMA, self.minima_cap) for one in features]
+        plain = [Key(("minima", one), 0, 0, False, KeyKind.MINIMA, self.minima_cap) for one in features]
         words = tuple(sorted(text.titles))
-        title = [Key(("title", text.host, words), 0, 0, False, FoundBy.TITLE, self.minima_cap)] if words else []
+        title = [Key(("title", text.host, words), 0, 0, False, KeyKind.TITLE, self.minima_cap)] if words else []
         first = 6 if text.length < 150 else 4 if text.length < 300 else 2
         prints = [
-            Key(("print", text.host, one.identity), 0, 0, False, FoundBy.PRINTS, self.print_cap)
+            Key(("print", text.host, one.identity), 0, 0, False, KeyKind.PRINTS, self.print_cap)
             for one in sorted(text.prints, key=lambda one: (-(one.stored % 16 // 2), mixed(one.identity, text.host)))
         ]
         return [body, *plain, *title, *prints[:first]]

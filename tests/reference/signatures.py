@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.log import pages_body
 from spotsieve.state.log.record import encode
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, SignatureStatus
 
 SKETCH_WORDS = 2
 
@@ -24,7 +24,9 @@ def make_signatures(
         if index % 3 == 0:
             changed = np.uint64(1) << np.uint64(random.integers(0, 64))
             fingerprint[index] = fingerprint[random.integers(0, index)] ^ changed
-    status = np.where(random.random(count) < 0.1, random.integers(1, 4, count), Status.FINGERPRINTED).astype(np.uint8)
+    status = np.where(random.random(count) < 0.1, random.integers(1, 4, count), SignatureStatus.FINGERPRINTED).astype(
+        np.uint8
+    )
     ids = range(first, first + count)
     return Signatures(
         sources,

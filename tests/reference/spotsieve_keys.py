@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.schemes import UNCAPPED
-from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, Status
+from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, SignatureStatus
 
 WORD, LOW = 2**64, 2**56
 
@@ -25,7 +25,7 @@ def keys_of_page(signatures: Signatures, row: int, minima_cap: int) -> list[Key]
         return []
     low, high = map(int, signatures.digest[row])
     keys = [Key(_tagged(DIGEST_TAG, low), high, True, UNCAPPED)]
-    if status != Status.FINGERPRINTED:
+    if status != SignatureStatus.FINGERPRINTED:
         return keys
     host, features = int(signatures.host[row]), int(signatures.feature_count[row])
     keys += [Key(_tagged(MINIMA_TAG, value), 0, False, minima_cap) for value in _own(signatures, "features", row)]

@@ -1,4 +1,4 @@
-"""The text kernel's plain-Python twin: HTML or plain text to blocks of tokens, one character at a time."""
+"""The text kernel's plain-Python reference_kernel: HTML or plain text to blocks of tokens, one character at a time."""
 
 import html.entities
 from collections.abc import Callable

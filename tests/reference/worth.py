@@ -3,25 +3,25 @@
 import math
 import struct
 
-from spotsieve.stream.judge.worth import Worth
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.judge.worth import Preference
+from spotsieve.stream.signature import Signatures, SignatureStatus
 
 
-def worth_of(signatures: Signatures, index: int, by: int) -> float:
+def preference_of(signatures: Signatures, index: int, by: int) -> float:
     """What a page is worth; -inf where it has no rank."""
-    if by == Worth.LENGTH:
+    if by == Preference.LENGTH:
         return float(signatures.feature_count[index])
-    if by == Worth.TIME:
+    if by == Preference.TIME:
         return float(signatures.event_time_ms[index])
     rank = rank_of(int(signatures.rank[index]))
     if rank is None:
         return -math.inf
-    return rank if by == Worth.RANK else -rank
+    return rank if by == Preference.RANK else -rank
 
 
-def is_better(page: float, other: float, status: Status, by: int, longer_by: float) -> bool:
+def is_better(page: float, other: float, status: SignatureStatus, by: int, longer_by: float) -> bool:
     """Whether a page is worth so much more than another that it is a copy of that it replaces it."""
-    if longer_by == math.inf or (by != Worth.LENGTH and status is not Status.FINGERPRINTED):
+    if longer_by == math.inf or (by != Preference.LENGTH and status is not SignatureStatus.FINGERPRINTED):
         return False
     return page > longer_by * other
 

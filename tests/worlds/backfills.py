@@ -16,22 +16,22 @@ from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
 from spotsieve.stream.backfill.judging import Shards
-from spotsieve.stream.backfill.outcomes import Outcomes
-from spotsieve.stream.backfill.ray_cluster import entered_records
+from spotsieve.stream.backfill.outcomes import OutcomeStore
+from spotsieve.stream.backfill.ray_cluster import fill_records
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.backfill.schedule import Call, LostReader
 from spotsieve.stream.backfill.shard import RemoteShard, read_confirmed
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.hosts import Walks
-from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.meetings import ShardCandidates
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.frame import Range, range_of
-from spotsieve.stream.sharding.records.meetings import read_meetings
-from spotsieve.stream.sharding.records.walks import read_walks
+from spotsieve.stream.sharding.records.frame import RoundRange, range_of
+from spotsieve.stream.sharding.records.meetings import read_candidates
+from spotsieve.stream.sharding.records.walks import read_resolutions
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.pages.small_crawl import CRAWL
@@ -130,33 +130,37 @@ class OwnReaders:
 class OwnShards:
     """Shards in this process, told everything as bytes."""
 
-    def __init__(self, count: int, settings: Settings, state: State, log: LocalLog, outcomes: Outcomes) -> None:
+    def __init__(self, count: int, settings: Settings, state: State, log: LocalLog, outcomes: OutcomeStore) -> None:
         self.count = count
         self._shards = [RemoteShard(settings, Share(number, count)) for number in range(count)]
-        entered = list(entered_records(log, outcomes, state.position))
+        entered = list(fill_records(log, outcomes, state.position))
         for shard in self._shards:
             shard.fill(entered)
 
-    def answer(self, round_: Round, record: bytes) -> list[Meetings]:
+    def answer(self, round_: Round, record: bytes) -> list[ShardCandidates]:
         range_ = range_of(round_)
         self._record = record
-        self._meetings = [shard.answer(record, range_, round_.spared) for shard in self._shards]
-        return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
+        self._shard_candidates = [shard.answer(record, range_, round_.excluded) for shard in self._shards]
+        return [read_candidates(ColumnReader(one), range_.first_number) for one in self._shard_candidates]
 
-    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
-        assert len(meetings) == len(self._meetings)
+    def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:
+        assert len(shard_candidates) == len(self._shard_candidates)
         range_ = range_of(round_)
-        self._confirms = [shard.confirm(self._record, range_, round_.spared, *self._meetings) for shard in self._shards]
-        return read_confirmed(self._meetings, self._confirms, range_.first_number)
+        self._confirms = [
+            shard.confirm(self._record, range_, round_.excluded, *self._shard_candidates) for shard in self._shards
+        ]
+        return read_confirmed(self._shard_candidates, self._confirms, range_.first_number)
 
-    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
-        assert len(meetings) == len(self._meetings)
+    def walk(
+        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
+    ) -> list[HostResolutions]:
+        assert len(shard_candidates) == len(self._shard_candidates)
         range_ = range_of(round_)
-        told = [*self._meetings, *self._confirms]
-        walks = [shard.walk(self._record, range_, round_.spared, guess, *told) for shard in self._shards]
-        return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
+        told = [*self._shard_candidates, *self._confirms]
+        walks = [shard.walk(self._record, range_, round_.excluded, speculation, *told) for shard in self._shards]
+        return [read_resolutions(ColumnReader(one), range_.first_number)[0] for one in walks]
 
-    def file(self, range_: Range, outcome: bytes) -> None:
+    def file(self, range_: RoundRange, outcome: bytes) -> None:
         for shard in self._shards:
             shard.file(self._record, range_, outcome)
             shard.file(self._record, range_, outcome)  # as when a call is repeated
@@ -173,14 +177,14 @@ def backfilled(
     late: int = 0,
     readers: int = 2,
     tell: Callable[[str], None] = lambda _: None,
-) -> Summary:
+) -> FilterSummary:
     """Run a backfill of these files in a directory, or go on with it: its state, and the parts of each output."""
     outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
     for name in outputs.values():
         Path(name).mkdir(parents=True, exist_ok=True)
     scheme = scheme_in_scope(settings)
 
-    def make_shards(state: State, log: LocalLog, outcomes: Outcomes) -> Shards:
+    def make_shards(state: State, log: LocalLog, outcomes: OutcomeStore) -> Shards:
         return OwnShards(shards, settings, state, log, outcomes)
 
     own = OwnReaders(settings, readers, batch_pages, lose, late)

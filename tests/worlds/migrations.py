@@ -110,8 +110,8 @@ class FromScratch:
         keys, forgotten = np.sort(self.state._buckets.keys()), list[ForgottenPage]()
         buckets = self.state.buckets(keys)
         key_of_posting = np.repeat(keys, np.diff(buckets.bounds))
-        filed = self.state.page_ids(np.arange(self.state.entry_count, dtype=np.uint64))
-        for number, page_id in enumerate(filed):
+        indexed = self.state.page_ids(np.arange(self.state.entry_count, dtype=np.uint64))
+        for number, page_id in enumerate(indexed):
             if page_id is not None and page_id in set(page_ids):
                 filed_under = key_of_posting[buckets.numbers == np.uint64(number)]
                 forgotten.append(ForgottenPage(number, *page_id, tuple(filed_under.tolist())))

@@ -14,8 +14,8 @@ from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.state.removal import ForgottenPage
-    from spotsieve.state.still.finding import Found, Wanted
-    from spotsieve.state.still.reading import StillState
+    from spotsieve.state.still.finding import PageQuery, QueryResult
+    from spotsieve.state.still.reading import ReadOnlyState
     from spotsieve.stream.settings.model import Settings
 
 MOST_SHOWN = 20
@@ -73,13 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings_arguments(parser)
 
 
-class _Outcome(NamedTuple):
+class _ForgetResult(NamedTuple):
     """What a run did.
 
     pages: those found, with their buckets  offsets: of the records that forget them  position: of the state searched
     """
 
-    found: "Found"
+    found: "QueryResult"
     pages: "list[ForgottenPage]"
     offsets: list[int]
     log_name: str
@@ -93,12 +93,12 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options, {"index.directory": options.state})
     from spotsieve.state.log.record import encode_forget_records
     from spotsieve.state.still.finding import file_places, find_entries
-    from spotsieve.state.still.reading import still_state
+    from spotsieve.state.still.reading import read_only_state
     from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
     from spotsieve.stream.settings.verdicts import settings_digest
 
     with progress_line() as on_progress, ExitStack() as closing:
-        with still_state(settings.index.directory, options.timeout, on_progress) as state:
+        with read_only_state(settings.index.directory, options.timeout, on_progress) as state:
             # Before the long walk, so that it refuses at once.
             append = None if options.dry_run else _open_log(state, settings, closing, on_progress)
             found = find_entries(state, wanted, on_progress)
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
         if append is not None and pages:
             digest = settings_digest(state.identity.settings)
             offsets = append(encode_forget_records(pages, digest, LOG_RECORD_BYTES))
-    outcome = _Outcome(found, pages, offsets, state.identity.log, state.progress.position, options.dry_run)
+    outcome = _ForgetResult(found, pages, offsets, state.identity.log, state.progress.position, options.dry_run)
     if options.json:
         show_json(_facts(outcome))
     else:
@@ -141,7 +141,7 @@ def _agreed(options: argparse.Namespace, pages: int, known: int) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _open_log(state: "StillState", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
+def _open_log(state: "ReadOnlyState", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
     """Open the log that the state follows, a local log or the topic, and return how to append to it."""
     from spotsieve.state.log.local import LocalLog
 
@@ -150,7 +150,7 @@ def _open_log(state: "StillState", settings: "Settings", closing: ExitStack, on_
     return _open_topic(state, settings, on_progress)
 
 
-def _open_local_log(state: "StillState", closing: ExitStack) -> Append:
+def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
     from spotsieve.stream.local.forgetting import append_and_apply, open_log_to_forget
     from spotsieve.stream.local.local_engine import check_log
 
@@ -161,7 +161,7 @@ def _open_local_log(state: "StillState", closing: ExitStack) -> Append:
     return lambda records: append_and_apply(state.directory, log, records, state.identity.settings)
 
 
-def _open_topic(state: "StillState", settings: "Settings", on_progress: OnProgress) -> Append:
+def _open_topic(state: "ReadOnlyState", settings: "Settings", on_progress: OnProgress) -> Append:
     import asyncio  # --help takes a tenth of a second longer with it
 
     from spotsieve.state.identity import check_service
@@ -178,7 +178,7 @@ def _open_topic(state: "StillState", settings: "Settings", on_progress: OnProgre
     )
 
 
-def _wanted(options: argparse.Namespace) -> "Wanted":
+def _wanted(options: argparse.Namespace) -> "PageQuery":
     """Return what the flags name. Raises SettingError."""
     given = {"--url": options.url, "--id": options.ids, "--url-prefix": options.url_prefix, "--host": options.host}
     if not any(given.values()):
@@ -186,12 +186,12 @@ def _wanted(options: argparse.Namespace) -> "Wanted":
     for flag, texts in given.items():
         if not all(text.strip() for text in texts):
             raise SettingError(flag, "must not be empty", "", "name what is to be forgotten")
-    from spotsieve.state.still.finding import wanted_pages
+    from spotsieve.state.still.finding import page_query
 
-    return wanted_pages(options.url, options.ids, options.url_prefix, options.host)
+    return page_query(options.url, options.ids, options.url_prefix, options.host)
 
 
-def _facts(outcome: _Outcome) -> dict[str, Any]:
+def _facts(outcome: _ForgetResult) -> dict[str, Any]:
     found = outcome.found
     named = [(page, found.pages[page.number]) for page in outcome.pages]
     return {
@@ -214,7 +214,7 @@ def _facts(outcome: _Outcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: _Outcome) -> None:
+def _show(outcome: _ForgetResult) -> None:
     found, pages, offsets = outcome.found, outcome.pages, outcome.offsets
     word = "would forget" if outcome.dry_run else "forgot"
     for page in pages[:MOST_SHOWN]:
@@ -235,7 +235,7 @@ def _show(outcome: _Outcome) -> None:
         )
 
 
-def _show_missing(outcome: _Outcome) -> None:
+def _show_missing(outcome: _ForgetResult) -> None:
     found = outcome.found
     for kind, text in found.missing:
         show(f"not found  {kind} {text}")

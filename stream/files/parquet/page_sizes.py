@@ -37,14 +37,14 @@ class Seekable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
+class LargestPages:
     """What a row group unfolds to. together: the largest pages of its columns  page: the largest of them; bytes"""
 
     together: int
     page: int
 
 
-def largest_of(file: Seekable, group: Any, repeated: frozenset[str], name: str) -> Largest:
+def largest_of(file: Seekable, group: Any, repeated: frozenset[str], name: str) -> LargestPages:
     """The largest pages of a row group (pyarrow's RowGroupMetaData).
 
     repeated: paths of the columns in lists and maps
@@ -60,7 +60,7 @@ def largest_of(file: Seekable, group: Any, repeated: frozenset[str], name: str) 
             raise _too_large(name, f"column {chunk.path_in_schema} repeats a value {free:,} times in lists")
     if together > MOST_UNFOLDED_BYTES:
         raise _too_large(name, f"has pages that unfold to {together:,} bytes together, {MOST_UNFOLDED_BYTES:,} at most")
-    return Largest(together, page)
+    return LargestPages(together, page)
 
 
 def _too_large(name: str, what: str) -> InputError:

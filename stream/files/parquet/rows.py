@@ -45,7 +45,7 @@ def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> It
                 yield from _records(plain, number, table.metadata, body, max_record_bytes)
                 number += len(batch)
     except _ARROW_ERRORS as error:
-        raise damaged(name, error) from None
+        raise damage_error(name, error) from None
 
 
 def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozenset[str]]:
@@ -59,7 +59,7 @@ def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozense
     size = int.from_bytes(tail[:4], "little")
     if not tail.endswith(_MAGIC) or size > MOST_FOOTER_BYTES:
         rule = f"it must end in {_MAGIC.decode()}, and its footer may have {MOST_FOOTER_BYTES:,} bytes"
-        raise damaged(name, ValueError(rule))
+        raise damage_error(name, ValueError(rule))
     file.seek(0)
     metadata = parquet.read_metadata(file)
     columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
@@ -95,7 +95,7 @@ def _columns(source: BinaryIO, name: str) -> RowPlace | None:
         return None
 
 
-def damaged(name: str, error: BaseException) -> InputError:
+def damage_error(name: str, error: BaseException) -> InputError:
     """The error of a file that pyarrow cannot read on."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return InputError(

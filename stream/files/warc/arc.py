@@ -16,7 +16,7 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeadersParserException
 from warcio.timeutils import timestamp_to_iso_date
 
-from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.errors import InputError, RejectReason
 from spotsieve.stream.files.records import Record, too_large
 
 _MAX_HEADER_BYTES = 64 * 2**10
@@ -105,9 +105,9 @@ def _record_of(capture: Any, number: int, most: int) -> Record:
         return too_large(number, shown, size, most)
     if size < (capture.length or 0):
         rule = f"must have {capture.length} bytes, and the file ends after {size}"
-        return Record(number, shown, (Reject.TRUNCATED, rule))
+        return Record(number, shown, (RejectReason.TRUNCATED, rule))
     if not _DATE.fullmatch(fields["archive-date"]):
-        return Record(number, shown, (Reject.BAD_WARC, "must have a date of 14 digits in its ARC header"))
+        return Record(number, shown, (RejectReason.BAD_WARC, "must have a date of 14 digits in its ARC header"))
     date = timestamp_to_iso_date(fields["archive-date"])
     raw = _as_warc(capture.rec_type == "arc_header", fields, date, head.encode("utf-8", "replace"), content)
     return Record(number, raw)

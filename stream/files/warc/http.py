@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 
 MAX_HEADER_BYTES = 256 * 2**10
 """The limit of browsers. A header of 60 MB would take gigabytes as fields."""
@@ -43,7 +43,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
     if not head.startswith(b"HTTP/") or len(head) > MAX_HEADER_BYTES:
         raise PageError(
-            Reject.BAD_WARC,
+            RejectReason.BAD_WARC,
             "HTTP response",
             f"must begin with a status line and have a header of at most {MAX_HEADER_BYTES} bytes",
             head[:60].decode("latin-1"),
@@ -58,7 +58,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     encodings = [name.strip() for name in fields.get("content-encoding", "").lower().split(",")]
     if len(encodings) > MAX_CODINGS:
         raise PageError(
-            Reject.BAD_WARC,
+            RejectReason.BAD_WARC,
             "Content-Encoding",
             f"must name at most {MAX_CODINGS} codings",
             len(encodings),
@@ -127,7 +127,7 @@ def _inflate(body: bytes, most: int) -> bytes:
         return zlib.decompressobj(wbits=-15).decompress(body, most)
 
 
-class _Watched(io.BytesIO):
+class _WatchedBody(io.BytesIO):
     """at_end: whether more was asked for than there is, as of a body that is cut, and not of one that is no Brotli"""
 
     at_end = False
@@ -139,7 +139,7 @@ class _Watched(io.BytesIO):
 
 
 def _unbrotli(body: bytes, most: int) -> bytes:
-    watched = _Watched(body)
+    watched = _WatchedBody(body)
     try:
         return bytes(BrotliReader(watched).read(most)) if body else body
     except OSError:

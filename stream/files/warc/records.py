@@ -7,8 +7,8 @@ which needs its bytes. And FastWARC 2.0.1 with auto_decode swallowed the record 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from spotsieve.stream.errors import InputError, PageError, Reject
-from spotsieve.stream.files.compression import Members
+from spotsieve.stream.errors import InputError, PageError, RejectReason
+from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
 from spotsieve.stream.files.warc.http import header_end, read_http
 from spotsieve.stream.intake.times import read_time
@@ -39,7 +39,7 @@ def split_warc(
     chunks: Iterator[bytes],
     max_record_bytes: int = MAX_RECORD_BYTES,
     number: int = 0,
-    members: Members | None = None,
+    members: GzipMembers | None = None,
 ) -> Iterator[Record]:
     """WARC records with all their bytes, each up to the beginning of the next.
 
@@ -77,7 +77,7 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
     url = fields.get("warc-target-uri", "").strip("<>")
     if not url:
         raise PageError(
-            Reject.BAD_WARC,
+            RejectReason.BAD_WARC,
             "WARC-Target-URI",
             "must be in the header of a response",
             None,
@@ -134,23 +134,25 @@ def _next_record(window: "_Window", number: int, most: int) -> Record:
         cut = window.ended and window.starts_with(_VERSION)
         shown = window.skip_to_next_record()
         if cut:
-            return Record(number, shown, (Reject.TRUNCATED, "must have a whole header, and the file ends in it"))
+            return Record(number, shown, (RejectReason.TRUNCATED, "must have a whole header, and the file ends in it"))
         rule = f"must begin with WARC/ and have a header of at most {_MAX_HEADER_BYTES} bytes"
-        return Record(number, shown, (Reject.BAD_WARC, rule))
+        return Record(number, shown, (RejectReason.BAD_WARC, rule))
     length = read_fields(window.peek(end)).get("content-length", "")
     if not (length.isascii() and length.isdigit() and len(length) < 16):
         shown = window.skip_to_next_record()
-        return Record(number, shown, (Reject.BAD_WARC, "must have a Content-Length"))
+        return Record(number, shown, (RejectReason.BAD_WARC, "must have a Content-Length"))
     size = end + int(length)
     if size > most:
         return too_large(number, window.skip(size), size, most)
     raw = window.take(size)
     if len(raw) < size:
-        return Record(number, raw, (Reject.TRUNCATED, f"must have {size} bytes, and the file ends after {len(raw)}"))
+        return Record(
+            number, raw, (RejectReason.TRUNCATED, f"must have {size} bytes, and the file ends after {len(raw)}")
+        )
     return Record(number, raw + window.take_line_ends())
 
 
-def _with_member(record: Record, start: int, window: "_Window", members: Members) -> Record:
+def _with_member(record: Record, start: int, window: "_Window", members: GzipMembers) -> Record:
     """The record with the member that it is. start: where it begins in the file; the window has just taken it"""
     end = window.taken
     if members.may_end(start, end):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from spotsieve.stream.errors import InputError
-from spotsieve.stream.files.compression import Members, read_chunks
+from spotsieve.stream.files.compression import GzipMembers, read_chunks
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.records import split_warc
 
@@ -55,7 +55,7 @@ def split_wacz(file: BinaryIO, name: str, max_record_bytes: int) -> Iterator[Rec
             for member in members:
                 _check_member(member, name)
                 with archive.open(member) as source:
-                    of_gzip = Members()
+                    of_gzip = GzipMembers()
                     chunks = read_chunks(source, f"{name}/{member.filename}", of_gzip)
                     for record in split_warc(chunks, max_record_bytes, number, of_gzip):
                         yield record

@@ -4,24 +4,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.jit import inlined
-from spotsieve.stream.schemes import Bars
+from spotsieve.stream.schemes import HostThresholds
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures
 
 
-def bars_of_pages(
-    signatures: Signatures, bars: Bars, rules: PageRules | None
+def thresholds_of_pages(
+    signatures: Signatures, bars: HostThresholds, rules: PageRules | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """-> the row of the table that each page is held to: int64[n], and the table, a row of Bars each: float64[r, 8]."""
+    """-> the row of the table that each page is held to: int64[n], and the table, a row of HostThresholds each: float64[r, 8]."""
     if rules is None:
         return np.zeros(len(signatures), np.int64), np.array([bars], np.float64)
     return rules.bars_of(signatures.addresses()), rules.bars_table(bars)
 
 
 @inlined
-def bars_in(table, row):  # float64[r, 8], int64 -> Bars
+def thresholds_in(table, row):  # float64[r, 8], int64 -> HostThresholds
     """A row of the table as the rule for two pages takes it."""
-    return Bars(
+    return HostThresholds(
         table[row, 0],
         table[row, 1],
         table[row, 2],

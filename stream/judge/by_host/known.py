@@ -17,16 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, StateView
+from spotsieve.state.index import NOBODY, PendingVerdict, StateView
 from spotsieve.stream.jit import inlined, kernel
-from spotsieve.stream.judge.by_host.recalled import Recalled
-from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.rules import Found
-from spotsieve.stream.judge.walk import Walked
+from spotsieve.stream.judge.by_host.recalled import HostContext
+from spotsieve.stream.judge.met import CandidatePairs
+from spotsieve.stream.judge.rules import OriginalSearch
+from spotsieve.stream.judge.walk import Resolution
 from spotsieve.stream.page import PageId
-from spotsieve.stream.verdict import FoundBy, Reason
+from spotsieve.stream.verdict import KeyKind, Reason
 
-_BODY = np.uint8(FoundBy.BODY)
+_BODY = np.uint8(KeyKind.BODY)
 _EXACT, _LONGER, _RECRAWL, _NO_MATCH = (
     np.uint8(reason) for reason in (Reason.EXACT, Reason.LONGER, Reason.RECRAWL, Reason.NO_MATCH)
 )
@@ -35,7 +35,7 @@ NEW, SETTLED, AGAIN, FILED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in 
 remembered, and it is taken to be filed, or not to be (stream/sharding)."""
 
 
-class Known(NamedTuple):
+class PageHistory(NamedTuple):
     """What is known of n pages by their ids.
 
     state: uint8[n] (NEW, ...)  first: int64[n], the earlier place of a page that is AGAIN
@@ -45,43 +45,45 @@ class Known(NamedTuple):
     first: NDArray[np.int64]
 
 
-def known_attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView) -> list[Attempt | None]:
+def load_pending_verdicts(
+    page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView
+) -> list[PendingVerdict | None]:
     """The remembered verdict of each page; None where there is none, or where its original is gone."""
-    attempts = view.attempts(page_ids)
-    known = [page for page, attempt in enumerate(attempts) if attempt is not None and judged[page]]
+    pending_verdicts = view.pending_verdicts(page_ids)
+    known = [page for page, attempt in enumerate(pending_verdicts) if attempt is not None and judged[page]]
     if not known:
         return [None] * len(page_ids)
-    named = np.array([attempts[page].original for page in known], np.int64)  # type: ignore[union-attr]
+    named = np.array([pending_verdicts[page].original for page in known], np.int64)  # type: ignore[union-attr]
     alive = view.page_ids(np.maximum(named, 0).astype(np.uint64))
     usable = {
         page
         for page, number, found in zip(known, named.tolist(), alive, strict=True)
         if number == NOBODY or found is not None
     }
-    return [attempt if page in usable else None for page, attempt in enumerate(attempts)]
+    return [attempt if page in usable else None for page, attempt in enumerate(pending_verdicts)]
 
 
-def find_known(
+def find_loaded(
     page_ids: Mapping[int, PageId],
     judged: NDArray[np.bool_],
-    met: Met,
-    read: Recalled,
-    attempts: list[Attempt | None],
-    found: Found,
-) -> Known:
+    met: CandidatePairs,
+    read: HostContext,
+    pending_verdicts: list[PendingVerdict | None],
+    found: OriginalSearch,
+) -> PageHistory:
     """Look for the ids of the pages; those that are known get their verdict in `found`.
 
     page_ids: by page, of those that are judged at least  judged: bool[n]
     """
-    known = Known(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
+    known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     under_body = (met.proof & _BODY).nonzero()[0]
     asking = met.bounds.searchsorted(under_body, side="right") - 1
-    entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
+    entries = read.indexed.entries(read.place(met.number[under_body])) if read.indexed is not None else []
     for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
         if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
             known.state[page], found.number[page] = SETTLED, met.number[pair]
             found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
-    for page, attempt in enumerate(attempts):
+    for page, attempt in enumerate(pending_verdicts):
         if attempt is None:
             continue
         if attempt.reason == Reason.LONGER:
@@ -93,11 +95,11 @@ def find_known(
         if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
             found.number[page], found.score[page] = attempt.original, attempt.score
             found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
-            found.proof[page] = FoundBy.BODY if attempt.reason == Reason.EXACT else 0
+            found.proof[page] = KeyKind.BODY if attempt.reason == Reason.EXACT else 0
     return known
 
 
-def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], known: Known) -> None:
+def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], known: PageHistory) -> None:
     """Note pages whose id stands earlier in the record. page_ids: by page, in the order of the record"""
     if len(set(page_ids.values())) == len(page_ids):
         return
@@ -108,36 +110,36 @@ def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], kno
             known.state[page], known.first[page] = AGAIN, first
 
 
-def attempts_of(
-    judged: NDArray[np.bool_], known: Known, filed: Found, walked: Walked
-) -> tuple[NDArray[np.int64], tuple[Attempt, ...]]:
+def new_pending_verdicts(
+    judged: NDArray[np.bool_], known: PageHistory, indexed: OriginalSearch, resolution: Resolution
+) -> tuple[NDArray[np.int64], tuple[PendingVerdict, ...]]:
     """The new verdicts of pages that are not filed, or that replace another, whose entry does not say what.
 
     judged: bool[n] -> the pages: int64[a], and their attempts
     """
-    pages, *columns = _attempts_kernel(judged, known.state, filed, walked.found, walked.entry)
-    return pages, tuple(map(Attempt, *(column.tolist() for column in columns))) if len(pages) else ()
+    pages, *columns = _attempts_kernel(judged, known.state, indexed, resolution.found, resolution.entry)
+    return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns))) if len(pages) else ()
 
 
 @kernel
-def _attempts_kernel(judged, state, filed, within, entry):
-    # judged: bool[n]  state: uint8[n], as of Known  filed, within: Found  entry: int64[n]
-    # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of Attempt
+def _attempts_kernel(judged, state, indexed, within, entry):
+    # judged: bool[n]  state: uint8[n], as of PageHistory  indexed, within: OriginalSearch  entry: int64[n]
+    # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of PendingVerdict
     pages = np.empty(len(entry), np.int64)
     originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
     reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
     count = 0
     for page in range(len(entry)):
-        replaces = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+        replaces = indexed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
         if not judged[page] or state[page] != NEW or (entry[page] != NOBODY and not replaces):
             continue
-        from_state = filed.number[page] != NOBODY
-        found = filed if from_state else within
+        from_state = indexed.number[page] != NOBODY
+        found = indexed if from_state else within
         original, exact = found.number[page], found.proof[page] & _BODY
         if not from_state and original != NOBODY:
             original = entry[original]
         replaced = within.replaced[page]
-        replaced = filed.replaced[page] if replaced == NOBODY else entry[replaced]
+        replaced = indexed.replaced[page] if replaced == NOBODY else entry[replaced]
         score, kind = np.nan, np.uint8(0)
         if original != NOBODY:
             score, reason = (1.0, _EXACT) if exact else (found.score[page], found.reason[page])
@@ -145,7 +147,7 @@ def _attempts_kernel(judged, state, filed, within, entry):
         elif replaced != NOBODY:
             original, score, reason = replaced, 0.0, _LONGER
         else:
-            reason = _RECRAWL if filed.recrawl[page] or within.recrawl[page] else _NO_MATCH
+            reason = _RECRAWL if indexed.recrawl[page] or within.recrawl[page] else _NO_MATCH
         pages[count], originals[count], scores[count] = page, original, score
         reasons[count], kinds[count] = reason, kind
         count += 1
@@ -153,14 +155,16 @@ def _attempts_kernel(judged, state, filed, within, entry):
 
 
 @inlined
-def repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walked: Walked
+def repeat_verdict(
+    first, page, indexed, resolution
+):  # int64, int64  ->  indexed: OriginalSearch, resolution: Resolution
     """Give a page the verdict of the earlier place of the record that has its id."""
-    for found in (filed, walked.found):
+    for found in (indexed, resolution.found):
         found.replaced[page], found.recrawl[page] = found.replaced[first], found.recrawl[first]
-    if walked.entry[first] != NOBODY:
-        walked.found.number[page], walked.found.proof[page] = first, _BODY
+    if resolution.entry[first] != NOBODY:
+        resolution.found.number[page], resolution.found.proof[page] = first, _BODY
         return
-    for found in (filed, walked.found):
+    for found in (indexed, resolution.found):
         found.number[page], found.score[page], found.proof[page] = (
             found.number[first],
             found.score[first],

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_FINGERPRINTS
 from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.judge.by_host.memory import Memory, teach
-from spotsieve.stream.judge.by_host.own_text import ask, listed_words, new_asked, template_share
+from spotsieve.stream.judge.by_host.own_text import listed_words, look_up, new_lookup, template_share
 from spotsieve.stream.judge.by_host.texts import Texts, texts_of
 from spotsieve.stream.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
@@ -17,7 +17,7 @@ TAUGHT_NOTHING, TAUGHT_ALL, TAUGHT_REST = (np.uint8(how) for how in range(3))
 """What a page taught its host: nothing, all that it has, or only what its original lacks (it is a sure copy)."""
 
 
-def nothing_owned(pages: Texts) -> Texts:
+def empty_own_texts(pages: Texts) -> Texts:
     """Pages as entries keep them, of which it is not known yet what they own."""
     return pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
 
@@ -29,19 +29,19 @@ def learn_again(
     taught: NDArray[np.uint8],
     entry: NDArray[np.int64],
     original_row: NDArray[np.int64],
-    filed: Texts,
+    indexed: Texts,
     place: NDArray[np.int64],
     template_from: float,
     first_number: int,
 ) -> Texts:
-    """Have the pages of a record teach their hosts again as they did, without judging  ->  memory; as of Walk.within.
+    """Have the pages of a record teach their hosts again as they did, without judging  ->  memory; as of HostResolution.within.
 
     row: int64[n], of each page's host in memory, NOBODY where it is remembered elsewhere  taught: uint8[n]
     entry: int64[n], entry numbers of filed pages, or NOBODY  first_number: entry number of the first filed page
-    original_row, place: int64[n], of sure copies, where the original is among the pages, else NOBODY, and in `filed`
+    original_row, place: int64[n], of sure copies, where the original is among the pages, else NOBODY, and in `indexed`
     """
     pages, judged = texts_of(signatures), signatures.status == FINGERPRINTED
-    within = nothing_owned(pages)
+    within = empty_own_texts(pages)
     _learn_kernel(
         pages,
         row,
@@ -50,12 +50,12 @@ def learn_again(
         entry,
         within,
         original_row,
-        filed,
+        indexed,
         place,
         memory,
         template_from,
         first_number,
-        new_asked(),
+        new_lookup(),
     )
     return within
 
@@ -88,7 +88,7 @@ def _runs(column, first, end, rows):
 
 
 @inlined
-def keep_own(pages, own, page, asked):  # Texts, Texts, int64, Asked  ->  own: Texts
+def keep_own(pages, own, page, asked):  # Texts, Texts, int64, HostLookup  ->  own: Texts
     """Note what a page that is filed owns, and how much of what it keeps is template."""
     first = pages.print_first[page]
     end = first
@@ -105,7 +105,7 @@ def keep_own(pages, own, page, asked):  # Texts, Texts, int64, Asked  ->  own: T
 def skip_shared(pages, page, others, original, asked, skipped):
     """What a sure copy does not teach: the template, and what its original owns.
 
-    pages, others: Texts  page, original: int64, in these  asked: Asked  ->  skipped: bool[MOST_PRINTS]
+    pages, others: Texts  page, original: int64, in these  asked: HostLookup  ->  skipped: bool[MOST_FINGERPRINTS]
     """
     at, end = others.print_first[original], others.print_end[original]
     first = pages.print_first[page]
@@ -118,7 +118,7 @@ def skip_shared(pages, page, others, original, asked, skipped):
 
 
 @inlined
-def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed):
+def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_indexed):
     """Have a page teach its host, a sure copy only what is not skipped. As of teach, skipped may hold anything else"""
     if not sure:
         skipped[:] = False
@@ -135,21 +135,23 @@ def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_file
         no_word,
         not sure,
         number,
-        is_filed,
+        is_indexed,
     )
 
 
 @kernel
-def _learn_kernel(pages, row, judged, taught, entry, within, original_row, filed, place, memory, share, number, asked):
-    # pages, within, filed: Texts  row: int64[n], of each page's host, NOBODY of hosts that are remembered elsewhere
+def _learn_kernel(
+    pages, row, judged, taught, entry, within, original_row, indexed, place, memory, share, number, asked
+):
+    # pages, within, indexed: Texts  row: int64[n], of each page's host, NOBODY of hosts that are remembered elsewhere
     # judged: bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], as of learn_again  number: int64
     # asked: written over  ->  within, memory
-    skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+    skipped, no_word = np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
     for page in range(len(row)):
-        is_filed = entry[page] != NOBODY
-        if row[page] != NOBODY and judged[page] and (is_filed or taught[page] != TAUGHT_NOTHING):
-            ask(pages, page, memory, row[page], share, asked)
-            if is_filed:
+        is_indexed = entry[page] != NOBODY
+        if row[page] != NOBODY and judged[page] and (is_indexed or taught[page] != TAUGHT_NOTHING):
+            look_up(pages, page, memory, row[page], share, asked)
+            if is_indexed:
                 keep_own(pages, within, page, asked)
             if taught[page] != TAUGHT_NOTHING:
                 sure = taught[page] == TAUGHT_REST
@@ -158,6 +160,6 @@ def _learn_kernel(pages, row, judged, taught, entry, within, original_row, filed
                     if original_row[page] != NOBODY:
                         skip_shared(pages, page, within, original_row[page], asked, skipped)
                     else:
-                        skip_shared(pages, page, filed, place[page], asked, skipped)
-                teach_page(memory, row[page], pages, page, sure, skipped, no_word, number, is_filed)
-        number += is_filed
+                        skip_shared(pages, page, indexed, place[page], asked, skipped)
+                teach_page(memory, row[page], pages, page, sure, skipped, no_word, number, is_indexed)
+        number += is_indexed

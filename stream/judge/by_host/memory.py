@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories, StateView
 from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_FINGERPRINTS
 from spotsieve.stream.jit import inlined, kernel
 from spotsieve.stream.signature import OwnText
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
@@ -40,9 +40,10 @@ class Memory(NamedTuple):
     """What is known of the h hosts of a record, as the kernels write it.
 
     hosts: uint64[h], ascending  pages, last, first: int64[h], as of HostMemories
-    items: uint32[h, ROOM + MOST_PRINTS], item_count: int64[h]; words: uint32[h, ...], word_count: int64[h]: the first
+    items: uint32[h, ROOM + MOST_FINGERPRINTS], item_count: int64[h]; words: uint32[h, ...], word_count: int64[h]: the
+    first
     ones of a row are the host's own, laid out as in HostMemories  changed: bool[h]
-    spare: uint32[ROOM + MOST_PRINTS], written over
+    exclude: uint32[ROOM + MOST_FINGERPRINTS], written over
     """
 
     hosts: NDArray[np.uint64]
@@ -54,25 +55,25 @@ class Memory(NamedTuple):
     words: NDArray[np.uint32]
     word_count: NDArray[np.int64]
     changed: NDArray[np.bool_]
-    spare: NDArray[np.uint32]
+    exclude: NDArray[np.uint32]
 
 
-def recall(memories: HostMemories) -> Memory:
-    """Lay out what the state knows of hosts; the entries of leads are still to be read (recall_leads)."""
+def load_memories(memories: HostMemories) -> Memory:
+    """Lay out what the state knows of hosts; the entries of leads are still to be read (load_leads)."""
     count = len(memories.hosts)
     return Memory(
         memories.hosts,
         memories.pages.astype(np.int64),
         memories.last.astype(np.int64),
         memories.first.copy(),
-        *_rows(memories.items, memories.item_bounds, ROOM + MOST_PRINTS),
+        *_rows(memories.items, memories.item_bounds, ROOM + MOST_FINGERPRINTS),
         *_rows(memories.words, memories.word_bounds, WORD_ROOM + MOST_TITLE_WORDS),
         np.zeros(count, np.bool_),
-        np.empty(ROOM + MOST_PRINTS, np.uint32),
+        np.empty(ROOM + MOST_FINGERPRINTS, np.uint32),
     )
 
 
-def living_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
+def live_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
     """The entries that stand for the memory of their host and are still there: int64[l]."""
     leads = memories.first[memories.first != NOBODY]
     alive = [found is not None for found in view.page_ids(leads.astype(np.uint64))] if len(leads) else []
@@ -80,8 +81,8 @@ def living_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
     return living
 
 
-def recall_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64], own: OwnText) -> None:
-    """Write what leads taught into the memory of their hosts: int64[l], those of living_leads.
+def load_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64], own: OwnText) -> None:
+    """Write what leads taught into the memory of their hosts: int64[l], those of live_leads.
 
     place: int64[l], where in `own` each one's entry is
     """
@@ -97,7 +98,7 @@ def recall_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int
             memory.item_count[row], memory.word_count[row] = len(prints), len(words)
 
 
-def to_remember(memory: Memory) -> HostMemories:
+def memories_to_store(memory: Memory) -> HostMemories:
     """What the state is to know of the hosts that learned."""
     rows = np.flatnonzero(memory.changed)
     stored = memory.first[rows] == NOBODY
@@ -169,10 +170,10 @@ def pages_with(rows, row, used, wanted, count_bits):  # uint32[h, m], int64, int
 
 
 @inlined
-def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, spare):
+def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, exclude):
     """Count one page more for each of values[first:end] >> shift, ascending, but for those that are skipped.
 
-    rows, row, used, count_bits: as of pages_with  skipped: bool[...], by place from `first` on  spare: as of Memory
+    rows, row, used, count_bits: as of pages_with  skipped: bool[...], by place from `first` on  exclude: as of Memory
     -> how much of the row is used: int64
     """
     most, one = (1 << count_bits) - 1, np.int64(1) << count_bits
@@ -182,21 +183,21 @@ def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, sp
             continue
         wanted = np.int64(values[place]) >> shift
         while at < used and np.int64(rows[row, at]) >> count_bits < wanted:
-            spare[written] = rows[row, at]
+            exclude[written] = rows[row, at]
             at += 1
             written += 1
         count = np.int64(0)
         if at < used and np.int64(rows[row, at]) >> count_bits == wanted:
             count = np.int64(rows[row, at]) & most
             at += 1
-        spare[written] = np.uint32(wanted * one + min(count + 1, most))
+        exclude[written] = np.uint32(wanted * one + min(count + 1, most))
         written += 1
     while at < used:
-        spare[written] = rows[row, at]
+        exclude[written] = rows[row, at]
         at += 1
         written += 1
     for place in range(written):
-        rows[row, place] = spare[place]
+        rows[row, place] = exclude[place]
     return written
 
 
@@ -216,12 +217,13 @@ def make_room(rows, row, used, room, count_bits):  # as of pages_with; int64 eac
 
 
 @inlined
-def teach(memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, filed):
+def teach(memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, indexed):
     """Have a page teach the host of a row.
 
-    prints[first:end], titles[title_first:title_end]: of the page  skipped: bool[MOST_PRINTS], prints that it does not
+    prints[first:end], titles[title_first:title_end]: of the page  skipped: bool[MOST_FINGERPRINTS], prints that it does
+    not
     teach  no_word: bool[MOST_TITLE_WORDS], all False  whole: bool, it counts as a page and teaches its title's words
-    number: int64, its entry number, or the next  filed: bool
+    number: int64, its entry number, or the next  indexed: bool
     """
     used = count_in(
         memory.items,
@@ -233,11 +235,11 @@ def teach(memory, row, prints, first, end, titles, title_first, title_end, skipp
         end,
         skipped,
         ITEM_COUNT_BITS,
-        memory.spare,
+        memory.exclude,
     )
     room = min(max(ROOM_A_PAGE * (memory.pages[row] + np.int64(whole)), LEAST_ROOM), ROOM)
     memory.item_count[row] = make_room(memory.items, row, used, room, ITEM_COUNT_BITS)
-    memory.first[row] = number if filed and whole and memory.pages[row] == 0 else NOBODY
+    memory.first[row] = number if indexed and whole and memory.pages[row] == 0 else NOBODY
     if whole:
         used = count_in(
             memory.words,
@@ -249,7 +251,7 @@ def teach(memory, row, prints, first, end, titles, title_first, title_end, skipp
             title_end,
             no_word,
             WORD_COUNT_BITS,
-            memory.spare,
+            memory.exclude,
         )
         memory.word_count[row] = make_room(memory.words, row, used, WORD_ROOM, WORD_COUNT_BITS)
         memory.pages[row] += 1

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
-from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
+from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_FINGERPRINTS, NUMBER
 from spotsieve.stream.jit import inlined
 from spotsieve.stream.judge.by_host import ways
 from spotsieve.stream.judge.by_host.memory import common_limit, pages_with, template_limit
@@ -17,12 +17,12 @@ TENTHS, _LEFT_OUT_TENTHS = 10, 4
 _WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
 NO_TITLE = ways.NONE
 PAGES, LIMIT, LISTED, TEMPLATE, OWN, OWN_PRINTS, OWN_TEXTS, OWN_NUMBERS, RARE = range(9)
-"""Places in the figures of Asked."""
+"""Places in the figures of HostLookup."""
 _TEMPLATE_MARKS, _COMMON_MARKS = 64, 2**16 // 64
-"""Words of the marks of Asked: 4,096 bits for some hundred identities, and one bit for each title word."""
+"""Words of the marks of HostLookup: 4,096 bits for some hundred identities, and one bit for each title word."""
 
 
-class OfHost(NamedTuple):
+class HostFigures(NamedTuple):
     """What is known of a page by its host, for people. pages: that taught the host  limit: a print on more is template
 
     template_share: of the page's listed kept text  own_words: of its own text  rare_title_words: of its title
@@ -35,13 +35,13 @@ class OfHost(NamedTuple):
     rare_title_words: int
 
 
-class Asked(NamedTuple):
+class HostLookup(NamedTuple):
     """What is known of the page that is judged, by the memory of its host.
 
     figures: float64[9], pages of the host, the limit of its template, words of the page's listed kept text, those that
     are template, tenths of words of its own text, its own prints, those of them that are of kept text and of kept
     numbers, its rare title words
-    template: bool[MOST_PRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
+    template: bool[MOST_FINGERPRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
     templates: uint64[_TEMPLATE_MARKS], a bit for each identity that is template of the host, by its lowest bits; most
     prints have none, and are not looked for in the host's memory
     commons: uint64[_COMMON_MARKS], a bit for each title word that is common on the host
@@ -54,17 +54,17 @@ class Asked(NamedTuple):
     commons: NDArray[np.uint64]
 
 
-def new_asked() -> Asked:
+def new_lookup() -> HostLookup:
     """Nothing is known yet."""
     marks = np.zeros(_TEMPLATE_MARKS, np.uint64), np.zeros(_COMMON_MARKS, np.uint64)
-    return Asked(np.zeros(9), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16), *marks)
+    return HostLookup(np.zeros(9), np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16), *marks)
 
 
-def of_host(asked: Asked) -> OfHost:
+def host_figures(asked: HostLookup) -> HostFigures:
     """What was found out about the page that was asked about last."""
     figures = asked.figures.tolist()
     share = figures[TEMPLATE] / figures[LISTED] if figures[LISTED] else 0.0
-    return OfHost(int(figures[PAGES]), figures[LIMIT], share, figures[OWN] / TENTHS, int(figures[RARE]))
+    return HostFigures(int(figures[PAGES]), figures[LIMIT], share, figures[OWN] / TENTHS, int(figures[RARE]))
 
 
 @inlined
@@ -109,7 +109,7 @@ def _is_marked(marks, wanted):  # uint64[m], int64 -> bool
 
 
 @inlined
-def is_template(asked, memory, row, value):  # Asked, Memory, int64, uint32 -> bool
+def is_template(asked, memory, row, value):  # HostLookup, Memory, int64, uint32 -> bool
     """Whether a print is template on the host of the page that was asked about last."""
     identity = np.int64(value) >> IDENTITY_SHIFT
     if not _is_marked(asked.templates, identity):
@@ -118,7 +118,7 @@ def is_template(asked, memory, row, value):  # Asked, Memory, int64, uint32 -> b
 
 
 @inlined
-def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: Asked
+def look_up(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: HostLookup
     """Look up what of a page is template of its host by now."""
     figures = asked.figures
     known = memory.pages[row]
@@ -151,20 +151,20 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
 
 
 @inlined
-def listed_words(asked):  # Asked -> int64
+def listed_words(asked):  # HostLookup -> int64
     """Words of the page's listed kept text."""
     return np.int64(asked.figures[LISTED])
 
 
 @inlined
-def template_share(asked):  # Asked -> float64
+def template_share(asked):  # HostLookup -> float64
     """The share of the page's listed kept text that is template."""
     listed = asked.figures[LISTED]
     return asked.figures[TEMPLATE] / listed if listed > 0 else 0.0
 
 
 @inlined
-def title_overlap(others, other, asked):  # Texts, int64, Asked -> float64
+def title_overlap(others, other, asked):  # Texts, int64, HostLookup -> float64
     """The Jaccard of both titles' rare words; NO_TITLE where neither has one."""
     mine, theirs, both = np.int64(asked.figures[RARE]), np.int64(0), np.int64(0)
     for place in range(others.title_first[other], others.title_end[other]):

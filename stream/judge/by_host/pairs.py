@@ -46,7 +46,7 @@ from spotsieve.stream.judge.by_host.own_text import (
     words_of,
 )
 from spotsieve.stream.judge.by_host.texts import estimated_jaccard
-from spotsieve.stream.schemes import Confirmed
+from spotsieve.stream.schemes import Confirmations
 from spotsieve.stream.verdict import Reason
 
 FEW_PAGES = 4
@@ -80,7 +80,7 @@ _OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
 )
 
 
-class Answer(NamedTuple):
+class PairResult(NamedTuple):
     """Whether the page is a copy of the one that it was compared with last. The first three have one element.
 
     confirmed: accepted and score  reason: uint8 (Reason)  sure: bool, it teaches only what its original lacks
@@ -88,26 +88,26 @@ class Answer(NamedTuple):
     are left over from another pair  figures: float64[ways.FIGURES], the other figures of the pair
     """
 
-    confirmed: Confirmed
+    confirmed: Confirmations
     reason: NDArray[np.uint8]
     sure: NDArray[np.bool_]
     bars: NDArray[np.float64]
     figures: NDArray[np.float64]
 
 
-def new_answer() -> Answer:
+def new_pair_result() -> PairResult:
     """Nothing was compared yet."""
-    return Answer(
-        Confirmed(np.zeros(1, np.bool_), np.zeros(1)),
+    return PairResult(
+        Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
         np.zeros(1, np.uint8),
         np.zeros(1, np.bool_),
-        np.zeros((ways.BARS, 2)),
+        np.zeros((ways.THRESHOLDS, 2)),
         np.zeros(ways.FIGURES),
     )
 
 
 @inlined
-def bar_of(title, words, pages, bars):  # float64, float64, float64, Bars -> float64
+def threshold_of(title, words, pages, bars):  # float64, float64, float64, HostThresholds -> float64
     """How alike two own texts of so many words must be, on a host of so many pages."""
     if title == NO_TITLE:
         fallen = min(max((words - TINY) / (SHORT - TINY), 0.0), 1.0)
@@ -128,14 +128,14 @@ def shared_features(jaccard, one, other):  # float64, float64, float64 -> float6
 
 
 @inlined
-def _reaches(answer, bar, had, needed):  # Answer, int64, float64, float64 -> bool
+def _reaches(answer, bar, had, needed):  # PairResult, int64, float64, float64 -> bool
     """Whether a pair reaches a bar; noted."""
     answer.bars[bar, 0], answer.bars[bar, 1] = had, needed
     return had >= needed
 
 
 @inlined
-def _stays_below(answer, bar, had, most):  # Answer, int64, float64, float64 -> bool
+def _stays_below(answer, bar, had, most):  # PairResult, int64, float64, float64 -> bool
     """Whether a pair has no more than is allowed; noted."""
     answer.bars[bar, 0], answer.bars[bar, 1] = had, most
     return had <= most
@@ -143,7 +143,7 @@ def _stays_below(answer, bar, had, most):  # Answer, int64, float64, float64 -> 
 
 @inlined
 def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
-    """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, Asked, Bars -> Answer"""
+    """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, HostLookup, HostThresholds -> PairResult"""
     jaccard = estimated_jaccard(pages, page, others, other)
     _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer)
 
@@ -174,13 +174,13 @@ def _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answ
 
 
 @inlined
-def _least_jaccard(shorter, bars):  # float64, Bars -> float64
+def _least_jaccard(shorter, bars):  # float64, HostThresholds -> float64
     """The Jaccard of copies on two hosts. shorter: features of the shorter one"""
     return bars.thin_min_jaccard if shorter < THIN else bars.min_jaccard
 
 
 @inlined
-def _held_across(jaccard, one, another):  # float64, float64, float64 -> float64
+def _containment(jaccard, one, another):  # float64, float64, float64 -> float64
     """The share of the shorter one's features that the other has."""
     return shared_features(jaccard, one, another) / max(min(one, another), 1.0)
 
@@ -189,12 +189,12 @@ def _held_across(jaccard, one, another):  # float64, float64, float64 -> float64
 def could_be_copy_across(pages, page, others, other, bars, jaccard):
     """Whether a page reaches what _confirm_across asks that does not depend on the memories of hosts.
 
-    Texts, int64, Texts, int64, Bars, float64 -> bool
+    Texts, int64, Texts, int64, HostThresholds, float64 -> bool
     """
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     near = jaccard >= _least_jaccard(min(one, another), bars)
     # The Jaccard comes first: it tells nearly all strangers, without a division.
-    held = jaccard >= HELD_JACCARD and min(one, another) >= THIN and _held_across(jaccard, one, another) >= HELD
+    held = jaccard >= HELD_JACCARD and min(one, another) >= THIN and _containment(jaccard, one, another) >= HELD
     return not bars.one_host and (near or held)
 
 
@@ -204,7 +204,7 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     shorter = min(one, another)
     of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
-    for_site = bar_of(title, float(SITE_WORDS), asked.figures[PAGES], bars) if of_site else 0.0
+    for_site = threshold_of(title, float(SITE_WORDS), asked.figures[PAGES], bars) if of_site else 0.0
     may_meet = (
         _reaches(answer, ways.HOSTS_MEET, 1.0 - bars.one_host, 1.0)
         & _reaches(answer, ways.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
@@ -215,14 +215,14 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
         _reaches(answer, ways.ACROSS_LONG, shorter, float(THIN))
         & _reaches(answer, ways.ACROSS_TITLE, title, ACROSS_TITLE)
         & _reaches(answer, ways.ACROSS_WORDS, asked.figures[RARE], 2.0)
-        & _reaches(answer, ways.ACROSS_HELD, _held_across(jaccard, one, another), HELD)
+        & _reaches(answer, ways.ACROSS_HELD, _containment(jaccard, one, another), HELD)
         & _reaches(answer, ways.ACROSS_JACCARD, jaccard, HELD_JACCARD)
     )
     _answer_across(answer, may_meet & (near | held), jaccard)
 
 
 @inlined
-def _answer_across(answer, accepted, jaccard):  # Answer, bool, float64
+def _answer_across(answer, accepted, jaccard):  # PairResult, bool, float64
     """Say whether two pages of two hosts are copies."""
     answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
     answer.reason[0], answer.sure[0] = _NEAR, False
@@ -274,7 +274,8 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
 def _compare_prints(pages, page, others, other, memory, row, asked, jaccard):
     """What two pages of one host own, and share of it, by their prints.
 
-    Texts, int64, Texts, int64, Memory, int64, Asked, float64: Jaccard -> int64, tenths of own words of the page, of the
+    Texts, int64, Texts, int64, Memory, int64, HostLookup, float64: Jaccard -> int64, tenths of own words of the page,
+    of the
     other, of both; int64, words of the other's listed text that became template since; bool, whether they own the same
     kept texts with other numbers
     """
@@ -346,7 +347,8 @@ def _compare_sketches(one, another, template_one, template_another, jaccard, tit
 def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, contained, held, variants):
     """Compare what a pair of one host has with every bar; noted.
 
-    Answer, Bars, float64: overlap of titles, pages of the host, likeness and the words that it stands for, own words of
+    Answer, HostThresholds, float64: overlap of titles, pages of the host, likeness and the words that it stands for,
+    own words of
     the shorter and the longer one, shares of the shorter one in the other by prints and by sketches; bool: variants
     that are to be kept -> uint8: Reason, 0 where the page is no copy
     """
@@ -355,7 +357,7 @@ def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, c
     untold = 0.0 if none or title > DIFFER else float(LONG)
     both_long = _reaches(answer, ways.BOTH_LONG, shorter, float(LONG))
     differs = _reaches(answer, ways.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
-    own_text = _reaches(answer, ways.ALIKE, alike, bar_of(title, words, known, bars)) & _reaches(
+    own_text = _reaches(answer, ways.ALIKE, alike, threshold_of(title, words, known, bars)) & _reaches(
         answer, ways.OTHER_TITLES, words, untold
     )
     needed = EARLY_SAME_TITLE_ALIKE if known < FEW_PAGES else SAME_TITLE_ALIKE

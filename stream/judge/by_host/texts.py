@@ -51,7 +51,7 @@ def texts_of(signatures: Signatures) -> Texts:
     )
 
 
-def texts_filed(
+def texts_of_entries(
     host: NDArray[np.uint64], length: NDArray[np.uint32], sketch: NDArray[np.uint64], own: OwnText
 ) -> Texts:
     """What filed pages are compared by."""

@@ -14,7 +14,7 @@ INSIDE, INSIDE_LEAST, INSIDE_MOST, INSIDE_ALIKE, INSIDE_TITLE = range(5, 10)
 SAME_HEADLINE, HELD, HELD_ALIKE, NOT_A_VARIANT = range(10, 14)
 HOSTS_MEET, OWN_SHARE, ONE_SITE, JACCARD = range(14, 18)
 ACROSS_LONG, ACROSS_TITLE, ACROSS_WORDS, ACROSS_HELD, ACROSS_JACCARD = range(18, 23)
-BARS = 23
+THRESHOLDS = 23
 """How many bars there are."""
 
 (
@@ -33,7 +33,7 @@ NONE = -1.0
 """The figure of what a pair does not have: titles, or enough text for its sketches to count."""
 
 
-class About(NamedTuple):
+class ThresholdInfo(NamedTuple):
     """What a bar asks for. unit: what it is counted in, "" for a share  at_most: less is better"""
 
     name: str
@@ -41,7 +41,7 @@ class About(NamedTuple):
     at_most: bool = False
 
 
-class Way(NamedTuple):
+class HostCriterion(NamedTuple):
     """A way to be accepted: all of these bars are reached. name: what it means, for people"""
 
     name: str
@@ -49,52 +49,52 @@ class Way(NamedTuple):
     bars: tuple[int, ...]
 
 
-ABOUT: dict[int, About] = {
-    ALIKE: About("own text that both share"),
-    OTHER_TITLES: About("words of own text that pages with other titles need", "words"),
-    SAME_TITLE: About("rare title words that both have"),
-    BOTH_LONG: About("own text of the shorter one", "words"),
-    SAME_TITLE_SHARED: About("own text that both share"),
-    INSIDE: About("of the shorter one's own text, what stands in the other"),
-    INSIDE_LEAST: About("own text of the shorter one", "words"),
-    INSIDE_MOST: About("own text of the longer one", "words", at_most=True),
-    INSIDE_ALIKE: About("own text that both share"),
-    INSIDE_TITLE: About("rare title words that both have, where there are any"),
-    SAME_HEADLINE: About("rare title words that both have"),
-    HELD: About("of the shorter one's own text, what stands in the other"),
-    HELD_ALIKE: About("own text that both share"),
-    NOT_A_VARIANT: About("differs in more than numbers (policy.variants = keep)", "yes"),
-    HOSTS_MEET: About("pages of two hosts may meet (index.scope)", "yes"),
-    OWN_SHARE: About("of what the page keeps, what is not its host's template"),
-    ONE_SITE: About("Jaccard, as both hosts are of one site"),
-    JACCARD: About("Jaccard of the kept texts, by their sketches"),
-    ACROSS_LONG: About("features of the shorter one", "features"),
-    ACROSS_TITLE: About("rare title words that both have"),
-    ACROSS_WORDS: About("rare words in the page's title", "words"),
-    ACROSS_HELD: About("of the shorter one's features, what the other has"),
-    ACROSS_JACCARD: About("Jaccard of the kept texts, by their sketches"),
+ABOUT: dict[int, ThresholdInfo] = {
+    ALIKE: ThresholdInfo("own text that both share"),
+    OTHER_TITLES: ThresholdInfo("words of own text that pages with other titles need", "words"),
+    SAME_TITLE: ThresholdInfo("rare title words that both have"),
+    BOTH_LONG: ThresholdInfo("own text of the shorter one", "words"),
+    SAME_TITLE_SHARED: ThresholdInfo("own text that both share"),
+    INSIDE: ThresholdInfo("of the shorter one's own text, what stands in the other"),
+    INSIDE_LEAST: ThresholdInfo("own text of the shorter one", "words"),
+    INSIDE_MOST: ThresholdInfo("own text of the longer one", "words", at_most=True),
+    INSIDE_ALIKE: ThresholdInfo("own text that both share"),
+    INSIDE_TITLE: ThresholdInfo("rare title words that both have, where there are any"),
+    SAME_HEADLINE: ThresholdInfo("rare title words that both have"),
+    HELD: ThresholdInfo("of the shorter one's own text, what stands in the other"),
+    HELD_ALIKE: ThresholdInfo("own text that both share"),
+    NOT_A_VARIANT: ThresholdInfo("differs in more than numbers (policy.variants = keep)", "yes"),
+    HOSTS_MEET: ThresholdInfo("pages of two hosts may meet (index.scope)", "yes"),
+    OWN_SHARE: ThresholdInfo("of what the page keeps, what is not its host's template"),
+    ONE_SITE: ThresholdInfo("Jaccard, as both hosts are of one site"),
+    JACCARD: ThresholdInfo("Jaccard of the kept texts, by their sketches"),
+    ACROSS_LONG: ThresholdInfo("features of the shorter one", "features"),
+    ACROSS_TITLE: ThresholdInfo("rare title words that both have"),
+    ACROSS_WORDS: ThresholdInfo("rare words in the page's title", "words"),
+    ACROSS_HELD: ThresholdInfo("of the shorter one's features, what the other has"),
+    ACROSS_JACCARD: ThresholdInfo("Jaccard of the kept texts, by their sketches"),
 }
 ON_HOST = (
-    Way("enough of their own text is the same", Reason.OWN_TEXT, (ALIKE, OTHER_TITLES, NOT_A_VARIANT)),
-    Way(
+    HostCriterion("enough of their own text is the same", Reason.OWN_TEXT, (ALIKE, OTHER_TITLES, NOT_A_VARIANT)),
+    HostCriterion(
         "their titles agree, and much of two long texts",
         Reason.SAME_TITLE,
         (SAME_TITLE, BOTH_LONG, SAME_TITLE_SHARED, NOT_A_VARIANT),
     ),
-    Way(
+    HostCriterion(
         "one short text stands in the other",
         Reason.CONTAINED,
         (INSIDE, INSIDE_LEAST, INSIDE_MOST, INSIDE_ALIKE, INSIDE_TITLE, NOT_A_VARIANT),
     ),
-    Way(
+    HostCriterion(
         "one long text stands in the other, under the same title",
         Reason.CONTAINED,
         (SAME_HEADLINE, BOTH_LONG, HELD, HELD_ALIKE, NOT_A_VARIANT),
     ),
 )
 ACROSS = (
-    Way("enough of their kept text is the same", Reason.NEAR, (HOSTS_MEET, OWN_SHARE, ONE_SITE, JACCARD)),
-    Way(
+    HostCriterion("enough of their kept text is the same", Reason.NEAR, (HOSTS_MEET, OWN_SHARE, ONE_SITE, JACCARD)),
+    HostCriterion(
         "one text stands in the other, under the same title",
         Reason.NEAR,
         (

@@ -36,7 +36,7 @@ def read_frames() -> None:
     AIOKafkaConnection._read = staticmethod(_read)
 
 
-class Answer:
+class ResponseFrame:
     """An answer that has not been copied into bytes, with the one method of BytesIO that aiokafka calls."""
 
     def __init__(self, content: memoryview) -> None:
@@ -53,8 +53,8 @@ class Answer:
         return part if 2 * len(part) >= len(self._content) else part.tobytes()
 
 
-def _opened(frame: bytes | memoryview) -> io.BytesIO | Answer:
-    return Answer(frame) if isinstance(frame, memoryview) else io.BytesIO(frame)
+def _opened(frame: bytes | memoryview) -> io.BytesIO | ResponseFrame:
+    return ResponseFrame(frame) if isinstance(frame, memoryview) else io.BytesIO(frame)
 
 
 class FrameProtocol(asyncio.BufferedProtocol):

@@ -24,8 +24,8 @@ class SharedClients:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lent: dict[int, _Lent] = {}
-        self._opener: _Lent | None = None
+        self._lent: dict[int, _SharedClient] = {}
+        self._opener: _SharedClient | None = None
 
     def producer(self, number: int, transactional_id: str | None) -> AIOKafkaProducer:
         """A producer for an input partition of this number, not yet started; transactional where it has an id."""
@@ -44,11 +44,11 @@ class SharedClients:
         self._lent.clear()
         self._opener = None
 
-    def _make(self) -> "_Lent":
-        return _Lent(AIOKafkaClient(**client_options(self._settings.kafka), retry_backoff_ms=20))
+    def _make(self) -> "_SharedClient":
+        return _SharedClient(AIOKafkaClient(**client_options(self._settings.kafka), retry_backoff_ms=20))
 
 
-class _Lent:
+class _SharedClient:
     """A client as one of its producers sees it: whoever stops a producer leaves it to the others."""
 
     def __init__(self, owner: AIOKafkaClient) -> None:
@@ -77,7 +77,7 @@ class _Lent:
 class _Producer(AIOKafkaProducer):  # type: ignore[misc]  # aiokafka's class is untyped
     """aiokafka's producer, with clients that are lent to it in place of the one that it makes."""
 
-    def __init__(self, opener: _Lent, lent: _Lent, options: dict[str, Any]) -> None:
+    def __init__(self, opener: _SharedClient, lent: _SharedClient, options: dict[str, Any]) -> None:
         """opener: for the start alone, so that its questions do not wait behind the outputs of other partitions."""
         super().__init__(**options)
         self._opener, self._lent = opener, lent
@@ -95,6 +95,6 @@ class _Producer(AIOKafkaProducer):  # type: ignore[misc]  # aiokafka's class is 
         finally:
             self._use(self._lent)
 
-    def _use(self, lent: _Lent) -> None:
+    def _use(self, lent: _SharedClient) -> None:
         self.client = self._sender.client = lent
         self._metadata = self._message_accumulator._cluster = lent.cluster

@@ -108,7 +108,7 @@ async def stable_committed(consumer: AIOKafkaConsumer, partition: TopicPartition
         await coordinator.ensure_coordinator_known()
         try:
             answer = await coordinator._send_req(question)
-            offset, code = _told(answer)
+            offset, code = _read_offset(answer)
             if not code:
                 return None if offset == NOTHING_COMMITTED else int(offset)
             if code != UNSTABLE:
@@ -121,7 +121,7 @@ async def stable_committed(consumer: AIOKafkaConsumer, partition: TopicPartition
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _told(answer: Any) -> tuple[int, int]:
+def _read_offset(answer: Any) -> tuple[int, int]:
     """The offset and the error code of an answer about one partition, whatever its version."""
     if answer.error_code:
         return NOTHING_COMMITTED, answer.error_code

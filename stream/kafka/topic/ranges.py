@@ -13,7 +13,7 @@ from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import client_options, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
-from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.settings.model import Settings
 
 FETCH_TIMEOUT_MS = 500
@@ -54,7 +54,7 @@ class RangeReader:
                 self._consumer.assign(list(self.spans))
         except KafkaError as error:
             await stop_client(self._consumer)
-            raise ended(error, self._settings, self._step) from None
+            raise final_error(error, self._settings, self._step) from None
         for partition in self.spans:
             self.seek(partition, self.positions[partition])
         # Its tasks must begin: aiokafka raises a CancelledError of its own where a consumer is stopped before.
@@ -94,7 +94,7 @@ class RangeReader:
             first = await self._consumer.beginning_offsets(partitions)
             end = await self._consumer.end_offsets(partitions)
         except KafkaError as error:
-            raise ended(error, self._settings, self._step) from None
+            raise final_error(error, self._settings, self._step) from None
         return {partition: (first[partition], end[partition]) for partition in partitions}
 
     async def offsets_at(self, partitions: list[TopicPartition], time_ms: int) -> dict[int, int | None]:
@@ -102,7 +102,7 @@ class RangeReader:
         try:
             found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, time_ms))
         except KafkaError as error:
-            raise ended(error, self._settings, self._step) from None
+            raise final_error(error, self._settings, self._step) from None
         return {partition.partition: at.offset if at is not None else None for partition, at in found.items()}
 
     async def batches(self) -> AsyncIterator[Fetched]:
@@ -123,7 +123,7 @@ class RangeReader:
             return {}
         except KafkaError as error:
             if decision(error) is not Decision.RETRY:
-                raise ended(error, self._settings, self._step) from None
+                raise final_error(error, self._settings, self._step) from None
             await self._backoff.wait()
             fetched = {}
         moved = await self._follow_positions()

@@ -20,7 +20,7 @@ from aiokafka.errors import (
 from spotsieve.stream.errors import BrokerError, SettingError
 from spotsieve.stream.kafka.client.clients import client_options, warn_of_open_files
 from spotsieve.stream.kafka.cluster import administrator, create
-from spotsieve.stream.kafka.errors import PERMISSION_ERRORS, explained
+from spotsieve.stream.kafka.errors import PERMISSION_ERRORS, explain_error
 from spotsieve.stream.kafka.reach import why_unreached
 from spotsieve.stream.kafka.topic.message_sizes import LEAST_OUTPUT_BYTES
 from spotsieve.stream.kafka.topic.topic_checks import FOREVER, TopicFacts, check_log, check_rounds, warn_of_free_times
@@ -79,9 +79,9 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
                 of_role = {"log": 1, "verdicts": 1, "matches": shards}.get(role, partitions)
                 made[name] = await _create(admin, role, name, of_role, replication)
             if any(made.values()):
-                await until_told(admin, list(names.values()))
+                await wait_for_topics(admin, list(names.values()))
     except KafkaError as error:
-        raise explained(error, settings, "creating topics") from None
+        raise explain_error(error, settings, "creating topics") from None
     return made
 
 
@@ -98,7 +98,7 @@ async def add_partitions(settings: Settings, name: str, partitions: int) -> int:
                     break
                 await asyncio.sleep(TELLING_PAUSE_SECONDS)
     except KafkaError as error:
-        raise explained(error, settings, f"adding partitions to {name}") from None
+        raise explain_error(error, settings, f"adding partitions to {name}") from None
     return partitions - held
 
 
@@ -155,7 +155,7 @@ async def topic_facts(settings: Settings, names: list[str]) -> dict[str, TopicFa
         async with _admin(settings) as admin:
             return await _facts(admin, names)
     except KafkaError as error:
-        raise explained(error, settings, "looking at the topics") from None
+        raise explain_error(error, settings, "looking at the topics") from None
 
 
 @asynccontextmanager
@@ -167,7 +167,7 @@ async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
         except KafkaConnectionError:
             raise await why_unreached(settings, "connecting") from None
         except KafkaError as error:
-            raise explained(error, settings, "connecting") from None
+            raise explain_error(error, settings, "connecting") from None
         yield admin
 
 
@@ -193,7 +193,7 @@ async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: 
     return code == 0
 
 
-async def until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+async def wait_for_topics(admin: AIOKafkaAdminClient, names: list[str]) -> None:
     """Wait until the broker knows the topics: it answers a creation before it knows of it itself.
 
     The wait ends after a while: the next look reports what is still missing.

@@ -18,7 +18,7 @@ from spotsieve.stream.evaluation.judging import SignedPages, signed_alike
 from spotsieve.stream.evaluation.trial import Trial
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.labelling.review.recorded import Recorded
+from spotsieve.stream.labelling.review.recorded import VerdictLine
 from spotsieve.stream.models.counting import batches_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.progress import OnPages
@@ -29,7 +29,7 @@ from spotsieve.stream.verdict import Reason, Verdicts
 DROPPED, PASSED = "dropped", "passed"
 
 
-class Pair(NamedTuple):
+class ReviewPair(NamedTuple):
     """A page and the earlier one that it was, or nearly was, dropped for. earlier, later: places among the pages
 
     drawn: DROPPED or PASSED  reason: of a dropped page, "" of one that passed  one_host: whether both are of one host
@@ -53,7 +53,7 @@ class Population:
 
     ids: list[str]
     urls: list[str]
-    pairs: list[Pair]
+    pairs: list[ReviewPair]
     absent: int = 0
     unjudged: int = 0
     repeated: int = 0
@@ -62,7 +62,7 @@ class Population:
 def find_population(
     inputs: Sequence[Input],
     settings: Settings,
-    recorded: Mapping[str, Recorded] | None,
+    recorded: Mapping[str, VerdictLine] | None,
     on_pages: OnPages = lambda *_: None,
 ) -> Population:
     """Judge the text pages of the files in memory, as they are set and at the ends of the threshold's range.
@@ -72,7 +72,7 @@ def find_population(
     """
     own, *ends = choices_at_ends(settings)
     signed = signed_crawl(inputs, own, keep=True, on_pages=on_pages)
-    pages, verdicts = _judged(own, signed)
+    pages, verdicts = _judge_crawl(own, signed)
     places = dict[str, int]()
     for place, page in enumerate(pages):
         places.setdefault(page.id, place)
@@ -81,7 +81,9 @@ def find_population(
     if not known:
         rule = f"must name pages of the files, and none of the {len(places):,} is named"
         raise InputError("--verdicts", rule, None, "give the pages that the verdicts are of, under the same names")
-    dropped = {place: _dropped(place, verdict, places, pages) for place, verdict in known.items() if verdict.original}
+    dropped = {
+        place: _dropped_pair(place, verdict, places, pages) for place, verdict in known.items() if verdict.original
+    }
     found = {place: pair for place, pair in dropped.items() if pair is not None}
     for end in ends:
         if len(signed_alike([own, end])) > 1:
@@ -123,7 +125,7 @@ def signed_crawl(
     return SignedPages(batches(), choice.settings, keep=keep)
 
 
-def walk(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entry, Verdicts, int, bytes, Trial]]:
+def judge_pages(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entry, Verdicts, int, bytes, Trial]]:
     """Judge signed pages by a choice, from an empty state.
 
     Each page with its place, the verdicts of its record, its row there, the record, and the filter as it is after it.
@@ -138,23 +140,25 @@ def walk(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entry, Verd
                 place += 1
 
 
-def _judged(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapping[str, Recorded]]:
+def _judge_crawl(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapping[str, VerdictLine]]:
     """The pages in order, and the verdicts by their ids, as a verdict file would have them."""
-    pages, found = list[Entry](), dict[str, Recorded]()
-    for _, page, verdicts, row, _, _ in walk(choice, signed):
+    pages, found = list[Entry](), dict[str, VerdictLine]()
+    for _, page, verdicts, row, _, _ in judge_pages(choice, signed):
         pages.append(page)
         original, score = verdicts.originals[row], float(verdicts.score[row])
         reason = Reason(verdicts.reason[row]).label
-        found.setdefault(page.id, Recorded(original.id if original else None, score, reason))
+        found.setdefault(page.id, VerdictLine(original.id if original else None, score, reason))
     return pages, found
 
 
-def _dropped(place: int, drop: Recorded, places: Mapping[str, int], pages: Sequence[Entry]) -> Pair | None:
+def _dropped_pair(
+    place: int, drop: VerdictLine, places: Mapping[str, int], pages: Sequence[Entry]
+) -> ReviewPair | None:
     earlier = places.get(drop.original or "")
     if earlier is None or earlier == place:
         return None
     score = 1.0 if drop.score is None else drop.score
-    return Pair(earlier, place, DROPPED, score, drop.reason, _one_host(pages, earlier, place))
+    return ReviewPair(earlier, place, DROPPED, score, drop.reason, _one_host(pages, earlier, place))
 
 
 def _near_misses(
@@ -162,10 +166,10 @@ def _near_misses(
     signed: SignedPages,
     pages: Sequence[Entry],
     passed: AbstractSet[int],
-    dropped: Mapping[int, Pair | None],
-) -> Iterator[tuple[int, Pair]]:
+    dropped: Mapping[int, ReviewPair | None],
+) -> Iterator[tuple[int, ReviewPair]]:
     places = {page.page_id: place for place, page in enumerate(pages)}
-    for place, _, verdicts, row, record, trial in walk(end, signed):
+    for place, _, verdicts, row, record, trial in judge_pages(end, signed):
         original = verdicts.originals[row]
         if original is None or place not in passed:
             continue
@@ -179,7 +183,7 @@ def _near_misses(
             if drop is None or drop.earlier == place:
                 continue
             earlier = drop.earlier
-        yield place, Pair(earlier, place, PASSED, score, "", _one_host(pages, earlier, place))
+        yield place, ReviewPair(earlier, place, PASSED, score, "", _one_host(pages, earlier, place))
 
 
 def _one_host(pages: Sequence[Entry], earlier: int, later: int) -> bool:

@@ -8,7 +8,7 @@ from spotsieve.stream.files.objects import read_objects
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class VerdictLine:
     """The verdict on a page. original: id of the page that it was dropped for; None and no score where it passed"""
 
     original: str | None
@@ -16,13 +16,13 @@ class Recorded:
     reason: str
 
 
-def read_verdicts(path: Path, scheme: str) -> dict[str, Recorded]:
+def read_verdicts(path: Path, scheme: str) -> dict[str, VerdictLine]:
     """The verdicts of a file by the ids of their pages; of an id that comes twice the first.
 
     scheme: that of the settings. Raises InputError for a file that cannot be read, a line that is no verdict, or a
     verdict of another scheme.
     """
-    found: dict[str, Recorded] = {}
+    found: dict[str, VerdictLine] = {}
     for number, line in read_objects(path, "verdicts"):
         here = f"{path} line {number}"
         page, original, score, reason = (line.get(name) for name in ("id", "duplicate_of", "score", "reason"))
@@ -39,7 +39,7 @@ def read_verdicts(path: Path, scheme: str) -> dict[str, Recorded]:
             rule = f"must be of the scheme {scheme}, as the settings are"
             then = "name the configuration that these verdicts are of: -c FILE"
             raise InputError(here, rule, line.get("scheme"), then)
-        found.setdefault(page, Recorded(original, score, reason))
+        found.setdefault(page, VerdictLine(original, score, reason))
     if not found:
         raise InputError(str(path), "must hold verdicts, and is empty", None, "spotsieve filter FILES --verdicts FILE")
     return found

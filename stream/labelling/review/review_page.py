@@ -20,7 +20,7 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.evaluation.choices import single
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.labelling.review.passages import Side, side_by_side
-from spotsieve.stream.labelling.review.population import Pair, Population
+from spotsieve.stream.labelling.review.population import Population, ReviewPair
 from spotsieve.stream.labelling.review.strata import Stratum, in_order
 from spotsieve.stream.models.counting import batches_of
 from spotsieve.stream.page import Page
@@ -66,7 +66,7 @@ def _shown_pages(inputs: Sequence[Input], settings: Settings, wanted: set[int]) 
     return found
 
 
-def _pair_json(pair: Pair, stratum: int, population: Population, pages: Mapping[int, Page]) -> dict[str, object]:
+def _pair_json(pair: ReviewPair, stratum: int, population: Population, pages: Mapping[int, Page]) -> dict[str, object]:
     return {
         "id_a": population.ids[pair.earlier],
         "id_b": population.ids[pair.later],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.labelling.review.population import DROPPED, Pair, Population
+from spotsieve.stream.labelling.review.population import DROPPED, Population, ReviewPair
 
 BANDS = (0.1, 0.2, 0.5)
 """Widths of the bands of score: the narrowest is taken that leaves LEAST pairs for every stratum."""
@@ -27,7 +27,7 @@ class Stratum:
 
     name: str
     pages: int
-    drawn: tuple[Pair, ...]
+    drawn: tuple[ReviewPair, ...]
 
 
 def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
@@ -46,10 +46,10 @@ def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
     ]
 
 
-def in_order(strata: Sequence[Stratum], seed: int) -> list[tuple[Stratum, Pair]]:
+def in_order(strata: Sequence[Stratum], seed: int) -> list[tuple[Stratum, ReviewPair]]:
     """All drawn pairs in the order in which they are shown: mixed, and every beginning has its part of each stratum."""
     random = Random(f"{seed} order")
-    keyed = list[tuple[float, int, Stratum, Pair]]()
+    keyed = list[tuple[float, int, Stratum, ReviewPair]]()
     for stratum in strata:
         pairs = random.sample(stratum.drawn, len(stratum.drawn))
         start = random.random()
@@ -79,15 +79,15 @@ def _due(size: int, taken: int) -> float:
     return math.sqrt(size) / math.sqrt(max(taken, 1) * (taken + 1)) if taken < size else -1.0
 
 
-def _divided(pairs: Sequence[Pair], width: float) -> dict[str, list[Pair]]:
+def _divided(pairs: Sequence[ReviewPair], width: float) -> dict[str, list[ReviewPair]]:
     """The pairs by the names of their strata, in the order of the names."""
-    members = defaultdict[str, list[Pair]](list)
+    members = defaultdict[str, list[ReviewPair]](list)
     for pair in pairs:
         members[_name(pair, width)].append(pair)
     return dict(sorted(members.items()))
 
 
-def _name(pair: Pair, width: float) -> str:
+def _name(pair: ReviewPair, width: float) -> str:
     bands = round(1 / width)
     band = min(int(pair.score * bands + 1e-9), bands - 1)
     hosts = "one host" if pair.one_host else "two hosts"
@@ -95,7 +95,9 @@ def _name(pair: Pair, width: float) -> str:
     return f"{pair.drawn}{reason}, {hosts}, {band / bands:g} to {(band + 1) / bands:g}"
 
 
-def _systematic(population: Population, pairs: Sequence[Pair], size: int, random: Random) -> tuple[Pair, ...]:
+def _systematic(
+    population: Population, pairs: Sequence[ReviewPair], size: int, random: Random
+) -> tuple[ReviewPair, ...]:
     ordered = sorted(pairs, key=lambda pair: (host_of(population.urls[pair.later]), pair.score, pair.later))
     start, step = random.random(), len(pairs) / max(size, 1)
     return tuple(ordered[min(int((place + start) * step), len(pairs) - 1)] for place in range(size))

@@ -16,7 +16,7 @@ NUMBERS_SHARE = 1 / 25
 _READ_MORE = "Read more"
 
 
-class Edit(StrEnum):
+class PlantedEdit(StrEnum):
     """How a copy differs from its original, from the lightest edit to the heaviest."""
 
     COPY = "copy"
@@ -29,33 +29,33 @@ class Edit(StrEnum):
     WORDS_10 = "words-10"
 
 
-ABOUT: Mapping[Edit, str] = {
-    Edit.COPY: "the same text",
-    Edit.NUMBERS: "fetched again: up to one word in 25 is another number",
-    Edit.REORDERED: "paragraphs in another order",
-    Edit.EXTENDED: "8 to 40 % of another page's text is added",
-    Edit.CUT: 'cut after 65 to 92 %, "Read more"',
-    Edit.WORDS_2: "2 % of the words are others",
-    Edit.WORDS_5: "5 % of the words are others",
-    Edit.WORDS_10: "10 % of the words are others",
+ABOUT: Mapping[PlantedEdit, str] = {
+    PlantedEdit.COPY: "the same text",
+    PlantedEdit.NUMBERS: "fetched again: up to one word in 25 is another number",
+    PlantedEdit.REORDERED: "paragraphs in another order",
+    PlantedEdit.EXTENDED: "8 to 40 % of another page's text is added",
+    PlantedEdit.CUT: 'cut after 65 to 92 %, "Read more"',
+    PlantedEdit.WORDS_2: "2 % of the words are others",
+    PlantedEdit.WORDS_5: "5 % of the words are others",
+    PlantedEdit.WORDS_10: "10 % of the words are others",
 }
 
 
-def edited(texts: Sequence[str], edit: Edit, other: Sequence[str], random: Random) -> list[str] | None:
+def edited(texts: Sequence[str], edit: PlantedEdit, other: Sequence[str], random: Random) -> list[str] | None:
     """The paragraphs after an edit; None where the text has nothing to be edited in this way.
 
     other: paragraphs of another page, whose words and text are taken over
     """
-    if edit is Edit.COPY:
+    if edit is PlantedEdit.COPY:
         return list(texts)
-    changes: Mapping[Edit, Callable[[], list[str] | None]] = {
-        Edit.NUMBERS: lambda: _numbers(texts, random),
-        Edit.REORDERED: lambda: _reordered(texts, random),
-        Edit.EXTENDED: lambda: _extended(texts, other, random),
-        Edit.CUT: lambda: _cut(texts, random),
-        Edit.WORDS_2: lambda: _words(texts, 0.02, other, random),
-        Edit.WORDS_5: lambda: _words(texts, 0.05, other, random),
-        Edit.WORDS_10: lambda: _words(texts, 0.1, other, random),
+    changes: Mapping[PlantedEdit, Callable[[], list[str] | None]] = {
+        PlantedEdit.NUMBERS: lambda: _numbers(texts, random),
+        PlantedEdit.REORDERED: lambda: _reordered(texts, random),
+        PlantedEdit.EXTENDED: lambda: _extended(texts, other, random),
+        PlantedEdit.CUT: lambda: _cut(texts, random),
+        PlantedEdit.WORDS_2: lambda: _words(texts, 0.02, other, random),
+        PlantedEdit.WORDS_5: lambda: _words(texts, 0.05, other, random),
+        PlantedEdit.WORDS_10: lambda: _words(texts, 0.1, other, random),
     }
     found = changes[edit]()
     return None if found == list(texts) else found

@@ -53,7 +53,7 @@ class OwnPage:
         return sum(len(one.words) for one in self.own)
 
 
-class Chosen:
+class PageSample:
     """The pages with the smallest digests of all that were read: pages with one text are taken or left together."""
 
     def __init__(self, most: int, seed: int) -> None:

@@ -19,9 +19,9 @@ from spotsieve.stream.evaluation.trial import PAGES_FILE
 from spotsieve.stream.files.objects import page_line
 from spotsieve.stream.files.writer import write_whole
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.labelling.sample.edits import Edit
+from spotsieve.stream.labelling.sample.edits import PlantedEdit
 from spotsieve.stream.labelling.sample.own_text import OwnPage, Shingles
-from spotsieve.stream.labelling.sample.planting import PAGE, Planted
+from spotsieve.stream.labelling.sample.planting import PAGE, SetPage
 from spotsieve.stream.scoring.truth import NEGATIVE, PAIRS_FILE, TRUTH_FILE
 
 EXACT, NATURAL = "exact-text", "natural"
@@ -30,12 +30,12 @@ UNKNOWN = 0.59
 _XZ_PRESET = 1
 _MOST_PAGES = 200
 """A phrase on more pages than this leads to no pair: it is a common one, or a template's."""
-_RANKS = {PAGE: 0, **{kind.value: number for number, kind in enumerate(Edit, 1)}}
-Pair = tuple[int, int, float, str]
+_RANKS = {PAGE: 0, **{kind.value: number for number, kind in enumerate(PlantedEdit, 1)}}
+PairRow = tuple[int, int, float, str]
 """(earlier, later, similarity, kind), by places in the stream."""
 
 
-def pairs_of(stream: Sequence[Planted], pages: Sequence[OwnPage]) -> list[Pair]:
+def pairs_of(stream: Sequence[SetPage], pages: Sequence[OwnPage]) -> list[PairRow]:
     """Every pair of pages whose own texts have a similarity of NEGATIVE at least, in the order of the later page."""
     of_text = Shingles()
     shingles = [of_text.of(one.texts) for one in stream]
@@ -43,7 +43,7 @@ def pairs_of(stream: Sequence[Planted], pages: Sequence[OwnPage]) -> list[Pair]:
     for place, own in enumerate(shingles):
         for shingle in own:
             on[shingle].append(place)
-    pairs = list[Pair]()
+    pairs = list[PairRow]()
     for later, own in enumerate(shingles):
         shared = Counter(
             earlier for shingle in own if len(on[shingle]) <= _MOST_PAGES for earlier in on[shingle] if earlier < later
@@ -56,7 +56,7 @@ def pairs_of(stream: Sequence[Planted], pages: Sequence[OwnPage]) -> list[Pair]:
     return pairs
 
 
-def write_set(folder: Path, stream: Sequence[Planted], pairs: Sequence[Pair]) -> None:
+def write_set(folder: Path, stream: Sequence[SetPage], pairs: Sequence[PairRow]) -> None:
     """Write the three files. Raises InputError if the disk is full, or nothing may be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def write_set(folder: Path, stream: Sequence[Planted], pairs: Sequence[Pair]) ->
         write_whole(folder / name, gzip.compress(text.encode(), 6, mtime=0))
 
 
-def _label(one: Planted, other: Planted, pages: Sequence[OwnPage], similarity: float) -> tuple[float, str]:
+def _label(one: SetPage, other: SetPage, pages: Sequence[OwnPage], similarity: float) -> tuple[float, str]:
     """The similarity and kind of a pair: that of the heavier edit where both come from one page."""
     if one.of == other.of:
         return similarity, max(one.kind, other.kind, key=_RANKS.__getitem__)
@@ -81,11 +81,11 @@ def _label(one: Planted, other: Planted, pages: Sequence[OwnPage], similarity: f
     return min(similarity, UNKNOWN), NATURAL
 
 
-def _page_line(one: Planted) -> bytes:
+def _page_line(one: SetPage) -> bytes:
     return page_line(_cell(one.name), one.url, one.time_ms, one.markup, one.body) + b"\n"
 
 
-def _truth_row(one: Planted) -> tuple[str, ...]:
+def _truth_row(one: SetPage) -> tuple[str, ...]:
     words = sum(len(text.split()) for text in one.texts)
     return (_cell(one.name), one.kind, str(one.of), _cell(one.template), host_of(one.url), str(words))
 
@@ -95,10 +95,10 @@ def _cell(text: str) -> str:
     return " ".join(text.split())
 
 
-def count_kinds(stream: Sequence[Planted], pairs: Sequence[Pair]) -> Iterator[tuple[str, int]]:
+def count_kinds(stream: Sequence[SetPage], pairs: Sequence[PairRow]) -> Iterator[tuple[str, int]]:
     """(kind, pages) of what was planted, and of pages with the text of an earlier one."""
     kinds = Counter(one.kind for one in stream)
-    for kind in Edit:
+    for kind in PlantedEdit:
         if kinds[kind]:
             yield kind.value, kinds[kind]
     exact = {later for _, later, _, kind in pairs if kind == EXACT}

@@ -8,7 +8,7 @@ keys. A pair of two scopes that meets by an accident, or is made to, is refused 
 
 from collections.abc import Sequence
 
-from spotsieve.stream.page import Filtered, Page
+from spotsieve.stream.page import FilterReason, Page
 from spotsieve.stream.schemes import Probes, Scheme
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.schemes.by_address.scope import mixed_probes
@@ -39,4 +39,4 @@ class AddressedScheme(WrappedScheme):
     def _judged(self, page: Page) -> Page:
         if page.filtered or not self._rules.exempt(page.url):
             return page
-        return page._replace(filtered=Filtered.EXEMPT, judgeable=False)
+        return page._replace(filtered=FilterReason.EXEMPT, judgeable=False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.features.prints import KEPT
 from spotsieve.stream.fingerprints.tables import ADDRESS_TAG
-from spotsieve.stream.hosts import address_of
+from spotsieve.stream.hosts import url_without_fragment
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys
@@ -31,7 +31,7 @@ class TextsByAddress(WrappedScheme):
     def probe(self, signatures: Signatures) -> Probes:
         """The scheme's probes, and one key more for each page that has text and an address."""
         probes = self.inner.probe(signatures)
-        addresses = list(map(address_of, signatures.addresses()))
+        addresses = list(map(url_without_fragment, signatures.addresses()))
         which = (signatures.status == FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
         return appended(probes, digest_keys(ADDRESS_TAG, _digests(signatures, addresses), which))
 

@@ -18,12 +18,12 @@ from pydantic import ValidationError
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.schemes import Bars
+from spotsieve.stream.schemes import HostThresholds
 from spotsieve.stream.settings.domains import domain_reader
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import logged_address
+from spotsieve.stream.signature import logged_url
 
 NO_RULE = -1
 _ANY_TEXT = "\0"
@@ -105,7 +105,7 @@ class PageRules:
 
     def exempt(self, url: str) -> bool:
         """Whether a rule exempts a page of this address."""
-        number = self.rules.first(logged_address(url))
+        number = self.rules.first(logged_url(url))
         return number != NO_RULE and self.rules.rules[number].exempt
 
     def scopes(self, urls: Sequence[str]) -> NDArray[np.uint64]:
@@ -125,8 +125,8 @@ class PageRules:
         """Which row of bars_table() pages of these n addresses are held to: int64[n]."""
         return self.rules.numbers(urls) + 1
 
-    def bars_table(self, bars: Bars) -> NDArray[np.float64]:
-        """The bars of pages that no rule matches, and then of each rule: float64[rules + 1, fields of Bars]."""
+    def bars_table(self, bars: HostThresholds) -> NDArray[np.float64]:
+        """The bars of pages that no rule matches, and then of each rule: float64[rules + 1, fields of HostThresholds]."""
         return np.array([bars, *(bars._replace(**changed) for changed in self._bars)], np.float64)
 
     def _scope(self, url: str) -> int:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bar, Bars, Confirmed, Probes, Way
+from spotsieve.stream.schemes import Confirmations, Criterion, HostThresholds, Probes, ThresholdTest
 from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.schemes.identity import hash_hosts
 from spotsieve.stream.schemes.probes import mixed_with_host
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.signature import CandidateColumns, Signatures
 
 _INLINE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that multiplying modulo 2^64 loses nothing: SplitMix64's increment (Steele, Lea, Flood 2014)."""
@@ -32,7 +32,7 @@ class HostScope(WrappedScheme):
     """A scheme whose pages meet no page of another host."""
 
     @property
-    def bars(self) -> Bars | None:
+    def bars(self) -> HostThresholds | None:
         """The scheme's own, but for pages of two hosts."""
         bars = self.inner.bars
         return None if bars is None else bars._replace(one_host=True)
@@ -46,14 +46,16 @@ class HostScope(WrappedScheme):
         probes = self.inner.probe(signatures)
         return _mixed(probes, np.repeat(signatures.host, sizes_of(probes.bounds)))
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The scheme's answer, but for pairs of two hosts: these are refused."""
         found = self.inner.confirm(pages, others)
         return found._replace(accepted=found.accepted & (pages.host == others.host))
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """The scheme's, which need the same host too."""
-        same = Bar("the same host (index.scope = host)", (pages.host == others.host).astype(np.float64), 1.0, "yes")
+        same = ThresholdTest(
+            "the same host (index.scope = host)", (pages.host == others.host).astype(np.float64), 1.0, "yes"
+        )
         return tuple(way._replace(bars=(same, *way.bars)) for way in self.inner.ways(pages, others))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bars, Confirmed, Probes, Scheme, Way
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.schemes import Confirmations, Criterion, HostThresholds, Probes, Scheme
+from spotsieve.stream.signature import CandidateColumns, Signatures
 
 
 class WrappedScheme:
@@ -32,7 +32,7 @@ class WrappedScheme:
         return self.inner.candidate_limit
 
     @property
-    def bars(self) -> Bars | None:
+    def bars(self) -> HostThresholds | None:
         """The inner scheme's."""
         return self.inner.bars
 
@@ -44,11 +44,11 @@ class WrappedScheme:
         """The inner scheme's probes."""
         return self.inner.probe(signatures)
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The inner scheme's answer."""
         return self.inner.confirm(pages, others)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """The inner scheme's ways."""
         return self.inner.ways(pages, others)
 

@@ -40,14 +40,14 @@ from spotsieve.stream.fingerprints.rotations import BITS, rotation_keys
 from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.fingerprints.weighted_simhash import weighted_simhash64
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
+from spotsieve.stream.schemes import Confirmations, Criterion, Probes, ThresholdTest
 from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel
 from spotsieve.stream.schemes.by_terms.idf import load_model
 from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes
-from spotsieve.stream.schemes.identity import signed, status_of
+from spotsieve.stream.schemes.identity import make_signatures, status_of
 from spotsieve.stream.settings.schemes import ConceptSettings
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.signature import CandidateColumns, Signatures
 from spotsieve.stream.text.tokens import PageTokens
 
 _OURS = ConceptSettings()
@@ -90,7 +90,7 @@ class ConceptScheme(CandidateSearch):
         fingerprints, counts = weighted_simhash64(*self.terms.shingles(tokens), self.weights)
         vectors = project_pages(tokens, self.directory, self.rows)
         status = status_of(pages, counts >= self.settings.min_shingles)
-        return signed(pages, status=status, feature_count=counts, sketch=pack_sketch(fingerprints, vectors))
+        return make_signatures(pages, status=status, feature_count=counts, sketch=pack_sketch(fingerprints, vectors))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and 64 rotations, in which only fingerprints more alike than th1 are candidates."""
@@ -98,16 +98,16 @@ class ConceptScheme(CandidateSearch):
         keys = rotation << np.uint64(KEY_BITS) | rotation_keys(fingerprints, self.settings.leading_bits)
         return candidate_probes(signatures, keys, fingerprints, BITS - 1 - self.settings.th1)
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """By bits and cosine; score: 1 for exact duplicates, the share of bits for textual ones, else the cosine."""
         textual, conceptual = similarities(pages.sketch, others.sketch)
         likeness = compare(textual, conceptual, self.settings)
         score = np.where(likeness == Likeness.TEXTUAL, textual / BITS, np.maximum(conceptual, 0.0))
-        return Confirmed(likeness > Likeness.NONE, np.where(likeness == Likeness.EXACT, 1.0, score))
+        return Confirmations(likeness > Likeness.NONE, np.where(likeness == Likeness.EXACT, 1.0, score))
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """The three cases of fig. 1, step 5."""
-        return ways(*similarities(pages.sketch, others.sketch), self.settings)
+        return criteria(*similarities(pages.sketch, others.sketch), self.settings)
 
 
 def compare(
@@ -116,24 +116,24 @@ def compare(
     """Textual and conceptual similarities of c pairs (fig. 1, step 5) -> Likeness: uint8[c]."""
     likeness = np.full(len(textual), Likeness.NONE, np.uint8)
     kinds = (Likeness.EXACT, Likeness.TEXTUAL, Likeness.CONCEPTUAL)
-    for kind, way in reversed([*zip(kinds, ways(textual, conceptual, settings), strict=True)]):
+    for kind, way in reversed([*zip(kinds, criteria(textual, conceptual, settings), strict=True)]):
         likeness[way.reached] = kind
     return likeness
 
 
-def ways(
+def criteria(
     textual: NDArray[np.int64], conceptual: NDArray[np.float64], settings: ConceptSettings
-) -> tuple[Way, Way, Way]:
+) -> tuple[Criterion, Criterion, Criterion]:
     """The same similarities -> the ways to be an exact, a textual and a conceptual duplicate."""
 
-    def bits(needed: int) -> Bar:
-        return Bar(f"bits of {BITS} that agree", textual.astype(np.float64), needed, "bits", beyond=True)
+    def bits(needed: int) -> ThresholdTest:
+        return ThresholdTest(f"bits of {BITS} that agree", textual.astype(np.float64), needed, "bits", beyond=True)
 
-    cosine = Bar("cosine of the concepts", conceptual, settings.th4, beyond=True)
+    cosine = ThresholdTest("cosine of the concepts", conceptual, settings.th4, beyond=True)
     return (
-        Way("exact duplicates (th3)", (bits(settings.th3),)),
-        Way("textual duplicates (th2)", (bits(settings.th2),)),
-        Way("conceptual duplicates (th1 and th4)", (bits(settings.th1), cosine)),
+        Criterion("exact duplicates (th3)", (bits(settings.th3),)),
+        Criterion("textual duplicates (th2)", (bits(settings.th2),)),
+        Criterion("conceptual duplicates (th1 and th4)", (bits(settings.th1), cosine)),
     )
 
 

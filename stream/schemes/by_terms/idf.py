@@ -174,7 +174,7 @@ def _other(theirs: str, ours: str) -> str:
     return f"{name} is {shown[0]} and not {shown[1]}" if max(map(len, shown)) < 60 else f"{name} is another"
 
 
-def only(
+def keep_lexicon_terms(
     hashes: NDArray[np.uint64], bounds: NDArray[np.int64], lexicon: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The terms of pages that are in the lexicon: hashes, bounds as of Terms.of; lexicon: uint64[], ascending."""

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, TEXT_TAG
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Probes
-from spotsieve.stream.schemes.by_terms.idf import lexicon_of, only
+from spotsieve.stream.schemes.by_terms.idf import keep_lexicon_terms, lexicon_of
 from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.schemes.decisive import DecisiveSearch
-from spotsieve.stream.schemes.identity import signed, status_of
+from spotsieve.stream.schemes.identity import make_signatures, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
 from spotsieve.stream.signature import FINGERPRINTED, Signatures, has_keys
@@ -43,14 +43,16 @@ class ImatchScheme(DecisiveSearch):
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body, and the terms of those that have enough of them in the range."""
-        hashes, bounds = only(*self.terms.of(pages), self.lexicon)
+        hashes, bounds = keep_lexicon_terms(*self.terms.of(pages), self.lexicon)
         distinct = [np.unique(hashes[first:last]) for first, last in pairwise(bounds.tolist())]
         counts = np.array([len(terms) for terms in distinct], np.int64)
         raw = b"".join([hashlib.sha1(terms.astype("<u8").tobytes()).digest()[:16] for terms in distinct])
         digests = np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)
         status = status_of(pages, counts >= self.min_terms)
         judged = (status == FINGERPRINTED)[:, None]
-        return signed(pages, status=status, feature_count=counts, text_digest=np.where(judged, digests, np.uint64(0)))
+        return make_signatures(
+            pages, status=status, feature_count=counts, text_digest=np.where(judged, digests, np.uint64(0))
+        )
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and that of the terms of a page that was judged; none of an empty one."""

@@ -36,14 +36,14 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.jit import kernel
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
+from spotsieve.stream.schemes import Confirmations, Criterion, Probes, ThresholdTest
 from spotsieve.stream.schemes.by_terms.idf import ranked_lexicon, ranks_of
 from spotsieve.stream.schemes.by_terms.terms import order_repeats, terms_of
 from spotsieve.stream.schemes.candidates import CandidateSearch
-from spotsieve.stream.schemes.identity import features_compared, signed, status_of
+from spotsieve.stream.schemes.identity import features_compared, make_signatures, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, Compared, Signatures, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, CandidateColumns, Signatures, has_keys
 
 NOT_FILED = 0
 """The cap of keys that a page looks under and is not filed under: those of neighbour partitions."""
@@ -84,7 +84,7 @@ class SpotsigsScheme(CandidateSearch):
         ordered, before = order_repeats(ranks, bounds)
         features = ordered << np.uint64(REPEAT_BITS) | before
         compared = features_compared(status_of(pages, counts >= self.settings.min_spots), features, bounds)
-        return signed(pages, feature_count=counts, **compared)
+        return make_signatures(pages, feature_count=counts, **compared)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""
@@ -103,16 +103,18 @@ class SpotsigsScheme(CandidateSearch):
         )
         return replace(probes, least_shared=self.c)
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The multisets' Jaccard."""
         tau = self.settings.tau
         jaccard = np.asarray(_jaccard(pages.features, pages.spans, others.features, others.spans, tau))
-        return Confirmed(jaccard >= tau, jaccard)
+        return Confirmations(jaccard >= tau, jaccard)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Enough Jaccard, which is counted to its end here, and not only until tau is out of reach (delta_2)."""
         jaccard = np.asarray(_jaccard(pages.features, pages.spans, others.features, others.spans, 0.0))
-        return (Way("the Jaccard is enough", (Bar("Jaccard of the spots", jaccard, self.settings.tau),)),)
+        return (
+            Criterion("the Jaccard is enough", (ThresholdTest("Jaccard of the spots", jaccard, self.settings.tau),)),
+        )
 
 
 def partition_boundaries(tau: float, longest: int) -> NDArray[np.int64]:
@@ -165,10 +167,10 @@ def _count_keys(lengths, boundaries, tau, c, own, others):
         length = lengths[page]
         if length == 0:
             continue
-        filed = _partition(length, boundaries)
+        indexed = _partition(length, boundaries)
         for partition in _partitions_admitted(length, boundaries, tau):
             rarest = _rarest(length, partition, boundaries, tau, c)
-            if partition == filed:
+            if partition == indexed:
                 own[page] = rarest
             else:
                 others[page] += rarest

@@ -24,14 +24,14 @@ from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
-from spotsieve.stream.schemes.by_terms.idf import lexicon_of, only
+from spotsieve.stream.schemes import Confirmations, Criterion, Probes, ThresholdTest
+from spotsieve.stream.schemes.by_terms.idf import keep_lexicon_terms, lexicon_of
 from spotsieve.stream.schemes.by_terms.terms import order_repeats, terms_of
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
-from spotsieve.stream.schemes.identity import signed, status_of
+from spotsieve.stream.schemes.identity import make_signatures, status_of
 from spotsieve.stream.schemes.minwise.minhash import pack_minima, unpack_minima
 from spotsieve.stream.settings.schemes import SpotsigsLshSettings
-from spotsieve.stream.signature import MAX_SKETCH_WORDS, Compared, Signatures
+from spotsieve.stream.signature import MAX_SKETCH_WORDS, CandidateColumns, Signatures
 
 MOST_MINIMA = 2 * MAX_SKETCH_WORDS
 BAND_BITS = 48
@@ -55,11 +55,11 @@ class SpotsigsLshScheme(CandidateSearch):
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body; take the minima over the numbered spots of pages that have enough in the range."""
-        spots, bounds = only(*self.terms.of(pages), self.lexicon)
+        spots, bounds = keep_lexicon_terms(*self.terms.of(pages), self.lexicon)
         counts = sizes_of(bounds)
         minima = minimum_hashes(number_equal(spots, bounds), bounds, self.functions)
         status = status_of(pages, counts >= self.settings.min_spots)
-        return signed(pages, status=status, feature_count=counts, sketch=pack_minima(minima))
+        return make_signatures(pages, status=status, feature_count=counts, sketch=pack_minima(minima))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and each band as a hash of its k minima."""
@@ -70,18 +70,18 @@ class SpotsigsLshScheme(CandidateSearch):
             values = _mixed(values ^ bands[:, :, place])
         return candidate_probes(signatures, placed_keys(values >> np.uint64(64 - BAND_BITS)))
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The Jaccard that equal minima estimate."""
         (way,) = self.ways(pages, others)
-        return Confirmed(way.reached, way.bars[0].had)
+        return Confirmations(way.reached, way.bars[0].had)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Enough Jaccard."""
         minima = len(self.functions.A)
         equal = unpack_minima(pages.sketch)[:, :minima] == unpack_minima(others.sketch)[:, :minima]
         jaccard = np.count_nonzero(equal, axis=1) / minima
         name = f"Jaccard of the spots, by {minima} minima"
-        return (Way("the Jaccard is enough", (Bar(name, jaccard, self.settings.tau),)),)
+        return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.tau),)),)
 
 
 def number_equal(spots: NDArray[np.uint64], bounds: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -25,11 +25,11 @@ from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
+from spotsieve.stream.schemes import Confirmations, Criterion, Probes, ThresholdTest
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
-from spotsieve.stream.schemes.identity import signed, status_of
+from spotsieve.stream.schemes.identity import make_signatures, status_of
 from spotsieve.stream.settings.schemes import MinhashSettings
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.signature import CandidateColumns, Signatures
 from spotsieve.stream.text.tokens import extract_tokens
 
 
@@ -52,7 +52,7 @@ class MinhashScheme(CandidateSearch):
         counts = sizes_of(bounds)
         status = status_of(pages, (tokens.counts >= self.settings.min_tokens) & (counts > 0))
         minima = minimum_hashes(shingles, bounds, self.functions)
-        return signed(pages, status=status, feature_count=counts, sketch=pack_minima(minima))
+        return make_signatures(pages, status=status, feature_count=counts, sketch=pack_minima(minima))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and the minima of as many functions as two pages of resemblance R cannot all differ in."""
@@ -60,17 +60,17 @@ class MinhashScheme(CandidateSearch):
         minima = unpack_minima(signatures.sketch)[:, :looked_up].astype(np.uint64)
         return candidate_probes(signatures, placed_keys(minima))
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The share of functions under which both have the same minimum."""
         (way,) = self.ways(pages, others)
-        return Confirmed(way.reached, way.bars[0].had / self.settings.h)
+        return Confirmations(way.reached, way.bars[0].had / self.settings.h)
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Enough equal minima."""
         equal = unpack_minima(pages.sketch) == unpack_minima(others.sketch)
         count = np.count_nonzero(equal[:, : self.settings.h], axis=1).astype(np.float64)
         name = f"equal minima of {self.settings.h}"
-        return (Way("the resemblance is enough", (Bar(name, count, self.least_equal, "minima"),)),)
+        return (Criterion("the resemblance is enough", (ThresholdTest(name, count, self.least_equal, "minima"),)),)
 
 
 def pack_minima(minima: NDArray[np.uint32]) -> NDArray[np.uint64]:

@@ -26,12 +26,12 @@ from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.grouping import cut_groups, group_values
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
+from spotsieve.stream.schemes import Confirmations, Criterion, Probes, ThresholdTest
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
-from spotsieve.stream.schemes.identity import signed, status_of
+from spotsieve.stream.schemes.identity import make_signatures, status_of
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.settings.schemes.minhash import MOST_GROUPS
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.signature import CandidateColumns, Signatures
 from spotsieve.stream.text.tokens import extract_tokens
 
 
@@ -61,7 +61,7 @@ class OnebitScheme(CandidateSearch):
         counts = sizes_of(bounds)
         bits = minimum_hashes(shingles, bounds, self.functions) & np.uint32(1)
         status = status_of(pages, counts >= self.settings.min_shingles)
-        return signed(pages, status=status, feature_count=counts, sketch=pack_bits(bits))
+        return make_signatures(pages, status=status, feature_count=counts, sketch=pack_bits(bits))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest and the groups."""
@@ -69,16 +69,18 @@ class OnebitScheme(CandidateSearch):
         probes = candidate_probes(signatures, placed_keys(np.stack(groups, axis=1)))
         return replace(probes, least_shared=self.c)
 
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """The Hamming distance; the score is the resemblance that it estimates."""
         (way,) = self.ways(pages, others)
-        return Confirmed(way.reached, np.maximum(1.0 - 2.0 * way.bars[0].had / self.settings.k, 0.0))
+        return Confirmations(way.reached, np.maximum(1.0 - 2.0 * way.bars[0].had / self.settings.k, 0.0))
 
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """A Hamming distance that is small enough."""
         distance = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64).astype(np.float64)
         name = f"bits of {self.settings.k} that differ"
-        return (Way("the fingerprints are near", (Bar(name, distance, self.r_h, "bits", at_most=True),)),)
+        return (
+            Criterion("the fingerprints are near", (ThresholdTest(name, distance, self.r_h, "bits", at_most=True),)),
+        )
 
 
 def pack_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:

@@ -14,7 +14,7 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, T
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.decisive import DecisiveSearch
-from spotsieve.stream.schemes.identity import signed, status_of
+from spotsieve.stream.schemes.identity import make_signatures, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, table_keys
 from spotsieve.stream.signature import FINGERPRINTED, Signatures, has_keys
 
@@ -32,7 +32,7 @@ def fold_signatures(
     """
     fingerprints, present = simhash64(features, bounds)
     status = status_of(pages, present & (counts >= fewest))
-    return signed(
+    return make_signatures(
         pages,
         fingerprint=np.where(status == FINGERPRINTED, fingerprints, np.uint64(0)),
         status=status,

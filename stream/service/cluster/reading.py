@@ -11,15 +11,15 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
 from spotsieve.stream.kafka.client.clients import client_options, resolver_group
 from spotsieve.stream.kafka.cluster import administrator
-from spotsieve.stream.kafka.errors import explained
+from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topic.topics import names_of, topic_facts
 from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.roles.told import Heard, heard_of
+from spotsieve.stream.service.roles.told import RoundMessage, message_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_RANGE, decode_told
-from spotsieve.stream.sharding.resizing import Sizing
+from spotsieve.stream.sharding.records.frame import KIND_REQUEST, KIND_RANGE, decode_round_record
+from spotsieve.stream.sharding.resizing import ClusterSize
 
 STEP = "looking at the rounds"
 VERDICTS_TAIL, MATCHES_TAIL = 32, 8
@@ -28,14 +28,14 @@ FILLING_MS = 5_000
 """A shard that fills itself says every second how far it is; a rate needs two of these."""
 
 
-class Said(NamedTuple):
+class TimedMessage(NamedTuple):
     """A record about a round, and when it was written."""
 
-    heard: Heard
+    heard: RoundMessage
     time_ms: int
 
 
-class Members(NamedTuple):
+class ServiceMembers(NamedTuple):
     """Processes of a service. None where the broker does not tell: the right to describe groups is missing.
 
     messages: of the input that are not committed
@@ -46,7 +46,7 @@ class Members(NamedTuple):
     messages: int | None
 
 
-class Ends(NamedTuple):
+class TopicEnds(NamedTuple):
     """The ends of the topics. log_end: offset of the log  verdicts: from the last range on, with some records before it
 
     matches: by partition, what was said since the newest round was named, with some records before it
@@ -54,51 +54,51 @@ class Ends(NamedTuple):
     """
 
     log_end: int
-    verdicts: Sequence[Said]
-    matches: Mapping[int, Sequence[Said]]
-    members: Members
+    verdicts: Sequence[TimedMessage]
+    matches: Mapping[int, Sequence[TimedMessage]]
+    members: ServiceMembers
     walks: bool
 
     @property
-    def sizing(self) -> Sizing:
+    def cluster_size(self) -> ClusterSize:
         """The shards now."""
-        return sizing_of(self.verdicts)
+        return cluster_size_of(self.verdicts)
 
 
-def sizing_of(verdicts: Sequence[Said]) -> Sizing:
+def cluster_size_of(verdicts: Sequence[TimedMessage]) -> ClusterSize:
     """The shards behind these records of `verdicts`."""
-    sizing = Sizing()
+    cluster_size = ClusterSize()
     for said in verdicts:
-        sizing = said.heard.sizing(sizing)
-    return sizing
+        cluster_size = said.heard.cluster_size(cluster_size)
+    return cluster_size
 
 
-def sizing_after(sizing: Sizing, said: Sequence[Said]) -> Sizing:
+def cluster_size_after(cluster_size: ClusterSize, said: Sequence[TimedMessage]) -> ClusterSize:
     """The shards once a resolver has answered all asks. said: the first partition of `matches`"""
     for one in said:
         heard = one.heard
-        if heard.told.kind == KIND_ASK and not heard.told.share.number:
-            answer = sizing.answer(heard.ask(), heard.offset)
-            sizing = sizing if answer is None else sizing.told(sizing.shards, answer)
-    return sizing
+        if heard.told.kind == KIND_REQUEST and not heard.told.share.number:
+            answer = cluster_size.answer(heard.ask(), heard.offset)
+            cluster_size = cluster_size if answer is None else cluster_size.told(cluster_size.shards, answer)
+    return cluster_size
 
 
-async def read_sizings(settings: Settings) -> tuple[Sizing, Sizing]:
+async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
     """The shards now, and once a resolver has answered all asks. Raises SpotsieveError."""
     await _partitions(settings)
     topic, asks = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
     async with RangeReader(settings, {}, STEP) as asking:
         spans = await asking.held([topic, asks])
     told = await _verdicts(settings, topic, spans[topic])
-    sizing, (begin, end) = sizing_of(told), spans[asks]
+    cluster_size, (begin, end) = cluster_size_of(told), spans[asks]
     # A resolver that takes over listens from the answers to the newest round on; it has dealt with all before.
-    first = max(begin, sizing.answered, _newest_answers(told).get(0, 0))
+    first = max(begin, cluster_size.answered, _newest_answers(told).get(0, 0))
     # A topic that ends before was made anew.
     said = await _read(settings, {asks: (first if first <= end else begin, end)}, is_strict=False)
-    return sizing, sizing_after(sizing.over(end), said[asks])
+    return cluster_size, cluster_size_after(cluster_size.over(end), said[asks])
 
 
-async def read_ends(settings: Settings, now_ms: int) -> Ends:
+async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
     """Read the ends of all topics. now_ms: Unix time. Raises SpotsieveError."""
     partitions = await _partitions(settings)
     topics = settings.topics
@@ -114,16 +114,16 @@ async def read_ends(settings: Settings, now_ms: int) -> Ends:
             for one, (first, end) in spans.items()
             if one in matches
         }
-        if sizing_of(told).asked:
+        if cluster_size_of(told).asked:
             since = await asking.offsets_at(matches, now_ms - FILLING_MS)
             tails = {one: (_earlier(first, since[one.partition]), end) for one, (first, end) in tails.items()}
     said = await _read(settings, tails, is_strict=False)
     members = await _members(settings, {one: spans[one] for one in pages})
     by_shard = {one.partition: said[one] for one in matches}
-    return Ends(spans[log][1], told, by_shard, members, scheme_in_scope(settings).bars is not None)
+    return TopicEnds(spans[log][1], told, by_shard, members, scheme_in_scope(settings).bars is not None)
 
 
-def _newest_answers(verdicts: Sequence[Said]) -> dict[int, int]:
+def _newest_answers(verdicts: Sequence[TimedMessage]) -> dict[int, int]:
     """By partition of `matches`, from where on the answers to the newest round stand."""
     named = [said.heard.named() for said in verdicts if said.heard.told.kind == KIND_RANGE]
     return dict(enumerate(named[-1].answers)) if named else {}
@@ -149,7 +149,7 @@ async def _partitions(settings: Settings) -> dict[str, int]:
     return {role: facts[name].partitions for role, name in names.items()}
 
 
-async def _verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, int]) -> list[Said]:
+async def _verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, int]) -> list[TimedMessage]:
     """The end of `verdicts`, with the last range in it where there is any."""
     (begin, end), tail = span, VERDICTS_TAIL
     while True:
@@ -160,28 +160,28 @@ async def _verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, 
         tail *= 2
 
 
-async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[TopicPartition, list[Said]]:
+async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[TopicPartition, list[TimedMessage]]:
     """The records of these ranges. is_strict: whether one that is none of ours is an error; else it is passed over"""
     digest = settings_digest(verdict_settings_text(settings))
-    found = {partition: list[Said]() for partition in spans}
+    found = {partition: list[TimedMessage]() for partition in spans}
     async with RangeReader(settings, spans, STEP) as reader:
         async for fetched in reader.batches():
             for partition, records in fetched.items():
                 for record in records:
                     try:
-                        found[partition].append(_said(record, digest))
+                        found[partition].append(_timed_message(record, digest))
                     except (DamagedRecord, SettingsMismatch, StateError):
                         if is_strict:
                             raise
     return found
 
 
-def _said(record: ConsumerRecord, digest: bytes) -> Said:
-    told = decode_told(record.value or b"", digest, None, record.topic, record.offset)
-    return Said(heard_of(told, record), record.timestamp)
+def _timed_message(record: ConsumerRecord, digest: bytes) -> TimedMessage:
+    told = decode_round_record(record.value or b"", digest, None, record.topic, record.offset)
+    return TimedMessage(message_of(told, record), record.timestamp)
 
 
-async def _members(settings: Settings, pages: Spans) -> Members:
+async def _members(settings: Settings, pages: Spans) -> ServiceMembers:
     """Ask the groups. Raises BrokerError where no broker answers."""
     group = settings.kafka.group_id
     try:
@@ -190,12 +190,14 @@ async def _members(settings: Settings, pages: Spans) -> Members:
             try:
                 committed = await admin.list_consumer_group_offsets(group, partitions=list(pages))
             except KafkaError:
-                return Members(workers, resolvers, None)
+                return ServiceMembers(workers, resolvers, None)
     except KafkaError as error:
-        raise explained(error, settings, STEP) from None
+        raise explain_error(error, settings, STEP) from None
     at = {one: committed[one].offset if one in committed else -1 for one in pages}
     # The ends were read before.
-    return Members(workers, resolvers, sum(max(0, end - max(begin, at[one])) for one, (begin, end) in pages.items()))
+    return ServiceMembers(
+        workers, resolvers, sum(max(0, end - max(begin, at[one])) for one, (begin, end) in pages.items())
+    )
 
 
 async def _size_of(admin: AIOKafkaAdminClient, group: str) -> int | None:

@@ -4,17 +4,23 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from spotsieve.stream.service.cluster.awaiting import awaited
-from spotsieve.stream.service.cluster.reading import Ends, Members, Said
+from spotsieve.stream.service.cluster.awaiting import awaited_shards
+from spotsieve.stream.service.cluster.reading import ServiceMembers, TimedMessage, TopicEnds
 from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS
-from spotsieve.stream.sharding.records.frame import KIND_FILLED, KIND_MEETINGS, KIND_OUTCOME, KIND_RANGE, Range
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.records.frame import (
+    KIND_FILL_PROGRESS,
+    KIND_CANDIDATES,
+    KIND_OUTCOME,
+    KIND_RANGE,
+    RoundRange,
+)
+from spotsieve.stream.sharding.rounds import LogPlace
 
 
 class RoundStatus(NamedTuple):
     """The newest round. entries: filed before it  seconds: since it was named  is_open: it has no outcome yet"""
 
-    range: Range
+    range: RoundRange
     pages: int
     entries: int
     seconds: float
@@ -28,12 +34,12 @@ class ShardStatus(NamedTuple):
     """
 
     number: int
-    answered: Place | None
+    answered: LogPlace | None
     rounds_behind: int
     answer_ms: float | None
 
 
-class FillingStatus(NamedTuple):
+class FillStatus(NamedTuple):
     """A shard that is to take over. record: of the log, up to which it has filed; None: it has said nothing of late
 
     records_a_second, seconds_left: None where that is not known
@@ -46,7 +52,7 @@ class FillingStatus(NamedTuple):
     is_ready: bool
 
 
-class Status(NamedTuple):
+class ServiceStatus(NamedTuple):
     """A service. record: of the log, up to which there are outcomes  outcome_seconds: since the last one
 
     waits_for: who holds the open round up, or the next one, in words; "" without one
@@ -59,8 +65,8 @@ class Status(NamedTuple):
     outcome_seconds: float | None
     round: RoundStatus | None
     answering: Sequence[ShardStatus]
-    filling: Sequence[FillingStatus]
-    members: Members
+    filling: Sequence[FillStatus]
+    members: ServiceMembers
     waits_for: str
 
     @property
@@ -99,32 +105,34 @@ class Status(NamedTuple):
         }
 
 
-def status_of(ends: Ends, now_ms: int) -> Status:
+def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
     """How a service stands. now_ms: Unix time; clocks of other machines may differ"""
-    sizing = ends.sizing
+    cluster_size = ends.cluster_size
     named = {said.heard.told.range: said for said in ends.verdicts if said.heard.told.kind == KIND_RANGE}
     outcomes = [said for said in ends.verdicts if said.heard.told.kind == KIND_OUTCOME]
     newest = next(reversed(named), None)
     is_open = newest is not None and all(said.heard.told.range != newest for said in outcomes)
     # The rounds before a resize were others' to answer.
-    own = {range_: said for range_, said in named.items() if said.heard.told.share.shards == sizing.shards}
-    answering = [_shard(number, own, ends.matches.get(number, ()), sizing.shards) for number in range(sizing.shards)]
+    own = {range_: said for range_, said in named.items() if said.heard.told.share.shards == cluster_size.shards}
+    answering = [
+        _shard(number, own, ends.matches.get(number, ()), cluster_size.shards) for number in range(cluster_size.shards)
+    ]
     record, round_ = 0, None
     if newest is not None:
         place = newest.start if is_open else newest.end
         record = place.record
         pages = sum(pages for _, pages in named[newest].heard.named().records)
-        round_ = RoundStatus(newest, pages, newest.first_number, _ago(named[newest], now_ms), is_open)
-    filling = [_filling(number, ends, now_ms) for number in range(sizing.asked)]
+        round_ = RoundStatus(newest, pages, newest.first_number, _age(named[newest], now_ms), is_open)
+    filling = [_filling(number, ends, now_ms) for number in range(cluster_size.asked)]
     waits_for = _waits_for(ends, newest) if is_open and newest else ""
     if ends.members.resolvers == 0 and (is_open or ends.log_end > record):
         waits_for = "a resolver: none runs"
-    return Status(
-        sizing.shards,
-        sizing.asked,
+    return ServiceStatus(
+        cluster_size.shards,
+        cluster_size.asked,
         ends.log_end,
         record,
-        _ago(outcomes[-1], now_ms) if outcomes else None,
+        _age(outcomes[-1], now_ms) if outcomes else None,
         round_,
         answering,
         filling,
@@ -133,13 +141,15 @@ def status_of(ends: Ends, now_ms: int) -> Status:
     )
 
 
-def _ago(said: Said, now_ms: int) -> float:
+def _age(said: TimedMessage, now_ms: int) -> float:
     return round(max(0, now_ms - said.time_ms) / 1000, 3)
 
 
-def _shard(number: int, named: dict[Range, Said], said: Sequence[Said], shards: int) -> ShardStatus:
+def _shard(
+    number: int, named: dict[RoundRange, TimedMessage], said: Sequence[TimedMessage], shards: int
+) -> ShardStatus:
     """named: the rounds that are looked at, in their order"""
-    own = [one for one in said if one.heard.told.kind == KIND_MEETINGS and one.heard.told.share.shards == shards]
+    own = [one for one in said if one.heard.told.kind == KIND_CANDIDATES and one.heard.told.share.shards == shards]
     # A round that is named anew with fewer pages takes the place of the larger one, and begins where that did.
     ranges = list({range_.start: range_ for range_ in named}.values())
     answered = {one.heard.told.range: one.time_ms for one in own}
@@ -153,17 +163,17 @@ def _shard(number: int, named: dict[Range, Said], said: Sequence[Said], shards: 
     return ShardStatus(number, last and last.end, behind, round(max(0.0, median(took)), 1) if took else None)
 
 
-def _filling(number: int, ends: Ends, now_ms: int) -> FillingStatus:
+def _filling(number: int, ends: TopicEnds, now_ms: int) -> FillStatus:
     """A shard that is to take over, by what it said of late."""
     told = [
         said
         for said in ends.matches.get(number, ())
-        if said.heard.told.kind == KIND_FILLED
-        and said.heard.told.share.shards == ends.sizing.asked
+        if said.heard.told.kind == KIND_FILL_PROGRESS
+        and said.heard.told.share.shards == ends.cluster_size.asked
         and now_ms - said.time_ms <= READY_SECONDS * 1000
     ]
     if not told:
-        return FillingStatus(number, None, None, None, False)
+        return FillStatus(number, None, None, None, False)
     first, last = told[0], told[-1]
     record, seconds = last.heard.told.range.end.record, (last.time_ms - first.time_ms) / 1000
     read = record - first.heard.told.range.end.record
@@ -171,12 +181,12 @@ def _filling(number: int, ends: Ends, now_ms: int) -> FillingStatus:
     ready, left = last.heard.filled().ready, None
     if rate and not ready:
         left = round(max(0, ends.log_end - record) / rate, 1)
-    return FillingStatus(number, record, rate, left, ready)
+    return FillStatus(number, record, rate, left, ready)
 
 
-def _waits_for(ends: Ends, range_: Range) -> str:
+def _waits_for(ends: TopicEnds, range_: RoundRange) -> str:
     """Who holds the open round up."""
-    numbers = awaited(ends.verdicts, ends.matches, range_, ends.sizing.shards, ends.walks)
+    numbers = awaited_shards(ends.verdicts, ends.matches, range_, ends.cluster_size.shards, ends.walks)
     return _shards(numbers) if numbers else "the resolver"
 
 

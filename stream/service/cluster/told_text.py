@@ -1,10 +1,10 @@
 """Says to a person how a service of shards stands."""
 
-from spotsieve.stream.service.cluster.reading import Members
-from spotsieve.stream.service.cluster.status import FillingStatus, ShardStatus, Status
+from spotsieve.stream.service.cluster.reading import ServiceMembers
+from spotsieve.stream.service.cluster.status import FillStatus, ServiceStatus, ShardStatus
 
 
-def lines_of(status: Status) -> list[str]:
+def status_lines(status: ServiceStatus) -> list[str]:
     """A line for each role, and for a resize that is under way."""
     rows = [("shards", _count(status)), ("round", _round(status)), ("outcomes", _outcomes(status))]
     rows += [(f"shard {one.number}", _shard(one)) for one in status.answering]
@@ -15,7 +15,7 @@ def lines_of(status: Status) -> list[str]:
     return [f"{name:<{width}}{text}" for name, text in rows]
 
 
-def _count(status: Status) -> str:
+def _count(status: ServiceStatus) -> str:
     if not status.shards:
         return "no round was named yet"
     if not status.asked:
@@ -24,7 +24,7 @@ def _count(status: Status) -> str:
     return f"{status.shards}; a resize to {status.asked} is under way, {ready} of {status.asked} new ones are ready"
 
 
-def _round(status: Status) -> str:
+def _round(status: ServiceStatus) -> str:
     newest = status.round
     if newest is None:
         return "none"
@@ -34,7 +34,7 @@ def _round(status: Status) -> str:
     return f"{place}, {newest.pages:,} pages, {state}; {newest.entries:,} entries before it"
 
 
-def _outcomes(status: Status) -> str:
+def _outcomes(status: ServiceStatus) -> str:
     last = "" if status.outcome_seconds is None else f"; the last {status.outcome_seconds:.1f} s ago"
     behind = f"{status.records_behind:,} records behind its end" if status.records_behind else "which is all of it"
     if status.record > status.log_end:
@@ -50,7 +50,7 @@ def _shard(one: ShardStatus) -> str:
     return f"{behind}: up to record {one.answered.record}{took}"
 
 
-def _filling(one: FillingStatus, log_end: int) -> str:
+def _filling(one: FillStatus, log_end: int) -> str:
     if one.record is None:
         return "has said nothing of late: start it"
     rate = "" if one.records_a_second is None else f", {one.records_a_second:,.1f} records/s"
@@ -58,12 +58,12 @@ def _filling(one: FillingStatus, log_end: int) -> str:
     return f"{'ready' if one.is_ready else 'fills itself'}: record {one.record} of {log_end}{rate}{left}"
 
 
-def _workers(members: Members) -> str:
+def _workers(members: ServiceMembers) -> str:
     behind = "" if members.messages is None else f", {members.messages:,} messages of the input are not committed"
     return f"{_running(members.workers)}{behind}"
 
 
-def _resolvers(members: Members) -> str:
+def _resolvers(members: ServiceMembers) -> str:
     if not members.resolvers:
         return _running(members.resolvers)
     return f"1 works, {members.resolvers - 1} stand(s) by"

@@ -13,7 +13,7 @@ from spotsieve.stream.errors import DamagedRecord, StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import log_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
-from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
@@ -24,7 +24,7 @@ FETCH_TIMEOUT_MS = 500
 HEAD_RECORDS = 100
 TAIL_RECORDS = 16
 """How many records are looked at from a log's end, in one go: one of them has up to 900 KB."""
-BEGIN_ANEW = (
+RESTART = (
     "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
     "(topics.log) and another state directory"
 )
@@ -91,7 +91,7 @@ class LogFollower:
         try:
             end: int = (await self._consumer.end_offsets([self._partition]))[self._partition]
         except KafkaError as error:
-            raise ended(error, self._settings, "asking for the log's end") from None
+            raise final_error(error, self._settings, "asking for the log's end") from None
         self._metrics.log_end.set(end)
         return end
 
@@ -166,6 +166,6 @@ class LogFollower:
                 f"topics.log {self._partition.topic!r}",
                 "no longer holds the records that the state needs",
                 self._applied(),
-                BEGIN_ANEW,
+                RESTART,
             )
-        return ended(error, self._settings, "reading the log")
+        return final_error(error, self._settings, "reading the log")

@@ -7,11 +7,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.identity import check_last_record, check_log_range, closed_log
+from spotsieve.state.identity import check_last_record, check_log_range, closed_log_error
 from spotsieve.state.log.record import checksum_of, decode
 from spotsieve.stream.errors import BrokerError, DamagedRecord
 from spotsieve.stream.kafka.client.clients import log_consumer, log_producer, stop_client
-from spotsieve.stream.kafka.errors import explained
+from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topic.topics import check_topics
 from spotsieve.stream.settings.model import Settings
 
@@ -49,7 +49,7 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
             "see the broker's log, then try again",
         ) from None
     except KafkaError as error:
-        raise explained(error, settings, "reading the log") from None
+        raise explain_error(error, settings, "reading the log") from None
     finally:
         await stop_client(consumer)
 
@@ -61,7 +61,7 @@ def _check_goes_on(record: ConsumerRecord) -> None:
     except DamagedRecord:
         return
     if handover is not None and handover.closed:
-        raise closed_log(record.topic, record.offset, handover.log)
+        raise closed_log_error(record.topic, record.offset, handover.log)
 
 
 async def append_records(settings: Settings, records: Sequence[bytes], told: Callable[[int], None]) -> list[int]:
@@ -86,7 +86,7 @@ async def append_records(settings: Settings, records: Sequence[bytes], told: Cal
             "forget the same once more: twice does no harm",
         ) from None
     except KafkaError as error:
-        raise explained(error, settings, "writing the log") from None
+        raise explain_error(error, settings, "writing the log") from None
     finally:
         await stop_client(producer)
     return offsets

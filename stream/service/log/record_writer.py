@@ -9,10 +9,10 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import log_producer, stop_client
-from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
-from spotsieve.stream.service.log.log_follower import BEGIN_ANEW
+from spotsieve.stream.service.log.log_follower import RESTART
 from spotsieve.stream.settings.model import Settings
 
 
@@ -55,7 +55,7 @@ class RecordWriter:
                 return offset
             except KafkaError as error:
                 if stops(error):
-                    raise ended(error, self._settings, f"writing to {self._topic}") from None
+                    raise final_error(error, self._settings, f"writing to {self._topic}") from None
                 self._waits.failed("append", error)
                 logger().warning(
                     "a record cannot be written yet; trying again",
@@ -83,7 +83,7 @@ class RecordWriter:
                 "was made anew while the service ran: a record got "
                 f"the offset {written.offset}, although the state had applied the log up to {applied}",
                 None,
-                BEGIN_ANEW,
+                RESTART,
             )
         return int(written.offset)
 
@@ -94,7 +94,7 @@ class RecordWriter:
         except KafkaError as error:
             await stop_client(renewed)
             if stops(error):
-                raise ended(error, self._settings, f"writing to {self._topic}") from None
+                raise final_error(error, self._settings, f"writing to {self._topic}") from None
             return
         except BaseException:
             await stop_client(renewed)

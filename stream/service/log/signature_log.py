@@ -7,13 +7,13 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_log_range
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import encode_and_keep, split
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.checkpoints import Requests
-from spotsieve.stream.engine import Applied, Engine
+from spotsieve.stream.engine import ApplyResult, Engine
 from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.heartbeats import Heartbeats
@@ -22,9 +22,9 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.log_follower import LogFollower
 from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
-from spotsieve.stream.service.log.written import Written
-from spotsieve.stream.service.one_by_one import OneByOne
+from spotsieve.stream.service.log.skipping import read_skipped_offsets, stopped_error
+from spotsieve.stream.service.log.written import RecordCache
+from spotsieve.stream.service.one_by_one import SerialExecutor
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures, page_id_text
 from spotsieve.stream.verdict import Verdicts, concatenate
@@ -69,9 +69,9 @@ class SignatureLog:
         self._sequence = 0
         self._skipped, self._told = set[int](), set[str]()
         self._filling = False
-        self._waiting: dict[int, asyncio.Future[Applied]] = {}
-        self._written = Written()
-        self._judging = OneByOne("judge", heartbeats)
+        self._waiting: dict[int, asyncio.Future[ApplyResult]] = {}
+        self._written = RecordCache()
+        self._judging = SerialExecutor("judge", heartbeats)
         self._lives = False
         self._reading = LogFollower(settings, metrics, waits, lambda: engine.state.position)
         self._writing = RecordWriter(settings, waits, lambda: engine.state.position)
@@ -88,7 +88,7 @@ class SignatureLog:
             begin = await self._reading.start()
             await self._writing.start()
         except KafkaError as error:
-            raise ended(error, self._settings, "opening the log") from None
+            raise final_error(error, self._settings, "opening the log") from None
         end = await self._reading.end()
         state = self._engine.state
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
@@ -115,20 +115,20 @@ class SignatureLog:
         return max(self._engine.state.position, await self._reading.position())
 
     async def append(
-        self, signatures: Signatures, committed: Sequence[Committed] = ()
-    ) -> list[asyncio.Future[Applied]]:
+        self, signatures: Signatures, committed: Sequence[CommitMark] = ()
+    ) -> list[asyncio.Future[ApplyResult]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
 
         committed: what is known to be committed by now; the first record says it
         Returns one future for each record. It is done when the record was read back and judged. An append with an
         unknown outcome is repeated: a page that is in the log twice gets its first verdict again.
         """
-        futures = list[asyncio.Future[Applied]]()
+        futures = list[asyncio.Future[ApplyResult]]()
         for part in split(signatures, LOG_RECORD_BYTES, committed):
             marks = () if futures else committed
             value, kept = encode_and_keep(part, self._writer, self._sequence, self._engine.settings_digest, marks)
             self._written.keep(value, kept)
-            future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[ApplyResult] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1
             futures.append(future)
@@ -180,7 +180,7 @@ class SignatureLog:
         self._reading.note_end()
         return records, pages
 
-    async def _apply(self, value: bytes, offset: int) -> Applied:
+    async def _apply(self, value: bytes, offset: int) -> ApplyResult:
         """Apply one record, or pass over it where it is not of this log.
 
         Raises StateError with the way out where every worker stops.
@@ -191,9 +191,9 @@ class SignatureLog:
             applied = await do(self._engine.apply, self._written.take(value), offset)
         except (DamagedRecord, SettingsMismatch) as error:
             if offset not in self._skipped:
-                self._skipped |= await skipped_offsets(self._settings, offset + 1)
+                self._skipped |= await read_skipped_offsets(self._settings, offset + 1)
             if offset not in self._skipped:
-                raise stopped_at(error, offset) from None
+                raise stopped_error(error, offset) from None
             applied = await self._judging.do(self._engine.skip, value, offset)
             self._tell_passed("skipped", value, offset)
             if self._waiting:
@@ -218,7 +218,7 @@ class SignatureLog:
             )
 
 
-def _log_forgotten(applied: Applied, offset: int) -> None:
+def _log_forgotten(applied: ApplyResult, offset: int) -> None:
     """Log for an audit which pages are forgotten from this record on, without their addresses."""
     ids = [page_id_text(*page_id) for page_id in applied.forgotten]
     logger().info(
@@ -230,7 +230,7 @@ def _log_forgotten(applied: Applied, offset: int) -> None:
     )
 
 
-async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:
+async def verdicts_of(futures: list[asyncio.Future[ApplyResult]]) -> Verdicts:
     """Wait until all records of a micro-batch are judged; -> its verdicts."""
     parts = [(await future).verdicts for future in futures]
     return parts[0] if len(parts) == 1 else concatenate(parts)

@@ -23,7 +23,7 @@ _ISOLATION = "read_uncommitted"
 _LOOK = "take the offset from the message with which the worker stopped"
 
 
-async def skipped_offsets(settings: Settings, after: int) -> set[int]:
+async def read_skipped_offsets(settings: Settings, after: int) -> set[int]:
     """The offsets that records of the log from this offset on tell all readers to pass over.
 
     Raises StateError for a record of a newer release, BrokerError, BrokerTrouble.
@@ -66,7 +66,7 @@ async def skip_record(settings: Settings, offset: int) -> int:
     raise SettingError("--offset", rule, offset, _LOOK)
 
 
-def stopped_at(error: StateError, offset: int) -> StateError:
+def stopped_error(error: StateError, offset: int) -> StateError:
     """The error of a worker that comes to a record which it cannot apply, with the way out."""
     return StateError(
         error.name,

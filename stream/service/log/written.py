@@ -3,7 +3,7 @@
 from spotsieve.state.log.record import LogRecord, checksum_of
 
 
-class Written:
+class RecordCache:
     """Records on their way through the log, by their bytes."""
 
     def __init__(self) -> None:

@@ -13,14 +13,14 @@ from spotsieve.stream.kafka.topic.ranges import RangeReader
 from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
-from spotsieve.stream.service.replay.held import HeldMessages
+from spotsieve.stream.service.replay.held import MessageBuffer
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
 
 _STEP = "reading the input"
 
 
-class SigningAgain:
+class PageSigner:
     """Reads the pages that a record names, in its order, and signs them by the new settings. A context.
 
     Retention may have removed some, and the new settings may take some for no pages: they are left out.
@@ -32,7 +32,7 @@ class SigningAgain:
         self._signing = signing
         self._decoder = Decoder(settings.input)
         self._reader: RangeReader | None = None
-        self._held: HeldMessages | None = None
+        self._held: MessageBuffer | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,7 +68,7 @@ class SigningAgain:
             return None
         return held.pop(partition)
 
-    async def _holding(self, partition: int, offset: int) -> HeldMessages | None:
+    async def _holding(self, partition: int, offset: int) -> MessageBuffer | None:
         """What holds the messages of a range with this one; None where the topic does not reach it.
 
         The range ends where the topic did when it was opened, and the service goes on: then another one is opened.
@@ -90,7 +90,7 @@ class SigningAgain:
             spans = await asking.held(partitions)
         reader = RangeReader(self._settings, spans, _STEP, self._settings.kafka.isolation_level)
         self._reader = await reader.__aenter__()
-        self._held = HeldMessages(self._reader)
+        self._held = MessageBuffer(self._reader)
 
     async def _close(self) -> None:
         reader, self._reader = self._reader, None

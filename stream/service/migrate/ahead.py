@@ -7,7 +7,7 @@ from spotsieve.stream.service.log.skipping import log_records
 from spotsieve.stream.settings.model import Settings
 
 
-class Ahead:
+class NewLogRecords:
     """The records of the new log from the journal's place on, as the log was when this was opened.
 
     ended: whether all of them were given

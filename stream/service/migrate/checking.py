@@ -10,7 +10,7 @@ from spotsieve.state.log.record import LogRecord
 from spotsieve.stream.errors import DamagedRecord, SettingError, StateError
 from spotsieve.stream.kafka.client.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
-from spotsieve.stream.kafka.errors import explained
+from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topic.topics import check_topics, topic_facts
 from spotsieve.stream.service.log.skipping import log_records
 from spotsieve.stream.settings.load import stored_values
@@ -103,7 +103,7 @@ async def check_group(new: Settings) -> None:
         async with administrator(**client_options(new.kafka)) as admin:
             offsets = await admin.list_consumer_group_offsets(new.kafka.group_id)
     except KafkaError as error:
-        raise explained(error, new, "asking for the committed offsets") from None
+        raise explain_error(error, new, "asking for the committed offsets") from None
     if not any(partition.topic == new.topics.input for partition in offsets):
         raise SettingError(
             "kafka.group_id",

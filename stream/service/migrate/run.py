@@ -23,19 +23,25 @@ from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.kafka.client.clients import log_producer, stop_client
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.kafka.topic.topics import check_topic_names
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.migration.archived import ArchivedPages
 from spotsieve.stream.migration.journal import Journal
-from spotsieve.stream.migration.moving import PAGES, EndsInError, Migration, Moving
-from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, Report
+from spotsieve.stream.migration.moving import PAGES, EndsInError, Migration, RecordMove
+from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, MigrationReport
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.service.log.log_topic import append_records
-from spotsieve.stream.service.log.skipping import first_record, log_records, log_span, skipped_offsets, stopped_at
-from spotsieve.stream.service.migrate.again import SigningAgain
-from spotsieve.stream.service.migrate.ahead import Ahead
+from spotsieve.stream.service.log.skipping import (
+    first_record,
+    log_records,
+    log_span,
+    read_skipped_offsets,
+    stopped_error,
+)
+from spotsieve.stream.service.migrate.again import PageSigner
+from spotsieve.stream.service.migrate.ahead import NewLogRecords
 from spotsieve.stream.service.migrate.checking import OldLog, check_group, check_logs, check_sides
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import describe_difference, signing_difference, verdict_settings_text
@@ -47,7 +53,7 @@ _Done = TypeVar("_Done")
 
 def migrate_service(
     old: Settings, new: Settings, switch: bool, told: OnProgress, files: Sequence[Input] = ()
-) -> Report:
+) -> MigrationReport:
     """Move the log of a service into another one; with `switch`, end the old one and open the new one.
 
     files: where pages are looked for that must be signed again and that the input topic no longer holds
@@ -69,7 +75,7 @@ def migrate_service(
             old_engine = open_engine(old.model_copy(update={"index": placed}), old.topics.log)
             stack.callback(old_engine.state.close)
         judging = stack.enter_context(ThreadPoolExecutor(1, "judge"))
-        migrating = _Migrating(old, new, old_log, (old_engine, engine), journal, judging, told)
+        migrating = _MigrationRun(old, new, old_log, (old_engine, engine), journal, judging, told)
         if files:
             stack.enter_context(migrating.look_into(files, old_engine))
         asyncio.run(migrating.run(switch))
@@ -78,7 +84,7 @@ def migrate_service(
     return migrating.report
 
 
-class _Migrating:
+class _MigrationRun:
     """One run of a migration between two topics."""
 
     def __init__(
@@ -102,7 +108,7 @@ class _Migrating:
         self._next = max(journal.record, old_log.first)
         text = verdict_settings_text(new)
         signs_again = old_log.text is None or bool(signing_difference(old_log.text, new))
-        self.report = Report(
+        self.report = MigrationReport(
             old.topics.log,
             new.topics.log,
             FORMER if old_log.text is None else describe_difference(old_log.text, text, "old log"),
@@ -111,8 +117,8 @@ class _Migrating:
             compared=engines[0] is not None,
         )
         self._tell_notices()
-        self._again = SigningAgain(new, engines[1].scheme, judging) if signs_again else None
-        self._ahead = Ahead(new, self._migration)
+        self._again = PageSigner(new, engines[1].scheme, judging) if signs_again else None
+        self._ahead = NewLogRecords(new, self._migration)
 
     def look_into(self, files: Sequence[Input], old: Engine | None) -> ExitStack:
         """Sign the pages of files, if pages are signed again; -> what must be closed. Raises InputError, StateError."""
@@ -134,7 +140,7 @@ class _Migrating:
             try:
                 await self._producer.start()
             except KafkaError as error:
-                raise ended(error, self._new, "connecting") from None
+                raise final_error(error, self._new, "connecting") from None
             if self._again is not None:
                 await stack.enter_async_context(self._again)
             await self._begin()
@@ -198,15 +204,15 @@ class _Migrating:
             self._next = offset + 1
             self._told("records moved", self._next, end)
 
-    async def _begun(self, offset: int, value: bytes) -> Moving | None:
+    async def _begun(self, offset: int, value: bytes) -> RecordMove | None:
         try:
             return await self._judge(self._migration.begin, offset, value)
         except (DamagedRecord, SettingsMismatch) as error:
-            if offset in await skipped_offsets(self._old, offset + 1):
+            if offset in await read_skipped_offsets(self._old, offset + 1):
                 return None
-            raise stopped_at(error, offset) from None
+            raise stopped_error(error, offset) from None
 
-    async def _move(self, moving: Moving) -> None:
+    async def _move(self, moving: RecordMove) -> None:
         migration = self._migration
         await self._judge(migration.take, moving, await self._ahead.up_to(moving.offset))
         if self._ahead.ended:
@@ -240,7 +246,7 @@ class _Migrating:
             try:
                 written = await self._producer.send_and_wait(name, value, partition=0)
             except KafkaError as error:
-                raise ended(error, self._new, "writing the new log") from None
+                raise final_error(error, self._new, "writing the new log") from None
             await self._check_alone(expected, written.offset)
             appended.append((written.offset, value))
             expected = written.offset + 1

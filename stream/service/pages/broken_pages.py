@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.engine import Applied
+from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.pages.microbatch import Broken, MicroBatch
+from spotsieve.stream.service.pages.microbatch import MicroBatch, PageFault
 
 FOLDER = "internal-errors"
 """In the state directory."""
@@ -22,7 +22,7 @@ MOST_BYTES = 64 * 2**20
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
-def broken_pages(batch: MicroBatch, applied: Iterable[Applied]) -> Iterator[tuple[ConsumerRecord, Broken]]:
+def poison_messages(batch: MicroBatch, applied: Iterable[ApplyResult]) -> Iterator[tuple[ConsumerRecord, PageFault]]:
     """The messages of a judged micro-batch that broke the code.  applied: what became of its records, in order"""
     for number, broken in batch.broken.items():
         yield batch.messages[number], broken
@@ -30,18 +30,18 @@ def broken_pages(batch: MicroBatch, applied: Iterable[Applied]) -> Iterator[tupl
     for record in applied:
         for row, error in record.broken.items():
             (number,) = (batch.rows == first + row).nonzero()[0]
-            yield batch.messages[number], Broken("judge", error)
+            yield batch.messages[number], PageFault("judge", error)
         first += len(record.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenPages:
+class PoisonPageFolder:
     """What a person needs for a report of ours, in a folder beside the state."""
 
     folder: Path
     metrics: Metrics
 
-    def tell(self, pages: Iterable[tuple[ConsumerRecord, Broken]]) -> None:
+    def tell(self, pages: Iterable[tuple[ConsumerRecord, PageFault]]) -> None:
         """Count, log and keep each page. Never raises: the pages are on their way, and must go on."""
         for message, broken in pages:
             self.metrics.internal_errors.labels(broken.step).inc()
@@ -53,7 +53,7 @@ class BrokenPages:
                 exc_info=broken.error,
             )
 
-    def _kept(self, message: ConsumerRecord, broken: Broken) -> str | None:
+    def _kept(self, message: ConsumerRecord, broken: PageFault) -> str | None:
         """Write the message and the error to a file; -> its path, None where there is no room."""
         path = self.folder / f"{message.topic}-{message.partition}-{message.offset}.json"
         content = orjson.dumps(_report(message, broken))
@@ -70,7 +70,7 @@ class BrokenPages:
         return str(path)
 
 
-def _report(message: ConsumerRecord, broken: Broken) -> dict[str, object]:
+def _report(message: ConsumerRecord, broken: PageFault) -> dict[str, object]:
     return {
         "page": f"{message.topic}/{message.partition}/{message.offset}",
         "timestamp_ms": message.timestamp,

@@ -9,13 +9,13 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
-from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.by_address.rules import page_rules
-from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch
+from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch
 from spotsieve.stream.service.pages.offset_commits import OffsetCommits
-from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
+from spotsieve.stream.service.pages.outputs import OutputBatches, OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
@@ -53,7 +53,7 @@ class Committer:
         self._metrics = metrics
         self._finished = finished
         self._exactly_once = settings.service.guarantee == "exactly_once"
-        self._waiting: dict[OwnedPartition, list[Judged]] = {}
+        self._waiting: dict[OwnedPartition, list[JudgedSlice]] = {}
         self._start_task = start_task
         self._rules = page_rules(settings)
         metrics.count_rules(self._taken(()))
@@ -90,7 +90,7 @@ class Committer:
                         self._finished()
         del self._waiting[owned]
 
-    def _next(self, owned: OwnedPartition) -> list[Judged]:
+    def _next(self, owned: OwnedPartition) -> list[JudgedSlice]:
         """Take from what waits for a partition as much as can be sent in time, but at least one slice."""
         waiting, size, number = self._waiting[owned], 0, 0
         for judged in waiting:
@@ -101,12 +101,12 @@ class Committer:
         self._waiting[owned] = waiting[number:]
         return waiting[:number]
 
-    async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
+    async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[JudgedSlice]) -> None:
         size = sum(part.size for _, part in work)
         async with self._budget.of(size):
             await self._commit(owned, work, size)
 
-    async def _commit(self, owned: OwnedPartition, work: Sequence[Judged], size: int) -> None:
+    async def _commit(self, owned: OwnedPartition, work: Sequence[JudgedSlice], size: int) -> None:
         next_offset = work[-1][1].next_offset
         given = owned.partition.partition, work
         if self._builder.is_short(size):
@@ -134,7 +134,7 @@ class Committer:
         self._count(work, outputs)
 
     async def _in_transaction(
-        self, producer: AIOKafkaProducer, outputs: Outputs, offsets: dict[TopicPartition, int]
+        self, producer: AIOKafkaProducer, outputs: OutputBatches, offsets: dict[TopicPartition, int]
     ) -> None:
         await producer.begin_transaction()
         async with TaskScope() as tasks:
@@ -149,7 +149,7 @@ class Committer:
         name = type(error).__name__
         self._metrics.commit_failures.labels(name).inc()
         if stops(error):
-            raise ended(error, self._settings, "committing") from error
+            raise final_error(error, self._settings, "committing") from error
         logger().warning(
             "commit failed; going back to the committed offset",
             partition=owned.partition.partition,
@@ -158,7 +158,7 @@ class Committer:
         )
         self._partitions.reopen(owned, error, next_offset)
 
-    def _count(self, work: Sequence[Judged], outputs: Outputs) -> None:
+    def _count(self, work: Sequence[JudgedSlice], outputs: OutputBatches) -> None:
         metrics = self._metrics
         metrics.commits.inc()
         metrics.tombstones.inc(outputs.tombstones)
@@ -197,7 +197,7 @@ async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None])
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
+async def deliver(producer: AIOKafkaProducer, outputs: OutputBatches) -> None:
     """Send every batch and wait until the broker has acknowledged each."""
     deliveries: list[asyncio.Future[object]] = []
     try:

@@ -46,7 +46,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class PageFault:
     """An error of ours that a page led to, and in which step: decode, sign or judge."""
 
     step: str
@@ -68,7 +68,7 @@ class MicroBatch:
     slices: list[Slice]
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejections: dict[int, PageError] = field(default_factory=dict)
-    broken: dict[int, Broken] = field(default_factory=dict)
+    broken: dict[int, PageFault] = field(default_factory=dict)
     future_times: int = 0
     without_rank: int = 0
     signatures: Signatures | None = None
@@ -90,7 +90,7 @@ class MicroBatch:
         return not self.open_slices
 
 
-Judged = tuple[MicroBatch, Slice]
+JudgedSlice = tuple[MicroBatch, Slice]
 """A slice with known verdicts, and its micro-batch."""
 
 
@@ -155,7 +155,7 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
         except ENVIRONMENT_ERRORS:
             raise
         except Exception as error:
-            batch.broken[number] = Broken("decode", error)
+            batch.broken[number] = PageFault("decode", error)
             continue
         pages[number] = page
         batch.future_times += page.future_time
@@ -167,7 +167,7 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
     batch.rows = rows
 
 
-def sign_pages(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, Broken]]:
+def sign_pages(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, PageFault]]:
     """The signatures of the pages without poison pages, and the errors of these by number of the message."""
     numbers = list(pages)
 
@@ -176,4 +176,4 @@ def sign_pages(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | 
         return scheme.sign(rest) if rest else None
 
     signatures, poison = isolate(sign_without, len(numbers))
-    return signatures, {numbers[row]: Broken("sign", error) for row, error in poison.items()}
+    return signatures, {numbers[row]: PageFault("sign", error) for row, error in poison.items()}

@@ -8,15 +8,22 @@ from dataclasses import dataclass
 import orjson
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.client.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.topic.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.service.one_by_one import SHORT_BYTES
-from spotsieve.stream.service.pages.microbatch import BROKEN, REJECTED, TOMBSTONE, Judged, MicroBatch, message_bytes
+from spotsieve.stream.service.pages.microbatch import (
+    BROKEN,
+    REJECTED,
+    TOMBSTONE,
+    JudgedSlice,
+    MicroBatch,
+    message_bytes,
+)
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import MAX_ADDRESS_BYTES, page_id_text
+from spotsieve.stream.signature import MAX_URL_BYTES, page_id_text
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
@@ -29,7 +36,7 @@ OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class OutputBatches:
     """Batches that are ready to send, as (topic, partition, builder), and counts of what they hold beside pages."""
 
     batches: list[tuple[str, int, PreparedBatch]]
@@ -64,7 +71,7 @@ class OutputBuilder:
         """Whether slices of so many bytes are written in less time than a thread waits for its turn: 0.1 ms."""
         return size <= SHORT_BYTES and not self._compresses
 
-    def build(self, partition: int, work: Sequence[Judged]) -> Outputs:
+    def build(self, partition: int, work: Sequence[JudgedSlice]) -> OutputBatches:
         """The batches for consecutive slices of one input partition, in the order of their messages.
 
         Call it in a thread, unless it is short: gzip takes half a second for 512 pages, and the event loop would stand
@@ -94,7 +101,7 @@ class OutputBuilder:
                     dead_letters[error.reason.value] += 1
                     self._reject(writers["rejected"], message, error)
         batches = [made for writer in writers.values() for made in writer.finish()]
-        return Outputs(batches, dead_letters, tombstones)
+        return OutputBatches(batches, dead_letters, tombstones)
 
     def _written(
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, number: int, row: int
@@ -120,7 +127,7 @@ class OutputBuilder:
         page = page_id_text(message.topic, message.partition, message.offset)
         headers: Headers = ()
         if verdicts.is_duplicate(row):
-            for most in (MAX_ADDRESS_BYTES, SHORT_ADDRESS_BYTES):
+            for most in (MAX_URL_BYTES, SHORT_ADDRESS_BYTES):
                 report = orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row, most))
                 if writers["duplicates"].add(message, report, (), most_key_bytes=KEY_BYTES):
                     break
@@ -159,7 +166,7 @@ class OutputBuilder:
 
     def _too_large(self, message: ConsumerRecord) -> PageError:
         return PageError(
-            Reject.TOO_LARGE,
+            RejectReason.TOO_LARGE,
             "message",
             f"must fit max.message.bytes of the output ({self._facts['novel'].max_message_bytes})",
             message_bytes(message),

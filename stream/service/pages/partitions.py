@@ -8,12 +8,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.stream.kafka.client.assignment import remember_generation
 from spotsieve.stream.kafka.client.clients import stop_client
 from spotsieve.stream.kafka.client.shared_clients import SharedClients
-from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.kafka.topic.committed import stable_committed
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
@@ -147,16 +147,16 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         owned.backoff.reset()
         self._waits.over("commit", owned.partition.partition)
 
-    def take_marks(self) -> list[Committed]:
+    def take_marks(self) -> list[CommitMark]:
         """What was committed since the last call, for the log: at most MAX_MARKS partitions, the others another time.
 
         A partition that is being opened has no mark until its committed offset is read: only then a former owner's
         commit can no longer come behind it.
         """
-        marks = list[Committed]()
+        marks = list[CommitMark]()
         for partition, owned in self._owned.items():
             if owned.committed and self._marked.get(partition) != owned.committed and len(marks) < MAX_MARKS:
-                marks.append(Committed(partition.topic, partition.partition, owned.committed))
+                marks.append(CommitMark(partition.topic, partition.partition, owned.committed))
                 self._marked[partition] = owned.committed
         return marks
 
@@ -173,7 +173,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
                 except KafkaError as error:
                     self._waits.failed("reopen", error, number)
                     if stops(error):
-                        raise ended(error, self._settings, "taking a partition") from error
+                        raise final_error(error, self._settings, "taking a partition") from error
                     logger().warning(
                         "a partition cannot be taken yet; trying again",
                         partition=number,

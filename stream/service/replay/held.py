@@ -10,7 +10,7 @@ HELD_BYTES = 32 * 2**20
 """Messages of all partitions that wait for their turn. A partition holds at most one fetch more than its share."""
 
 
-class HeldMessages:
+class MessageBuffer:
     """The messages of a range, partition by partition. A partition that has enough of them waiting is not fetched.
 
     partitions: of the range, by number  next: the offset of each at which it goes on

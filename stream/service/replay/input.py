@@ -8,12 +8,12 @@ import numpy as np
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.kafka.topic.ranges import RangeReader
-from spotsieve.stream.replay.order import Forget, LogOrder, Marks, Run
-from spotsieve.stream.replay.places import Places
-from spotsieve.stream.service.replay.held import HeldMessages
+from spotsieve.stream.replay.order import CommitMarks, ForgetEvent, LogOrder, LogRun
+from spotsieve.stream.replay.places import RangePlaces
+from spotsieve.stream.service.replay.held import MessageBuffer
 
 
-class Turn(Enum):
+class ReplayOrder(Enum):
     """What decides when a message is judged."""
 
     BY_LOG = "by_log"
@@ -34,18 +34,18 @@ class OrderedInput:
     other partitions bring meanwhile wait.
     """
 
-    def __init__(self, reader: RangeReader, order: LogOrder, places: Places, again: bool) -> None:
+    def __init__(self, reader: RangeReader, order: LogOrder, places: RangePlaces, again: bool) -> None:
         """again: whether to yield once more all pages that the log names again."""
         self._reader = reader
         self._order = order
         self._places = places
         self._again = again
         self._taken = np.zeros(len(places), np.bool_)
-        self._held = HeldMessages(reader)
+        self._held = MessageBuffer(reader)
         self._partitions = self._held.partitions
         self._reached = dict(self._held.next)
 
-    async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget | Marks]:
+    async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, ReplayOrder] | ForgetEvent | CommitMarks]:
         """All messages, each with what decided its turn; and the forgettings and marks of the log."""
         named = {number: self._order.named_span(number) for number in self._partitions}
         first = {number: span[0] if span else self._end(number) for number, span in named.items()}
@@ -53,9 +53,9 @@ class OrderedInput:
             # A partition that the log never names comes after it: nothing says that its pages came before.
             first = {number: first[number] if span else self._held.next[number] for number, span in named.items()}
         async for message in self._by_time(first):
-            yield message, Turn.BEFORE
+            yield message, ReplayOrder.BEFORE
         for step in self._order.steps(self._again):
-            if isinstance(step, Forget | Marks):
+            if isinstance(step, ForgetEvent | CommitMarks):
                 yield step
                 continue
             async for message, turn in self._run(step):
@@ -64,12 +64,12 @@ class OrderedInput:
             if span is not None:
                 self._held.go_to(number, span[1])
         async for message in self._by_time({number: self._end(number) for number in self._partitions}):
-            yield message, Turn.AFTER
+            yield message, ReplayOrder.AFTER
 
     def _end(self, number: int) -> int:
         return self._reader.spans[self._partitions[number]][1]
 
-    async def _run(self, run: Run) -> AsyncIterator[tuple[ConsumerRecord, Turn]]:
+    async def _run(self, run: LogRun) -> AsyncIterator[tuple[ConsumerRecord, ReplayOrder]]:
         # Whatever was sought last, the pages that the log does not name must be met on the way.
         begin = run.first if run.again else min(run.first, self._reached[run.partition])
         if begin != self._held.next[run.partition]:
@@ -80,14 +80,14 @@ class OrderedInput:
                 return
             self._held.pop(run.partition)
             if run.again:
-                yield message, Turn.AGAIN
+                yield message, ReplayOrder.AGAIN
                 continue
             self._reached[run.partition] = max(self._reached[run.partition], message.offset + 1)
             place = self._places.of_page(message.topic, message.partition, message.offset)
             named = message.offset >= run.first
             if not self._taken[place] and (named or not self._order.logged[place]):
                 self._taken[place] = True
-                yield message, Turn.BY_LOG if named else Turn.BESIDE
+                yield message, ReplayOrder.BY_LOG if named else ReplayOrder.BESIDE
 
     async def _by_time(self, ends: dict[int, int]) -> AsyncIterator[ConsumerRecord]:
         """Merge the partitions up to these offsets, by the timestamps of their next messages, then by partition."""

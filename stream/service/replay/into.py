@@ -8,12 +8,12 @@ from typing import Protocol
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from spotsieve.stream.errors import BrokerError, Reject, SettingError
+from spotsieve.stream.errors import BrokerError, RejectReason, SettingError
 from spotsieve.stream.files.verdict_lines import verdict_line
 from spotsieve.stream.files.writer import OutputFile
 from spotsieve.stream.judge import entry_of
 from spotsieve.stream.kafka.client.clients import output_producer, stop_client
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.service.pages.commit import deliver
 from spotsieve.stream.service.pages.microbatch import MicroBatch, Slice, message_bytes
@@ -24,7 +24,7 @@ from spotsieve.stream.settings.model import Settings
 TOPIC_PREFIX = "topic:"
 
 
-class Into(Protocol):
+class VerdictSink(Protocol):
     """Takes judged micro-batches, in order."""
 
     async def start(self) -> None:
@@ -37,7 +37,7 @@ class Into(Protocol):
         """Called at the end; complete: the whole range was judged. Returns notices for a person."""
 
 
-def into(name: str | None, settings: Settings, taken: Iterable[str]) -> Into | None:
+def open_sink(name: str | None, settings: Settings, taken: Iterable[str]) -> VerdictSink | None:
     """The writer for what --into names: topic:NAME, or a file.
 
     taken: topics that only a service may write. Raises SettingError.
@@ -49,14 +49,14 @@ def into(name: str | None, settings: Settings, taken: Iterable[str]) -> Into | N
             raise SettingError(
                 "--into", "must be a file or topic:NAME, because standard output has the report", name, "name one"
             )
-        return IntoFile(name, settings.scheme.name)
+        return FileSink(name, settings.scheme.name)
     topic = name.removeprefix(TOPIC_PREFIX)
     if topic in set(taken):
         raise SettingError("--into", "must not be a topic of a service", topic, "create another one, and name that")
-    return IntoTopic(topic, settings)
+    return TopicSink(topic, settings)
 
 
-class IntoFile:
+class FileSink:
     """A verdict line for each page, as `spotsieve filter --verdicts` writes them, in the order of judging."""
 
     def __init__(self, name: str, scheme: str) -> None:
@@ -89,7 +89,7 @@ class IntoFile:
         return [f"the verdicts so far are in {left}"] if left is not None else []
 
 
-class IntoTopic:
+class TopicSink:
     """Sends the novel pages, with the bytes, keys and headers that they would have in topics.novel.
 
     Its producer is idempotent and has no transactions: what an interrupted replay has sent stays there.
@@ -131,7 +131,7 @@ class IntoTopic:
             async with asyncio.timeout(timeout_ms / 1000):
                 for number, work in slices.items():
                     outputs = await asyncio.to_thread(self._builder.build, number, work)
-                    self._too_large += outputs.dead_letters[Reject.TOO_LARGE.value]
+                    self._too_large += outputs.dead_letters[RejectReason.TOO_LARGE.value]
                     outputs.batches[:] = [made for made in outputs.batches if made[0] == self._name]
                     await deliver(self._producer, outputs)
         except KafkaError as error:
@@ -152,4 +152,4 @@ class IntoTopic:
         return [f"{self._too_large:,} pages are larger than topic {self._name} takes, and were left out"]
 
     def _ended(self, error: KafkaError) -> Exception:
-        return ended(error, self._settings, f"writing {self._name}")
+        return final_error(error, self._settings, f"writing {self._name}")

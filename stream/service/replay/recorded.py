@@ -7,21 +7,21 @@ from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
-from spotsieve.stream.errors import DamagedRecord, Reject
+from spotsieve.stream.errors import DamagedRecord, RejectReason
 from spotsieve.stream.kafka.topic.ranges import RangeReader
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.replay.order import LogOrder
-from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
+from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, PageOutcome, RecordedOutcomes
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import page_of_id
 
-Told = Callable[[str, int, int], None]
+OnRead = Callable[[str, int, int], None]
 """told(what, done, of): how many messages of a topic are read."""
 
-_OUTCOMES = {outcome.label: outcome for outcome in (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED)}
+_OUTCOMES = {outcome.label: outcome for outcome in (PageOutcome.NOVEL, PageOutcome.DUPLICATE, PageOutcome.UNCHECKED)}
 
 
-async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[list[str], bytes | None]:
+async def read_log(settings: Settings, order: LogOrder, told: OnRead) -> tuple[list[str], bytes | None]:
     """Read the order of the range from the log; -> (notices for a person, the settings digest of the log's writer).
 
     Raises StateError for a record that cannot be read, BrokerError, BrokerTrouble.
@@ -68,7 +68,7 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
 
 
 async def read_recorded(
-    settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: Recorded, told: Told
+    settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: RecordedOutcomes, told: OnRead
 ) -> list[str]:
     """Read the recorded verdicts; -> notices for a person.
 
@@ -98,7 +98,7 @@ async def read_recorded(
     return notices
 
 
-def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: Recorded) -> None:
+def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: RecordedOutcomes) -> None:
     """Note what one message of the outputs says."""
     if role == "duplicates":
         _note_report(message.value or b"", recorded)
@@ -112,8 +112,8 @@ def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: Recorde
         return
     reason = _text(headers.get("spotsieve-reason"))
     if role == "rejected":
-        withheld = reason == Reject.TOO_LARGE and place >= 0 and order.logged[place]
-        recorded.note(place, Outcome.UNDELIVERED if withheld else Outcome.REJECTED, reason)
+        withheld = reason == RejectReason.TOO_LARGE and place >= 0 and order.logged[place]
+        recorded.note(place, PageOutcome.UNDELIVERED if withheld else PageOutcome.REJECTED, reason)
         return
     outcome = _OUTCOMES.get(_text(headers.get("spotsieve-verdict")))
     if outcome is None:
@@ -122,7 +122,7 @@ def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: Recorde
         recorded.note(place, outcome, reason, _original(_text(headers.get("spotsieve-replaces-page")), recorded))
 
 
-def _note_report(value: bytes, recorded: Recorded) -> None:
+def _note_report(value: bytes, recorded: RecordedOutcomes) -> None:
     try:
         report = orjson.loads(value)
         page, original, reason = report["page"]["id"], report["duplicate_of"].get("page"), report["reason"]
@@ -133,10 +133,10 @@ def _note_report(value: bytes, recorded: Recorded) -> None:
     if place is None:
         recorded.foreign += 1
         return
-    recorded.note(place, Outcome.DUPLICATE, str(reason), _original(original, recorded))
+    recorded.note(place, PageOutcome.DUPLICATE, str(reason), _original(original, recorded))
 
 
-def _original(page: object, recorded: Recorded) -> tuple[int, int]:
+def _original(page: object, recorded: RecordedOutcomes) -> tuple[int, int]:
     """The partition and offset that a message names as the original of its page, or as the page that it replaces."""
     found = page_of_id(page) if isinstance(page, str) else None
     if found is None:
@@ -144,7 +144,7 @@ def _original(page: object, recorded: Recorded) -> tuple[int, int]:
     return found[1:] if found[0] == recorded.places.topic else OTHER_TOPIC
 
 
-def _place(recorded: Recorded, page: object) -> int | None:
+def _place(recorded: RecordedOutcomes, page: object) -> int | None:
     """The place of a page id: OUTSIDE where it is not in the range, None where the text is not a page id."""
     found = page_of_id(_text(page)) if isinstance(page, (bytes, str)) else None
     return None if found is None else recorded.places.of_page(*found)

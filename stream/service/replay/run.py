@@ -17,7 +17,7 @@ from pathlib import Path
 from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.stream.batches import FillLevel
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError
@@ -28,13 +28,13 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.progress import COMPILING, duration
 from spotsieve.stream.replay.bounds import Bound, span
 from spotsieve.stream.replay.comparison import Comparison
-from spotsieve.stream.replay.order import Forget, LogOrder, Marks
-from spotsieve.stream.replay.places import Places
-from spotsieve.stream.replay.recorded import Outcome, Recorded
-from spotsieve.stream.replay.report import Report
+from spotsieve.stream.replay.order import CommitMarks, ForgetEvent, LogOrder
+from spotsieve.stream.replay.places import RangePlaces
+from spotsieve.stream.replay.recorded import PageOutcome, RecordedOutcomes
+from spotsieve.stream.replay.report import ReplayReport
 from spotsieve.stream.service.pages.microbatch import MicroBatch, message_bytes, sign
-from spotsieve.stream.service.replay.input import OrderedInput, Turn
-from spotsieve.stream.service.replay.into import into
+from spotsieve.stream.service.replay.input import OrderedInput, ReplayOrder
+from spotsieve.stream.service.replay.into import open_sink
 from spotsieve.stream.service.replay.judge import ReplayJudge
 from spotsieve.stream.service.replay.recorded import read_log, read_recorded
 from spotsieve.stream.settings.model import Settings
@@ -42,7 +42,7 @@ from spotsieve.stream.settings.verdicts import describe_difference, settings_dig
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplayRequest:
     """What a replay is asked for.
 
     recorded: the settings of the service  judged: the settings to judge by; broker and topics are always the service's
@@ -67,7 +67,7 @@ class _StoppedError(Exception):
 class Replay:
     """One replay. It calls told(text) often, with its progress."""
 
-    def __init__(self, wanted: Wanted, told: Callable[[str], None]) -> None:
+    def __init__(self, wanted: ReplayRequest, told: Callable[[str], None]) -> None:
         self._wanted = wanted
         self._settings = wanted.judged.model_copy(
             update={
@@ -77,12 +77,12 @@ class Replay:
             }
         )
         of_services = [*topic_names(wanted.recorded.topics).values(), *topic_names(wanted.judged.topics).values()]
-        self._into = into(wanted.into, self._settings, of_services)
+        self._into = open_sink(wanted.into, self._settings, of_services)
         self._told = told
         self._decoder = Decoder(self._settings.input)
         self._stopping = False
 
-    def run(self) -> Report:
+    def run(self) -> ReplayReport:
         """Judge the range again. The first SIGINT or SIGTERM ends it with a report of what was compared so far.
 
         Raises SettingError (nothing to replay), StateError, BrokerError, BrokerTrouble.
@@ -98,17 +98,17 @@ class Replay:
             finally:
                 engine.state.close()
 
-    async def _run(self, engine: Engine, signing: ThreadPoolExecutor, judging: ThreadPoolExecutor) -> Report:
+    async def _run(self, engine: Engine, signing: ThreadPoolExecutor, judging: ThreadPoolExecutor) -> ReplayReport:
         self._stop_on_signals()
         topics = self._settings.topics
         facts = await topic_facts(self._settings, sorted(topic_names(topics).values()))
         if topics.input not in facts:
             raise SettingError("topics.input", "does not exist on the broker", topics.input, "name the topic to replay")
         spans = await self._range(facts[topics.input].partitions)
-        places = Places(topics.input, [spans[at] for at in sorted(spans)])
-        order, recorded = LogOrder(places), Recorded(places)
+        places = RangePlaces(topics.input, [spans[at] for at in sorted(spans)])
+        order, recorded = LogOrder(places), RecordedOutcomes(places)
         comparison = Comparison(recorded, self._wanted.examples)
-        report = Report(comparison, order, topics.log)
+        report = ReplayReport(comparison, order, topics.log)
         if self._into is not None:
             await self._into.start()
         complete = False
@@ -172,7 +172,7 @@ class Replay:
             )
         return spans
 
-    def _compare_settings(self, report: Report, written: bytes | None) -> None:
+    def _compare_settings(self, report: ReplayReport, written: bytes | None) -> None:
         """Report whether verdicts can be equal.  written: the digest of the settings that the log was written with"""
         service, judged = (verdict_settings_text(settings) for settings in (self._wanted.recorded, self._settings))
         report.settings = describe_difference(service, judged, "service's settings")
@@ -183,7 +183,12 @@ class Replay:
             )
 
     async def _judge(
-        self, engine: Engine, report: Report, spans: Spans, signing: ThreadPoolExecutor, judging: ThreadPoolExecutor
+        self,
+        engine: Engine,
+        report: ReplayReport,
+        spans: Spans,
+        signing: ThreadPoolExecutor,
+        judging: ThreadPoolExecutor,
     ) -> None:
         """Judge every micro-batch, and sign the next one meanwhile."""
         loop = asyncio.get_running_loop()
@@ -200,7 +205,7 @@ class Replay:
             before: asyncio.Task[None] | None = None
             try:
                 async for step in self._batches(ordered):
-                    if isinstance(step, Forget):
+                    if isinstance(step, ForgetEvent):
                         if before is not None:
                             await before
                         await loop.run_in_executor(judging, judge.forget, step)
@@ -226,43 +231,43 @@ class Replay:
         self,
         judge: ReplayJudge,
         batch: MicroBatch,
-        turns: Counter[Turn],
-        committed: Sequence[Committed],
+        turns: Counter[ReplayOrder],
+        committed: Sequence[CommitMark],
         judging: ThreadPoolExecutor,
     ) -> None:
         await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns, committed)
-        if self._into is not None and not turns[Turn.AGAIN]:
+        if self._into is not None and not turns[ReplayOrder.AGAIN]:
             await self._into.write(batch)
 
     async def _batches(
         self, ordered: OrderedInput
-    ) -> AsyncIterator[tuple[MicroBatch, Counter[Turn], Sequence[Committed]] | Forget]:
+    ) -> AsyncIterator[tuple[MicroBatch, Counter[ReplayOrder], Sequence[CommitMark]] | ForgetEvent]:
         """The messages in order, in micro-batches of the service's size. Verdicts do not depend on the cuts.
 
         Messages that are judged again have micro-batches of their own, and are judged by the marks before them.
         """
         level = FillLevel(self._settings.service.batch_pages, self._settings.service.batch_bytes)
         messages: list[ConsumerRecord] = []
-        turns: Counter[Turn] = Counter()
-        marks: dict[int, Committed] = {}
+        turns: Counter[ReplayOrder] = Counter()
+        marks: dict[int, CommitMark] = {}
         async for step in ordered.steps():
             if self._stopping:
                 break
-            if isinstance(step, Marks):
+            if isinstance(step, CommitMarks):
                 marks |= {mark.partition: mark for mark in step.committed}
-                ends = bool(turns[Turn.AGAIN])
-            elif isinstance(step, Forget):
+                ends = bool(turns[ReplayOrder.AGAIN])
+            elif isinstance(step, ForgetEvent):
                 ends = True
             else:
-                turn_ends = (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
+                turn_ends = (step[1] is ReplayOrder.AGAIN) != bool(turns[ReplayOrder.AGAIN])
                 ends = turn_ends or not level.has_room(message_bytes(step[0]))
             if ends and (messages or marks):
                 yield MicroBatch(messages, []), turns, tuple(marks.values())
                 messages, turns, marks = [], Counter(), {}
                 level.reset()
-            if isinstance(step, Marks):
+            if isinstance(step, CommitMarks):
                 continue
-            if isinstance(step, Forget):
+            if isinstance(step, ForgetEvent):
                 yield step
                 continue
             message, turn = step
@@ -277,10 +282,10 @@ class Replay:
             yield MicroBatch(messages, []), turns, tuple(marks.values())
 
 
-def _progress(report: Report, total: int) -> str:
+def _progress(report: ReplayReport, total: int) -> str:
     """A line such as "judging: 12,345 of 80,000 messages  1,020/s  31.4% dropped, 0:01:05 left"."""
     comparison = report.comparison
     done, seconds = comparison.met + report.again, max(report.seconds, 1e-9)
-    dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)
+    dropped = comparison.replayed[PageOutcome.DUPLICATE] / max(comparison.replayed.total(), 1)
     left = duration(seconds * max(total - done, 0) / done) if done else "?"
     return f"judging: {done:,} of {total:,} messages  {done / seconds:,.0f}/s  {dropped:.1%} dropped, {left} left"

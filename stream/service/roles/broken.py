@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spotsieve.stream.observe.logs import logger
-from spotsieve.stream.sharding.records.broken import BrokenRows, errors_told, write_broken
+from spotsieve.stream.sharding.records.broken import PoisonRows, error_texts, write_poison_rows
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.signature import page_ids_at
 
@@ -13,7 +13,7 @@ MOST_NAMED = 10
 """Pages that a line names; their worker names and keeps all of them."""
 
 
-def broken_in(round_: Round, errors: Mapping[int, Exception]) -> dict[int, str]:
+def find_poison_pages(round_: Round, errors: Mapping[int, Exception]) -> dict[int, str]:
     """Log pages of a round that break the code, nearly always one; -> the texts of their errors, by row."""
     rows = sorted(errors)
     named = page_ids_at(round_.signatures, np.array(rows[:MOST_NAMED]))
@@ -23,9 +23,9 @@ def broken_in(round_: Round, errors: Mapping[int, Exception]) -> dict[int, str]:
         number=len(rows),
         exc_info=errors[rows[0]],
     )
-    return errors_told(errors)
+    return error_texts(errors)
 
 
-def broken_body(round_: Round, errors: Mapping[int, str]) -> bytes:
+def poison_body(round_: Round, errors: Mapping[int, str]) -> bytes:
     """The body of kind 10. errors: texts by row"""
-    return write_broken(BrokenRows(len(round_.signatures), errors))
+    return write_poison_rows(PoisonRows(len(round_.signatures), errors))

@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
 
-from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log
+from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log_error
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.log_follower import LogFollower
-from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
+from spotsieve.stream.service.log.skipping import read_skipped_offsets, stopped_error
 from spotsieve.stream.service.roles.told import MAKE_ANEW
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -160,15 +160,15 @@ class LogRecords:
                 check_settings_digest(record.settings_digest, self._digest, log_name, offset)
         except (DamagedRecord, SettingsMismatch) as error:
             if offset not in self._skipped:
-                self._skipped |= await skipped_offsets(self._settings, offset + 1)
+                self._skipped |= await read_skipped_offsets(self._settings, offset + 1)
             if offset not in self._skipped:
-                raise stopped_at(error, offset) from None
+                raise stopped_error(error, offset) from None
             self._metrics.log_passed.labels("skipped").inc()
             return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value), foreign=True)
         if record.foreign:
             self._metrics.log_passed.labels("foreign").inc()
         if record.handover is not None and record.handover.closed:
-            raise closed_log(log_name, offset, record.handover.log)
+            raise closed_log_error(log_name, offset, record.handover.log)
         return record
 
 

@@ -12,14 +12,14 @@ from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.roles.resolver.loop import open_resolver
 from spotsieve.stream.service.roles.shard.loop import open_shard
 from spotsieve.stream.service.roles.worker_log import WorkerLog
-from spotsieve.stream.service.run import WRITER_BYTES, Opened, open_worker
+from spotsieve.stream.service.run import WRITER_BYTES, ProcessState, open_worker
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.shares import Share
 
 
-def opener_of(role: str, shard: int | None, settings: Settings) -> Callable[[Settings], Opened]:
+def opener_of(role: str, shard: int | None, settings: Settings) -> Callable[[Settings], ProcessState]:
     """What opens a process of this role. role: worker, shard, resolver, or "" for all in one process
 
     shard: its number. Raises SettingError for a role that these settings do not have, and for settings that shards do
@@ -52,7 +52,7 @@ def opener_of(role: str, shard: int | None, settings: Settings) -> Callable[[Set
     return open_resolver if role == "resolver" else open_signing_worker
 
 
-def open_signing_worker(settings: Settings) -> Opened:
+def open_signing_worker(settings: Settings) -> ProcessState:
     """A worker that signs and commits, and has its pages judged by shards. It holds no state."""
     scheme = scheme_in_scope(settings)
 
@@ -64,4 +64,4 @@ def open_signing_worker(settings: Settings) -> Opened:
         metrics.role.labels("worker", "").set_function(lambda: float(worker.ready))
         return worker
 
-    return Opened(None, begin)
+    return ProcessState(None, begin)

@@ -4,7 +4,7 @@ import asyncio
 
 from aiokafka.errors import KafkaError
 
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.logs import logger
@@ -13,7 +13,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.tasks import race
 
 
-class Over(Exception):
+class RoleEnd(Exception):
     """A role has no more to do: its process stops cleanly, with this line."""
 
 
@@ -44,10 +44,10 @@ class Role:
         """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
         try:
             await race(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stopping.wait())
-        except Over as over:
+        except RoleEnd as over:
             logger().info(str(over))
         except KafkaError as error:
-            raise ended(error, self._settings, "running") from error
+            raise final_error(error, self._settings, "running") from error
         finally:
             self._ready = False
             await self._close()

@@ -15,40 +15,40 @@ from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismat
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import round_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
-from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.confirming import Confirms
-from spotsieve.stream.sharding.hosts import Walks
-from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.records.broken import BrokenRows, read_broken
+from spotsieve.stream.sharding.confirming import ShardConfirmations
+from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.meetings import ShardCandidates
+from spotsieve.stream.sharding.records.broken import PoisonRows, read_poison_rows
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirms
+from spotsieve.stream.sharding.records.confirms import read_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_ASK,
-    KIND_BROKEN,
-    KIND_CONFIRMS,
-    KIND_FILLED,
-    KIND_GUESS,
-    KIND_MEETINGS,
+    KIND_REQUEST,
+    KIND_POISON_ROWS,
+    KIND_CONFIRMATIONS,
+    KIND_FILL_PROGRESS,
+    KIND_SPECULATION,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
     KIND_RANGE,
     KIND_RESIZE,
-    KIND_WALKS,
-    Told,
+    KIND_RESOLUTIONS,
+    RoundRecord,
     check_shards,
     decode_body,
-    decode_told,
+    decode_round_record,
 )
-from spotsieve.stream.sharding.records.meetings import read_meetings
+from spotsieve.stream.sharding.records.meetings import read_candidates
 from spotsieve.stream.sharding.records.outcome import read_outcome
-from spotsieve.stream.sharding.records.range import Named, read_guess, read_named
-from spotsieve.stream.sharding.records.resize import read_ask, read_filled, read_resize
-from spotsieve.stream.sharding.records.walks import read_walks
-from spotsieve.stream.sharding.resizing import Filled, Resize, Sizing
-from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.sharding.records.range import RoundAnnouncement, read_announcement, read_speculation
+from spotsieve.stream.sharding.records.resize import read_fill_progress, read_request, read_resize
+from spotsieve.stream.sharding.records.walks import read_resolutions
+from spotsieve.stream.sharding.resizing import ClusterSize, FillProgress, Resize
+from spotsieve.stream.sharding.resolving import RoundOutcome
 
 FETCH_TIMEOUT_MS = 500
 CHECKSUM_BYTES = 8
@@ -62,43 +62,43 @@ Decoded = TypeVar("Decoded")
 
 
 @dataclass(frozen=True)
-class Heard:
+class RoundMessage:
     """A record about a round, and where it stood. checksum: its own, which tells it from others
 
     What answers say is decoded once; it is to be read alone.
     """
 
-    told: Told
+    told: RoundRecord
     topic: str
     offset: int
     checksum: int
 
     @cached_property
-    def meetings(self) -> Meetings:
+    def shard_candidates(self) -> ShardCandidates:
         """What a shard met. Raises DamagedRecord, as the others do."""
-        return self._body(KIND_MEETINGS, lambda columns: read_meetings(columns, self.told.range.first_number))
+        return self._body(KIND_CANDIDATES, lambda columns: read_candidates(columns, self.told.range.first_number))
 
     @cached_property
-    def confirms(self) -> Confirms:
+    def confirms(self) -> ShardConfirmations:
         """What a shard says of the entries that it holds."""
-        return self._body(KIND_CONFIRMS, lambda columns: read_confirms(columns, self.told.range.first_number))
+        return self._body(KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.told.range.first_number))
 
     @cached_property
-    def walks(self) -> tuple[Walks, NDArray[np.bool_]]:
+    def walks(self) -> tuple[HostResolutions, NDArray[np.bool_]]:
         """What a shard found of the pages of its hosts, and the guess that this rests on."""
-        return self._body(KIND_WALKS, lambda columns: read_walks(columns, self.told.range.first_number))
+        return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.told.range.first_number))
 
-    def outcome(self) -> Resolved:
+    def outcome(self) -> RoundOutcome:
         """The outcome of a round."""
         return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.told.range.first_number))
 
-    def named(self) -> Named:
+    def named(self) -> RoundAnnouncement:
         """What is said of a round that is next."""
-        return self._body(KIND_RANGE, lambda columns: read_named(columns, self.told.range.start.record))
+        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range.start.record))
 
-    def guess(self) -> NDArray[np.bool_]:
+    def speculation(self) -> NDArray[np.bool_]:
         """The guess under which shards walk once more."""
-        return self._body(KIND_GUESS, read_guess)
+        return self._body(KIND_SPECULATION, read_speculation)
 
     def resize(self) -> Resize:
         """What the resolver says of another number of shards."""
@@ -106,17 +106,17 @@ class Heard:
 
     def ask(self) -> int:
         """How many shards somebody asks for; 0: for an end of the resize."""
-        return self._body(KIND_ASK, read_ask)
+        return self._body(KIND_REQUEST, read_request)
 
-    def filled(self) -> Filled:
+    def filled(self) -> FillProgress:
         """How far a shard has filled itself."""
-        return self._body(KIND_FILLED, read_filled)
+        return self._body(KIND_FILL_PROGRESS, read_fill_progress)
 
-    def broken(self) -> BrokenRows:
+    def broken(self) -> PoisonRows:
         """Which pages of a round break the code."""
-        return self._body(KIND_BROKEN, read_broken)
+        return self._body(KIND_POISON_ROWS, read_poison_rows)
 
-    def sizing(self, before: Sizing) -> Sizing:
+    def cluster_size(self, before: ClusterSize) -> ClusterSize:
         """The shards behind this record of `verdicts`. before: those before it"""
         if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
             return before
@@ -213,7 +213,7 @@ class RoundReader:
         """By shard, the next offset of its answers."""
         return tuple([int(await self._consumer.position(one)) for one in self._matches])
 
-    async def fetch(self) -> list[Heard]:
+    async def fetch(self) -> list[RoundMessage]:
         """The next records, those of a partition in their order; none after a wait of FETCH_TIMEOUT_MS.
 
         Raises StateError for a record of `verdicts` that is damaged or of another cluster, and where one that is needed
@@ -225,7 +225,7 @@ class RoundReader:
             if isinstance(error, OffsetOutOfRangeError):
                 raise self._gone(error) from None
             if decision(error) is not Decision.RETRY:
-                raise ended(error, self._settings, "reading the rounds") from None
+                raise final_error(error, self._settings, "reading the rounds") from None
             self._waits.failed("rounds", error)
             await self._backoff.wait()
             return []
@@ -233,7 +233,7 @@ class RoundReader:
         self._backoff.reset()
         if not fetched:
             check_alive(self._consumer)
-        found = list[Heard]()
+        found = list[RoundMessage]()
         for partition in sorted(fetched):
             found += filter(None, map(self._read, fetched[partition]))
         return found
@@ -249,15 +249,15 @@ class RoundReader:
             f"bring the topic back; or {MAKE_ANEW}",
         )
 
-    def _read(self, record: ConsumerRecord) -> Heard | None:
+    def _read(self, record: ConsumerRecord) -> RoundMessage | None:
         """Read a record; None for one of `matches` that is no answer of this cluster, or is to other readers."""
         value: bytes = record.value or b""
         is_verdict = record.topic == self._verdicts.topic
         try:
-            told = decode_told(value, self._digest, None, record.topic, record.offset)
+            told = decode_round_record(value, self._digest, None, record.topic, record.offset)
             # The resolver says how many shards there are; who answers as one of others counts for nothing.
             if not is_verdict and self._shards not in (None, told.share.shards):
-                if told.kind not in (KIND_ASK, KIND_FILLED):
+                if told.kind not in (KIND_REQUEST, KIND_FILL_PROGRESS):
                     check_shards(told.share, self._shards, record.topic, record.offset)
                 # While a resize is under way, those to come tell the resolver here how far they are.
                 return None
@@ -271,21 +271,21 @@ class RoundReader:
             return None
         if not is_verdict and told.share.number != record.partition:
             return None
-        return heard_of(told, record)
+        return message_of(told, record)
 
 
-def heard_of(told: Told, record: ConsumerRecord) -> Heard:
+def message_of(told: RoundRecord, record: ConsumerRecord) -> RoundMessage:
     """What was read of a record, with where it stood."""
     checksum = int.from_bytes((record.value or b"")[-CHECKSUM_BYTES:], "little")
-    return Heard(told, record.topic, record.offset, checksum)
+    return RoundMessage(told, record.topic, record.offset, checksum)
 
 
-def are_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
+def are_responses_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
     """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
-    return any(at != heard for at, heard in zip(answers, heard_from(answers, spans), strict=False))
+    return any(at != heard for at, heard in zip(answers, response_offsets(answers, spans), strict=False))
 
 
-def heard_from(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
+def response_offsets(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
     """From where on each partition of `matches` is read for these answers.
 
     Those that are gone are passed over. A topic that ends before them was made anew, and is read whole.

@@ -8,14 +8,14 @@ from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.kernels import EDITED, STORY
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.sharding.ahead import ReadAhead
-from spotsieve.stream.sharding.answering import answer
-from spotsieve.stream.sharding.confirming import confirm, with_confirms
-from spotsieve.stream.sharding.filing import file
-from spotsieve.stream.sharding.hosts import walk_round
-from spotsieve.stream.sharding.keys import hold, lay_out
+from spotsieve.stream.sharding.ahead import BucketPrefetch
+from spotsieve.stream.sharding.answering import find_shard_candidates
+from spotsieve.stream.sharding.confirming import apply_confirmations, confirm
+from spotsieve.stream.sharding.filing import index_round
+from spotsieve.stream.sharding.hosts import resolve_hosts
+from spotsieve.stream.sharding.keys import lay_out_keys, read_round
 from spotsieve.stream.sharding.resolving import resolve
-from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.resolving_hosts import check_speculation, merge_resolutions
 from spotsieve.stream.sharding.rounds import next_round
 from spotsieve.stream.sharding.shares import Share
 
@@ -27,34 +27,38 @@ _OTHER = " ".join(reversed(STORY.split()))
 def compile_rounds(scheme: Scheme, limits: Limits) -> None:
     """Judge two rounds of pages of several hosts: the second one meets what the first has filed, and was read ahead."""
     states, number = [MemoryState() for _ in _SHARES], 0
-    aheads = [ReadAhead(state) for state in states]
+    aheads = [BucketPrefetch(state) for state in states]
     records = [_record(0, scheme, STORY, EDITED, "<p>no", STORY), _record(1, scheme, EDITED, STORY, _OTHER)]
     for offset, record in enumerate(records):
         round_ = next_round([(offset, record)], 0, states[0].clock, number, 0, len(record.signatures))
-        each = [hold(round_.signatures, scheme, *one) for one in zip(aheads, _SHARES, strict=True)]
+        each = [read_round(round_.signatures, scheme, *one) for one in zip(aheads, _SHARES, strict=True)]
         parts = list(zip(each, aheads, _SHARES, strict=True))
-        met = [answer(round_.signatures, held, scheme, state, limits, share) for held, state, share in parts]
+        met = [
+            find_shard_candidates(round_.signatures, held, scheme, state, limits, share) for held, state, share in parts
+        ]
         if scheme.bars is None:
-            laid = lay_out(round_.signatures, scheme)
+            laid = lay_out_keys(round_.signatures, scheme)
             resolved = resolve(round_, laid, scheme, limits, met)
         else:
             confirms = [confirm(round_.signatures, met, scheme, state, share) for _, state, share in parts]
-            met = with_confirms(met, confirms)
+            met = apply_confirmations(met, confirms)
             # No page is filed by this guess, so it is wrong, and the check of wrong guesses runs too.
-            guess = np.zeros(len(record.signatures), np.bool_)
+            speculation = np.zeros(len(record.signatures), np.bool_)
             while True:
-                walks = [walk_round(round_, held, scheme, state, limits, met, guess) for held, state, _ in parts]
-                checked = check_guess(round_, scheme, limits, met, walks, guess)
-                if checked.guess is None:
+                walks = [
+                    resolve_hosts(round_, held, scheme, state, limits, met, speculation) for held, state, _ in parts
+                ]
+                checked = check_speculation(round_, scheme, limits, met, walks, speculation)
+                if checked.speculation is None:
                     break
-                guess = checked.guess
-            resolved = resolve_walks(round_, scheme, met, walks, checked)
+                speculation = checked.speculation
+            resolved = merge_resolutions(round_, scheme, met, walks, checked)
         for state, (held, ahead, share) in zip(states, parts, strict=True):
             for coming in records[offset + 1 :]:
                 ahead.read(offset + 1, coming.signatures, scheme, share)
-            filing = file(round_, resolved, held, scheme, ahead, limits, share)
-            state.file(filing, offset + 1, 0)
-            ahead.changed(filing.keys)
+            index_update = index_round(round_, resolved, held, scheme, ahead, limits, share)
+            state.file(index_update, offset + 1, 0)
+            ahead.changed(index_update.keys)
         number = resolved.next_number
 
 

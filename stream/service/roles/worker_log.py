@@ -9,22 +9,22 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import NO_PAGES, LogRecord, decode, encode, split
-from spotsieve.stream.engine import Applied
+from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.errors import BrokerTrouble, DamagedRecord
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.log_follower import LogFollower
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.log.skipping import log_records, log_span
-from spotsieve.stream.service.roles.told import Heard, RoundReader
+from spotsieve.stream.service.roles.told import RoundMessage, RoundReader
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_BROKEN, KIND_OUTCOME, KIND_RANGE, Range
-from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.records.frame import KIND_POISON_ROWS, KIND_OUTCOME, KIND_RANGE, RoundRange
+from spotsieve.stream.sharding.records.range import RoundAnnouncement
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts, concatenate, no_verdicts
 
@@ -35,7 +35,7 @@ UNCLAIMED_PAGES = 500_000
 and a send may be tried again for as long as the broker is away. They take 70 MB where half of the pages are copies."""
 
 
-class BrokeElsewhere(Exception):
+class RemotePageError(Exception):
     """What a shard or the resolver broke on a page with; its text says where."""
 
 
@@ -52,20 +52,20 @@ class _Waiting:
 
     record: LogRecord
     left: int
-    future: asyncio.Future[Applied]
+    future: asyncio.Future[ApplyResult]
     parts: list[Verdicts] = field(default_factory=list)
     broken: dict[int, Exception] = field(default_factory=dict)
 
     def take(self, part: _Part) -> None:
         """Note the verdicts of the next pages."""
         before = sum(map(len, self.parts))
-        self.broken |= {before + row: BrokeElsewhere(text) for row, text in part.errors.items()}
+        self.broken |= {before + row: RemotePageError(text) for row, text in part.errors.items()}
         self.parts.append(part.verdicts)
         self.left -= len(part.verdicts)
         if self.left <= 0 and not self.future.done():
             found = concatenate(self.parts) if self.parts else no_verdicts()
             none = np.zeros(0, np.int64)
-            self.future.set_result(Applied(self.record, found, 0, 0, none, 0, False, broken=self.broken))
+            self.future.set_result(ApplyResult(self.record, found, 0, 0, none, 0, False, broken=self.broken))
 
 
 class WorkerLog:
@@ -87,7 +87,7 @@ class WorkerLog:
         self._unclaimed: dict[int, list[_Part]] = {}
         self._unclaimed_pages = 0
         self._errors: Mapping[int, str] = {}
-        self._named: tuple[Range, Named] | None = None
+        self._named: tuple[RoundRange, RoundAnnouncement] | None = None
         self._recent: set[tuple[str, int]] | None = None
 
     async def start(self, progress: Callable[[str], None]) -> None:
@@ -102,23 +102,23 @@ class WorkerLog:
             await self._rounds.start()
             _, end = await self._rounds.verdicts_span()
         except KafkaError as error:
-            raise ended(error, self._settings, "opening the log") from None
+            raise final_error(error, self._settings, "opening the log") from None
         finally:
             await follower.close()
         if filling:
             raise BrokerTrouble("log", "is being filled by spotsieve migrate; waiting until it is open")
         self._rounds.seek_verdicts(end)
-        # What is in the log by now is of other attempts: this worker waits for nothing of it.
+        # What is in the log by now is of other pending_verdicts: this worker waits for nothing of it.
         self._metrics.log_position.set(log_end)
 
     async def append(
-        self, signatures: Signatures, committed: Sequence[Committed] = ()
-    ) -> list[asyncio.Future[Applied]]:
+        self, signatures: Signatures, committed: Sequence[CommitMark] = ()
+    ) -> list[asyncio.Future[ApplyResult]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes; -> a future for each.
 
         One call at a time.
         """
-        futures = list[asyncio.Future[Applied]]()
+        futures = list[asyncio.Future[ApplyResult]]()
         for part in split(signatures, LOG_RECORD_BYTES, committed):
             marks = () if futures else committed
             value = encode(part, self._writer, self._sequence, self._digest, marks)
@@ -144,7 +144,7 @@ class WorkerLog:
             for heard in await self._rounds.fetch():
                 self._hear(heard)
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: RoundMessage) -> None:
         told = heard.told
         if told.kind == KIND_RANGE:
             passed = [offset for offset in self._waiting if offset < told.range.start.record]
@@ -154,7 +154,7 @@ class WorkerLog:
                     "was passed over, and this worker waits for its verdicts",
                 )
             self._named, self._errors = (told.range, heard.named()), {}
-        elif told.kind == KIND_BROKEN and self._named is not None and self._named[0] == told.range:
+        elif told.kind == KIND_POISON_ROWS and self._named is not None and self._named[0] == told.range:
             self._errors = heard.broken().errors
         elif told.kind == KIND_OUTCOME and self._named is not None and self._named[0] == told.range:
             verdicts, first = heard.outcome().verdicts, 0

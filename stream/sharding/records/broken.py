@@ -18,19 +18,19 @@ from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 MOST_TEXTS, MOST_CHARACTERS = 16, 4_000
 
 
-class BrokenRows(NamedTuple):
+class PoisonRows(NamedTuple):
     """pages: of the round  errors: the text of the error of each page that breaks, by row; "" where nobody told it"""
 
     pages: int
     errors: Mapping[int, str]
 
 
-def errors_told(errors: Mapping[int, Exception]) -> dict[int, str]:
+def error_texts(errors: Mapping[int, Exception]) -> dict[int, str]:
     """What is told of errors, by row: where each was raised, as far as there is room."""
     return {row: "".join(traceback.format_exception(error))[-MOST_CHARACTERS:] for row, error in errors.items()}
 
 
-def write_broken(broken: BrokenRows) -> bytes:
+def write_poison_rows(broken: PoisonRows) -> bytes:
     """Write the body."""
     columns, is_broken = ColumnWriter(), np.zeros(broken.pages, np.bool_)
     rows = sorted(broken.errors)
@@ -45,10 +45,10 @@ def write_broken(broken: BrokenRows) -> bytes:
     return columns.body()
 
 
-def read_broken(columns: ColumnReader) -> BrokenRows:
+def read_poison_rows(columns: ColumnReader) -> PoisonRows:
     """Read the body. Raises ValueError."""
     pages = columns.pages()
     rows = np.flatnonzero(columns.bits(pages)).tolist()
     texts = [*columns.texts(columns.count(MOST_TEXTS)), ""]
     which = columns.numbers(len(rows), len(texts) - 1).tolist()
-    return BrokenRows(pages, {row: texts[place] for row, place in zip(rows, which, strict=True)})
+    return PoisonRows(pages, {row: texts[place] for row, place in zip(rows, which, strict=True)})

@@ -10,7 +10,7 @@
 import numpy as np
 
 from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.sharding.confirming import Confirms
+from spotsieve.stream.sharding.confirming import ShardConfirmations
 from spotsieve.stream.sharding.meetings import SentTexts
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
@@ -21,7 +21,7 @@ from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 _OF_BYTES = 8
 
 
-def write_confirms(confirms: Confirms, of: int, first_number: int) -> bytes:
+def write_confirmations(confirms: ShardConfirmations, of: int, first_number: int) -> bytes:
     """Write the body. of: a word for the answers that were heard  first_number: of the round"""
     columns = ColumnWriter()
     columns.words(np.array([of], np.uint64))
@@ -35,19 +35,19 @@ def write_confirms(confirms: Confirms, of: int, first_number: int) -> bytes:
     return columns.body()
 
 
-def confirmed_answers(body: bytes) -> int:
+def read_combined_checksum(body: bytes) -> int:
     """The word for the answers that were heard, which `of` was when the body was written."""
     return int.from_bytes(body[:_OF_BYTES], "little")
 
 
-def read_confirms(columns: ColumnReader, first_number: int) -> Confirms:
+def read_confirmations(columns: ColumnReader, first_number: int) -> ShardConfirmations:
     """Read the body. Raises ValueError."""
     columns.words(1)
     copies = columns.bits(columns.pages())
     pairs = columns.count(8 * columns.left)
     said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
-    return Confirms(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies)
+    return ShardConfirmations(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies)
 
 
 def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:

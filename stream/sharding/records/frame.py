@@ -24,26 +24,26 @@ import xxhash
 
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import MOST_SHARDS, Share
 
 MAGIC = b"\xf5spr"
 """No UTF-8 text begins with it, and no record of the log does."""
 RECORD_VERSION = 1
-KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE, KIND_GUESS, KIND_TOO_LARGE = range(1, 7)
-KIND_RESIZE, KIND_ASK, KIND_FILLED, KIND_BROKEN, KIND_CONFIRMS = range(7, 12)
+KIND_CANDIDATES, KIND_RESOLUTIONS, KIND_OUTCOME, KIND_RANGE, KIND_SPECULATION, KIND_TOO_LARGE = range(1, 7)
+KIND_RESIZE, KIND_REQUEST, KIND_FILL_PROGRESS, KIND_POISON_ROWS, KIND_CONFIRMATIONS = range(7, 12)
 _KINDS = {
-    KIND_MEETINGS: "meetings",
-    KIND_WALKS: "walks",
+    KIND_CANDIDATES: "meetings",
+    KIND_RESOLUTIONS: "walks",
     KIND_OUTCOME: "outcome",
     KIND_RANGE: "range",
-    KIND_GUESS: "guess",
+    KIND_SPECULATION: "guess",
     KIND_TOO_LARGE: "an answer that is too large",
     KIND_RESIZE: "a resize",
-    KIND_ASK: "an ask for shards",
-    KIND_FILLED: "a shard that fills itself",
-    KIND_BROKEN: "pages that break the code",
-    KIND_CONFIRMS: "confirms",
+    KIND_REQUEST: "an ask for shards",
+    KIND_FILL_PROGRESS: "a shard that fills itself",
+    KIND_POISON_ROWS: "pages that break the code",
+    KIND_CONFIRMATIONS: "confirms",
 }
 _HEAD = struct.Struct("<4sBB16sHH")
 _RANGE = struct.Struct("<QIQIQQq")
@@ -53,36 +53,38 @@ _NEXT_STEP = "make the topics of matches and verdicts, and the states of the sha
 Decoded = TypeVar("Decoded")
 
 
-class Range(NamedTuple):
+class RoundRange(NamedTuple):
     """Which pages of the log a round has, and by what they are judged; as of Round.
 
     floor: entries below it are dead  watermark_ms: event time behind the round
     """
 
-    start: Place
-    end: Place
+    start: LogPlace
+    end: LogPlace
     first_number: int
     floor: int
     watermark_ms: int
 
 
-class Told(NamedTuple):
+class RoundRecord(NamedTuple):
     """A record without its body's meaning. kind: KIND_MEETINGS, ..."""
 
     kind: int
     settings_digest: bytes
     share: Share
-    range: Range
+    range: RoundRange
     body: bytes
 
 
-def range_of(round_: Round) -> Range:
+def range_of(round_: Round) -> RoundRange:
     """The range of a round."""
     clock = round_.clock
-    return Range(round_.start, round_.end, round_.first_number, clock.floor, clock.watermark_ms)
+    return RoundRange(round_.start, round_.end, round_.first_number, clock.floor, clock.watermark_ms)
 
 
-def encode_told(kind: int, settings_digest: bytes, share: Share, range_: Range, body: bytes = b"") -> bytes:
+def encode_round_record(
+    kind: int, settings_digest: bytes, share: Share, range_: RoundRange, body: bytes = b""
+) -> bytes:
     """Write a record. settings_digest: 16 bytes"""
     start, end, first_number, floor, watermark_ms = range_
     record = (
@@ -93,7 +95,9 @@ def encode_told(kind: int, settings_digest: bytes, share: Share, range_: Range, 
     return record + xxhash.xxh3_64_intdigest(record).to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def decode_told(record: bytes, settings_digest: bytes, shards: int | None, topic: str, offset: int) -> Told:
+def decode_round_record(
+    record: bytes, settings_digest: bytes, shards: int | None, topic: str, offset: int
+) -> RoundRecord:
     """Read a record. topic, offset: where it was found  shards: how many there are; None: as many as the record names
 
     Raises DamagedRecord where checksum or grammar fail, StateError for another version or number of shards,
@@ -116,14 +120,14 @@ def decode_told(record: bytes, settings_digest: bytes, shards: int | None, topic
         )
     check_shards(Share(shard, of), shards, topic, offset)
     fields = _RANGE.unpack_from(record, _HEAD.size)
-    range_ = Range(Place(*fields[:2]), Place(*fields[2:4]), *fields[4:])
+    range_ = RoundRange(LogPlace(*fields[:2]), LogPlace(*fields[2:4]), *fields[4:])
     if range_.start > range_.end or range_.floor > range_.first_number:
         raise DamagedRecord(topic, offset, "must have a range that does not end before it starts", _NEXT_STEP)
-    return Told(kind, digest, Share(shard, of), range_, record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES])
+    return RoundRecord(kind, digest, Share(shard, of), range_, record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES])
 
 
 def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> None:
-    """Raise StateError where a record is of none of these shards. topic, offset, shards: as of decode_told"""
+    """Raise StateError where a record is of none of these shards. topic, offset, shards: as of decode_round_record"""
     if share.number >= share.shards or share.shards > MOST_SHARDS or shards not in (None, share.shards):
         raise StateError(
             f"{topic}[{offset}]",
@@ -133,7 +137,9 @@ def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> N
         )
 
 
-def decode_body(told: Told, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int) -> Decoded:
+def decode_body(
+    told: RoundRecord, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int
+) -> Decoded:
     """Read the body of a record of this kind. Raises DamagedRecord where it is not as its columns declare."""
     rule = f"must hold the columns that a record of {_KINDS[kind]} declares"
     if told.kind != kind:

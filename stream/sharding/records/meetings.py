@@ -13,9 +13,9 @@ An age is the first number of the round less the entry's own number.
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Attempt
+from spotsieve.state.index import PendingVerdict
 from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.sharding.meetings import ACCEPTED, Meetings, Sizes
+from spotsieve.stream.sharding.meetings import ACCEPTED, BucketSizes, ShardCandidates
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, ascending, write_entries
 from spotsieve.stream.verdict import Reason
@@ -24,35 +24,35 @@ _KIND_BITS = 6
 _MOST_KINDS = 2**_KIND_BITS - 1
 
 
-def write_meetings(meetings: Meetings, first_number: int) -> bytes:
+def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> bytes:
     """Write the body. first_number: of the round"""
     columns = ColumnWriter()
-    decisive = meetings.proof != 0
-    columns.count(len(meetings.postings))
-    columns.numbers(meetings.postings)
-    columns.numbers(sizes_of(meetings.bounds))
-    columns.numbers(first_number - meetings.number)
-    columns.numbers(meetings.kinds | meetings.said << np.uint8(_KIND_BITS))
+    decisive = shard_candidates.proof != 0
+    columns.count(len(shard_candidates.postings))
+    columns.numbers(shard_candidates.postings)
+    columns.numbers(sizes_of(shard_candidates.bounds))
+    columns.numbers(first_number - shard_candidates.number)
+    columns.numbers(shard_candidates.kinds | shard_candidates.said << np.uint8(_KIND_BITS))
     columns.bits(decisive)
-    columns.numbers(meetings.proof[decisive])
-    columns.numbers(meetings.distance[decisive])
-    columns.reals(meetings.score[meetings.said == ACCEPTED])
-    columns.numbers(meetings.length)
-    columns.count(len(meetings.sizes.keys))
-    columns.words(meetings.sizes.keys)
-    columns.numbers(meetings.sizes.size)
-    write_entries(columns, meetings.entries, first_number)
-    pages, attempts = list(meetings.attempts), list(meetings.attempts.values())
+    columns.numbers(shard_candidates.proof[decisive])
+    columns.numbers(shard_candidates.distance[decisive])
+    columns.reals(shard_candidates.score[shard_candidates.said == ACCEPTED])
+    columns.numbers(shard_candidates.length)
+    columns.count(len(shard_candidates.sizes.keys))
+    columns.words(shard_candidates.sizes.keys)
+    columns.numbers(shard_candidates.sizes.size)
+    write_entries(columns, shard_candidates.entries, first_number)
+    pages, pending_verdicts = list(shard_candidates.pending_verdicts), list(shard_candidates.pending_verdicts.values())
     columns.count(len(pages))
     columns.numbers(np.array(pages, np.int64))
-    columns.numbers(np.array([attempt.original + 1 for attempt in attempts], np.int64))
-    columns.reals(np.array([attempt.score for attempt in attempts], np.float64))
-    columns.numbers(np.array([attempt.reason for attempt in attempts], np.int64))
-    columns.numbers(np.array([attempt.found_by for attempt in attempts], np.int64))
+    columns.numbers(np.array([attempt.original + 1 for attempt in pending_verdicts], np.int64))
+    columns.reals(np.array([attempt.score for attempt in pending_verdicts], np.float64))
+    columns.numbers(np.array([attempt.reason for attempt in pending_verdicts], np.int64))
+    columns.numbers(np.array([attempt.found_by for attempt in pending_verdicts], np.int64))
     return columns.body()
 
 
-def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
+def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates:
     """Read the body. Raises ValueError."""
     pages = columns.pages()
     postings = columns.numbers(pages)
@@ -75,8 +75,8 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     rows = ascending(columns.numbers(some, max(pages - 1, 0)))
     original, scores = columns.numbers(some) - 1, columns.reals(some)
     reason, found_by = columns.numbers(some, max(Reason)), columns.numbers(some, 255)
-    attempts = zip(original.tolist(), scores.tolist(), reason.tolist(), found_by.tolist(), strict=True)
-    return Meetings(
+    pending_verdicts = zip(original.tolist(), scores.tolist(), reason.tolist(), found_by.tolist(), strict=True)
+    return ShardCandidates(
         postings,
         bounds,
         number,
@@ -86,11 +86,11 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
         said,
         score,
         length,
-        Sizes(keys, size),
+        BucketSizes(keys, size),
         entries.numbers,
         entries,
         None,
-        dict(zip(rows.tolist(), (Attempt(*one) for one in attempts), strict=True)),
+        dict(zip(rows.tolist(), (PendingVerdict(*one) for one in pending_verdicts), strict=True)),
     )
 
 

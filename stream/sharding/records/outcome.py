@@ -14,7 +14,7 @@ from spotsieve.state.index import NOBODY
 from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import NamedEntries, PackedEntries, write_entries
-from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.sharding.resolving import RoundOutcome
 from spotsieve.stream.signature import Entry
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
@@ -22,7 +22,7 @@ _FILED_BIT, _CUT_BIT, _NEW_BIT, _TAUGHT_BIT = 2, 3, 4, 5
 _MOST_FLAGS = 2**7 - 1
 
 
-def write_outcome(resolved: Resolved) -> bytes:
+def write_outcome(resolved: RoundOutcome) -> bytes:
     """Write the body."""
     columns, verdicts = ColumnWriter(), resolved.verdicts
     copies, pages = verdicts.kind == Kind.DUPLICATE, len(verdicts)
@@ -50,7 +50,7 @@ def write_outcome(resolved: Resolved) -> bytes:
     return columns.body()
 
 
-def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
+def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     """Read the body. first_number: of the round. Raises ValueError."""
     remembers, pages = bool(columns.bits(8).all()), columns.pages()
     flags = columns.numbers(pages, _MOST_FLAGS)
@@ -58,12 +58,12 @@ def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
     taught, new = (flags >> _TAUGHT_BIT).astype(np.uint8), flags >> _NEW_BIT & 1 != 0
     if (kind > max(Kind)).any() or (taught > TAUGHT_REST).any():
         raise ValueError
-    filed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
+    indexed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
     reason, postings = columns.numbers(pages, max(Reason)).astype(np.uint8), columns.numbers(pages)
     found_by, score = np.zeros(pages, np.uint8), np.full(pages, np.nan)
     found_by[copies] = columns.numbers(int(copies.sum()), 255)
     score[copies] = columns.reals(int(copies.sum()))
-    next_number = first_number + int(filed.sum())
+    next_number = first_number + int(indexed.sum())
     ages = columns.numbers(pages, next_number), columns.numbers(pages, next_number)
     original, replaced = (np.where(age == 0, NOBODY, next_number - age) for age in ages)
     entries = PackedEntries(columns, next_number)
@@ -80,7 +80,7 @@ def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
         flags >> _CUT_BIT & 1 != 0,
         NamedEntries(entries, replaced),
     )
-    entry = np.where(filed, first_number + np.cumsum(filed) - 1, NOBODY)
+    entry = np.where(indexed, first_number + np.cumsum(indexed) - 1, NOBODY)
     if not remembers:
-        return Resolved(verdicts, entry, next_number, original, replaced)
-    return Resolved(verdicts, entry, next_number, original, replaced, taught, new)
+        return RoundOutcome(verdicts, entry, next_number, original, replaced)
+    return RoundOutcome(verdicts, entry, next_number, original, replaced, taught, new)

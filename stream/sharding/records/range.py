@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.horizon import Mark
+from spotsieve.state.horizon import StepMark
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.shares import MOST_SHARDS
 
 
-class Named(NamedTuple):
+class RoundAnnouncement(NamedTuple):
     """What is said of a round that is next.
 
     last_record: checksum of the last record that it has pages of  marks: of its clock
@@ -27,12 +27,12 @@ class Named(NamedTuple):
     """
 
     last_record: int
-    marks: tuple[Mark, ...]
+    marks: tuple[StepMark, ...]
     answers: tuple[int, ...]
     records: tuple[tuple[int, int], ...]
 
 
-def write_named(named: Named) -> bytes:
+def write_announcement(named: RoundAnnouncement) -> bytes:
     """Write the body of kind 4."""
     columns = ColumnWriter()
     columns.words(np.array([named.last_record], np.uint64))
@@ -48,7 +48,7 @@ def write_named(named: Named) -> bytes:
     return columns.body()
 
 
-def read_named(columns: ColumnReader, first_record: int) -> Named:
+def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnouncement:
     """Read the body of kind 4. first_record: offset of the record in which the round begins. Raises ValueError."""
     last_record = int(columns.words(1)[0])
     marks = columns.count_of_words()
@@ -58,22 +58,22 @@ def read_named(columns: ColumnReader, first_record: int) -> Named:
     offsets, pages = columns.numbers(records) + first_record, columns.numbers(records)
     if (np.diff(steps) <= 0).any() or (np.diff(numbers) <= 0).any() or (np.diff(offsets) <= 0).any():
         raise ValueError
-    return Named(
+    return RoundAnnouncement(
         last_record,
-        tuple(map(Mark, steps.tolist(), numbers.tolist())),
+        tuple(map(StepMark, steps.tolist(), numbers.tolist())),
         tuple(answers.tolist()),
         tuple(zip(offsets.tolist(), pages.tolist(), strict=True)),
     )
 
 
-def write_guess(guess: NDArray[np.bool_]) -> bytes:
-    """Write the body of kind 5. guess: bool[n], which pages of the round are filed, as far as is known"""
+def write_speculation(speculation: NDArray[np.bool_]) -> bytes:
+    """Write the body of kind 5. speculation: bool[n], which pages of the round are filed, as far as is known"""
     columns = ColumnWriter()
-    columns.count(len(guess))
-    columns.bits(guess)
+    columns.count(len(speculation))
+    columns.bits(speculation)
     return columns.body()
 
 
-def read_guess(columns: ColumnReader) -> NDArray[np.bool_]:
+def read_speculation(columns: ColumnReader) -> NDArray[np.bool_]:
     """Read the body of kind 5. Raises ValueError."""
     return columns.bits(columns.pages())

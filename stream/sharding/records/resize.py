@@ -11,7 +11,7 @@ has an empty range. That of a shard that fills itself is empty too, and lies whe
 import numpy as np
 
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
-from spotsieve.stream.sharding.resizing import Change, Filled, Resize
+from spotsieve.stream.sharding.resizing import FillProgress, Resize, ResizeEvent
 from spotsieve.stream.sharding.shares import MOST_SHARDS
 
 
@@ -26,23 +26,23 @@ def write_resize(resize: Resize) -> bytes:
 
 def read_resize(columns: ColumnReader) -> Resize:
     """Read the body of kind 7. Raises ValueError."""
-    change, shards = Change(columns.count(max(Change))), columns.count(MOST_SHARDS)
+    change, shards = ResizeEvent(columns.count(max(ResizeEvent))), columns.count(MOST_SHARDS)
     return Resize(change, shards, int(columns.words(1)[0]))
 
 
-def write_ask(shards: int) -> bytes:
+def write_request(shards: int) -> bytes:
     """Write the body of kind 8."""
     columns = ColumnWriter()
     columns.count(shards)
     return columns.body()
 
 
-def read_ask(columns: ColumnReader) -> int:
+def read_request(columns: ColumnReader) -> int:
     """Read the body of kind 8. Raises ValueError."""
     return columns.count(MOST_SHARDS)
 
 
-def write_filled(filled: Filled) -> bytes:
+def write_fill_progress(filled: FillProgress) -> bytes:
     """Write the body of kind 9."""
     columns = ColumnWriter()
     columns.count(filled.ready)
@@ -50,6 +50,6 @@ def write_filled(filled: Filled) -> bytes:
     return columns.body()
 
 
-def read_filled(columns: ColumnReader) -> Filled:
+def read_fill_progress(columns: ColumnReader) -> FillProgress:
     """Read the body of kind 9. Raises ValueError."""
-    return Filled(bool(columns.count(1)), int(columns.words(1)[0]))
+    return FillProgress(bool(columns.count(1)), int(columns.words(1)[0]))

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
-from spotsieve.stream.judge.rules import Found, nothing_found
-from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.judge.rules import OriginalSearch, empty_search
+from spotsieve.stream.sharding.hosts import HostResolutions
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
 from spotsieve.stream.verdict import Reason
@@ -24,41 +24,41 @@ _FILED, _NEW, _CUT, _TAUGHT_SHIFT = 1, 2, 4, 3
 _OF_PAIR = ("proof", "distance", "found_by", "reason")
 
 
-def write_walks(walks: Walks, guess: NDArray[np.bool_], first_number: int) -> bytes:
-    """Write the body. guess: bool[n], under which the shard walked  first_number: of the round"""
-    columns, pages = ColumnWriter(), len(guess)
+def write_resolutions(walks: HostResolutions, speculation: NDArray[np.bool_], first_number: int) -> bytes:
+    """Write the body. speculation: bool[n], under which the shard walked  first_number: of the round"""
+    columns, pages = ColumnWriter(), len(speculation)
     own = np.zeros(pages, np.bool_)
     own[walks.rows] = True
     columns.count(pages)
-    columns.bits(guess)
+    columns.bits(speculation)
     columns.bits(own)
     columns.numbers(
-        walks.is_filed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT | walks.taught << _TAUGHT_SHIFT
+        walks.is_indexed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT | walks.taught << _TAUGHT_SHIFT
     )
     columns.numbers(walks.postings)
-    _write_found(columns, walks.filed, first_number)
+    _write_found(columns, walks.indexed, first_number)
     _write_found(columns, walks.within, pages)
     write_entries(columns, walks.entries, first_number)
     return columns.body()
 
 
-def read_walks(columns: ColumnReader, first_number: int) -> tuple[Walks, NDArray[np.bool_]]:
+def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostResolutions, NDArray[np.bool_]]:
     """Read the body, and the guess under which the shard walked. Raises ValueError."""
     pages = columns.pages()
-    guess = columns.bits(pages)
+    speculation = columns.bits(pages)
     rows = np.flatnonzero(columns.bits(pages))
     flags = columns.numbers(len(rows), int(TAUGHT_REST) << _TAUGHT_SHIFT | _FILED | _NEW | _CUT)
     postings = columns.numbers(len(rows))
-    filed = _read_found(columns, len(rows), first_number)
+    indexed = _read_found(columns, len(rows), first_number)
     within = _read_found(columns, len(rows), pages)
     within.cut[:] = flags & _CUT != 0
     taught = (flags >> _TAUGHT_SHIFT).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
-    is_filed, is_new = flags & _FILED != 0, flags & _NEW != 0
-    return Walks(rows, filed, within, is_filed, taught, is_new, postings, entries), guess
+    is_indexed, is_new = flags & _FILED != 0, flags & _NEW != 0
+    return HostResolutions(rows, indexed, within, is_indexed, taught, is_new, postings, entries), speculation
 
 
-def _write_found(columns: ColumnWriter, found: Found, end: int) -> None:
+def _write_found(columns: ColumnWriter, found: OriginalSearch, end: int) -> None:
     """end: greater than every number of an original"""
     for number in (found.number, found.replaced):
         columns.numbers(np.where(number == NOBODY, 0, end - number))
@@ -68,8 +68,8 @@ def _write_found(columns: ColumnWriter, found: Found, end: int) -> None:
     columns.reals(found.score[some & (found.proof == 0)])
 
 
-def _read_found(columns: ColumnReader, rows: int, end: int) -> Found:
-    found = nothing_found(rows)
+def _read_found(columns: ColumnReader, rows: int, end: int) -> OriginalSearch:
+    found = empty_search(rows)
     for number in (found.number, found.replaced):
         age = columns.numbers(rows, end)
         number[:] = np.where(age == 0, NOBODY, end - age)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.backfill.held import HeldBatches
+from spotsieve.stream.backfill.held import BatchQueue
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.local.read_ahead import Batch
+from spotsieve.stream.local.read_ahead import FileBatch
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import Settings
 
@@ -33,13 +33,13 @@ def written(directory: Path, name: str) -> Input:
     return file
 
 
-def batches_of(file: Input) -> list[Batch]:
+def batches_of(file: Input) -> list[FileBatch]:
     """Each record is a batch."""
     with FileReader(file, Settings().input) as reader:
-        return [Batch(file, [outcome], len(outcome.record.raw)) for outcome in reader]
+        return [FileBatch(file, [outcome], len(outcome.record.raw)) for outcome in reader]
 
 
-def told(batch: Batch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
+def told(batch: FileBatch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
     """Records and results of a batch; a PageError equals no other one, but for its text."""
     results = [outcome.result for outcome in batch.outcomes]
     pages = [page if with_bodies or not isinstance(page, Page) else page._replace(body=b"") for page in results]
@@ -51,7 +51,7 @@ def told(batch: Batch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
 def test_batches_come_back_in_order_with_their_records(tmp_path: Path, name: str, most_bytes: int) -> None:
     file = written(tmp_path, name)
-    batches, held = batches_of(file), HeldBatches(file, keep_records=True, most_bytes=most_bytes)
+    batches, held = batches_of(file), BatchQueue(file, keep_records=True, most_bytes=most_bytes)
     for _ in range(2):
         for batch in batches:
             held.put(batch)
@@ -63,10 +63,10 @@ def test_batches_come_back_in_order_with_their_records(tmp_path: Path, name: str
 
 def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) -> None:
     file = written(tmp_path, "pages.jsonl")
-    held = HeldBatches(file, keep_records=True)
+    held = BatchQueue(file, keep_records=True)
     for batch in batches_of(file):
         held.put(batch)
-    waiting = [outcome for _, batch in held._waiting if isinstance(batch, Batch) for outcome in batch.outcomes]
+    waiting = [outcome for _, batch in held._waiting if isinstance(batch, FileBatch) for outcome in batch.outcomes]
     assert [outcome.record.raw for outcome in waiting] == [b"", b"no page", b"", b""], "a line that is no page is held"
     held.close()
 
@@ -75,7 +75,7 @@ def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) ->
 def test_records_that_nobody_writes_are_neither_held_nor_read_again(tmp_path: Path, name: str) -> None:
     file = written(tmp_path, name)
     assert file.path is not None
-    held = HeldBatches(file, keep_records=False)
+    held = BatchQueue(file, keep_records=False)
     batches = batches_of(file)
     for batch in batches:
         held.put(batch)
@@ -89,7 +89,7 @@ def test_a_file_that_is_gone_is_told_of_by_who_reads_it(tmp_path: Path) -> None:
     file = written(tmp_path, "pages.jsonl")
     assert file.path is not None
     file.path.unlink()
-    held = HeldBatches(file, keep_records=True)
+    held = BatchQueue(file, keep_records=True)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         batches_of(file)
     held.close()
@@ -100,7 +100,7 @@ def test_a_file_that_is_gone_is_told_of_by_who_reads_it(tmp_path: Path) -> None:
 def test_a_record_that_has_changed_is_refused(tmp_path: Path, change: str) -> None:
     file = written(tmp_path, "pages.jsonl")
     assert file.path is not None
-    held = HeldBatches(file, keep_records=True)
+    held = BatchQueue(file, keep_records=True)
     *_, last = batches_of(file)
     held.put(last)
     content = file.path.read_bytes()

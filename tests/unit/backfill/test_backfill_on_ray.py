@@ -11,9 +11,9 @@ import pytest
 
 from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
-from spotsieve.stream.backfill.driver import Progress
-from spotsieve.stream.backfill.outcomes import Outcomes
-from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, ray_started
+from spotsieve.stream.backfill.driver import BackfillProgress
+from spotsieve.stream.backfill.outcomes import OutcomeStore
+from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, connect_ray
 from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
-    with ray_started(None, 4) as started:
+    with connect_ray(None, 4) as started:
         yield started
     with warnings.catch_warnings():
         # Ray kills its processes and waits for none, which Popen tells when it is collected.
@@ -43,13 +43,13 @@ def test_actors_that_are_killed_change_no_verdict(tmp_path: Path, ray: Any) -> N
     outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
     for name in outputs.values():
         Path(name).mkdir(parents=True)
-    clusters, batches, told = list[RayShards](), list[Progress](), list[str]()
+    clusters, batches, told = list[RayShards](), list[BackfillProgress](), list[str]()
 
-    def make_shards(state: State, log: LocalLog, outcomes: Outcomes) -> RayShards:
+    def make_shards(state: State, log: LocalLog, outcomes: OutcomeStore) -> RayShards:
         clusters.append(RayShards(ray, 2, settings, state, log, outcomes, told.append))
         return clusters[-1]
 
-    def kill(so_far: Progress) -> None:
+    def kill(so_far: BackfillProgress) -> None:
         batches.append(so_far)
         if len(batches) == 1:
             ray.kill(clusters[0].actors[1])

@@ -13,17 +13,17 @@ import psutil
 import pytest
 
 from spotsieve.state.directory import LOG_FILE
-from spotsieve.stream.backfill.held import HeldBatches
+from spotsieve.stream.backfill.held import BatchQueue
 from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.backfill.parts import Parts, VerdictRows, parts_of
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SETTING, InputError, StateError, StateLocked
+from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SETTING, InputError, StateError, StateLockedError
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.writer import OutputFile
-from spotsieve.stream.local.read_ahead import Batch
+from spotsieve.stream.local.read_ahead import FileBatch
 from spotsieve.stream.settings.model import Settings
 from tests.worlds.backfills import backfilled, logged_pages, records_out, write_inputs
 from tests.worlds.waiting import SECONDS, wait_until
@@ -191,8 +191,8 @@ def test_records_that_cannot_be_held_are_told(tmp_path: Path, pages: Path, monke
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     (file,) = check_inputs([str(pages)])
     with FileReader(file, Settings().input) as reader:
-        batch = Batch(file, list(reader), len(LINE))
-    held = HeldBatches(file, keep_records=False, most_bytes=0)
+        batch = FileBatch(file, list(reader), len(LINE))
+    held = BatchQueue(file, keep_records=False, most_bytes=0)
     with pytest.raises(StateError, match="gone must hold the records that wait for their verdicts"):
         held.put(batch)
     held.close()
@@ -204,7 +204,7 @@ def test_a_second_command_leaves_the_run_of_the_first_alone(tmp_path: Path) -> N
     kept = (tmp_path / "state" / DIRECTORY / LOG_FILE).read_bytes()
     with (tmp_path / "state" / LOG_FILE).open("rb") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        with pytest.raises(StateLocked):
+        with pytest.raises(StateLockedError):
             backfilled(names, tmp_path, settings)
     assert (tmp_path / "state" / DIRECTORY / LOG_FILE).read_bytes() == kept
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spotsieve.stream.backfill.driver import Progress
+from spotsieve.stream.backfill.driver import BackfillProgress
 from spotsieve.stream.backfill.parts import Parts
 from spotsieve.stream.backfill.processes.readers import ProcessReaders
 from spotsieve.stream.backfill.running import Backfill
@@ -35,9 +35,9 @@ def test_a_reader_that_is_killed_changes_no_verdict(tmp_path: Path) -> None:
     outputs = {name: str(directory / name) for name in OUTPUTS}
     for name in outputs.values():
         Path(name).mkdir(parents=True)
-    batches, told = list[Progress](), list[str]()
+    batches, told = list[BackfillProgress](), list[str]()
 
-    def kill(so_far: Progress) -> None:
+    def kill(so_far: BackfillProgress) -> None:
         batches.append(so_far)
         if len(batches) == 2:
             readers.processes[0].process.kill()

@@ -10,12 +10,12 @@ from ray import exceptions
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.backfill.outcomes import OutcomeStore
 from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards
 from spotsieve.stream.backfill.schedule import LostReader
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.rounds import LogPlace, Round
 from tests.worlds.pages.hosts import signatures_of
 
 
@@ -68,8 +68,8 @@ def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
     tmp_path: Path, error: Exception, expected: type[Exception]
 ) -> None:
     ray, state = FailingRay(), MemoryState()
-    round_ = Round(Place(0, 0), Place(1, 0), signatures_of([]), 0, state.clock, (), 0)
-    with closing(LocalLog(tmp_path)) as log, closing(Outcomes(tmp_path, bytes(16))) as outcomes:
+    round_ = Round(LogPlace(0, 0), LogPlace(1, 0), signatures_of([]), 0, state.clock, (), 0)
+    with closing(LocalLog(tmp_path)) as log, closing(OutcomeStore(tmp_path, bytes(16))) as outcomes:
         shards = RayShards(ray, 2, Settings(), state, log, outcomes, lambda _: None)
         ray.error = error
         with pytest.raises(expected) as caught:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spotsieve.state.still.reading import still_state
-from spotsieve.state.still.view import PASSED_TO_ASKED, StillView
+from spotsieve.state.still.reading import read_only_state
+from spotsieve.state.still.view import PASSED_TO_ASKED, ReadOnlyView
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.worlds.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
@@ -36,7 +36,7 @@ def asked_about() -> list[dict[str, Any]]:
 
 def holdings(state: Path) -> list[tuple[str, bytes, bytes]]:
     """All that a state holds, of every family."""
-    with still_state(state) as still:
+    with read_only_state(state) as still:
         return [(family, *item) for family in ("buckets", "entries", "sources") for item in still.items(family)]
 
 
@@ -186,8 +186,8 @@ def test_buckets_read_by_key_and_by_a_pass_are_those_of_the_state_that_owns_them
         there = np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
         keys = np.unique(np.concatenate([there[::2], there[::7] + np.uint64(1), [np.uint64(2**64 - 1)]]))
         expected = owner.buckets(keys)
-    with still_state(tmp_path) as still:
-        view = StillView(still)
+    with read_only_state(tmp_path) as still:
+        view = ReadOnlyView(still)
         assert view.read_by_key(keys) == view.read_by_pass(keys)
         for asked, in_a_pass in ((keys, True), (keys[:: len(keys) // 3], False), (keys[:0], False)):
             assert view.load(asked) is in_a_pass

@@ -19,12 +19,12 @@ from matplotlib.figure import Figure
 from spotsieve.stream.cli import main
 from spotsieve.stream.evaluation.choices import over_its_threshold
 from spotsieve.stream.evaluation.curves import Curve, Point, curves_of
-from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+from spotsieve.stream.evaluation.judging import SetResult, score_set
 from spotsieve.stream.evaluation.plots import draw_cost, draw_precision_recall, draw_threshold, plot
 from spotsieve.stream.progress import ProgressLine
 from spotsieve.stream.schemes.registry import SCHEMES, TERMS
 from spotsieve.stream.scoring import load_truth, score
-from spotsieve.stream.scoring.comparison import COLUMNS, Scored
+from spotsieve.stream.scoring.comparison import COLUMNS, SchemeResult
 from spotsieve.stream.settings.model import Settings
 from tests.worlds.pages.labelled_sets import labelled, refusal
 from tests.worlds.pages.scheme_settings import settings_named
@@ -62,7 +62,7 @@ class Read(HTMLParser):
 
 
 @pytest.fixture
-def outcome(labelled: Path) -> SetOutcome:
+def outcome(labelled: Path) -> SetResult:
     """Two schemes over their thresholds, with verdicts that are wrong in turn: precision is not recall."""
     settings, truth = Settings(), load_truth(labelled)
     choices = [one for name in ("chain", "minhash") for one in over_its_threshold(settings, settings_named(name))]
@@ -72,7 +72,7 @@ def outcome(labelled: Path) -> SetOutcome:
     turned = {
         name: replace(one, scores=score(truth, verdicts[place % 3])) for place, (name, one) in enumerate(scored.items())
     }
-    return SetOutcome(labelled, truth, choices, turned, {}, [])
+    return SetResult(labelled, truth, choices, turned, {}, [])
 
 
 def drawn(curves: list[Curve], draw: Any, **named: Any) -> Axes:
@@ -89,7 +89,7 @@ def points_of(axes: Axes, color: str) -> list[list[tuple[float, ...]]]:
 
 
 def test_a_curve_has_its_scheme_s_points_in_order_and_knows_the_given_and_the_best(
-    outcome: SetOutcome,
+    outcome: SetResult,
 ) -> None:
     chain, minhash = curves_of(outcome)
     assert (chain.name, chain.setting, chain.unit) == ("chain", "max_distance_bits", "bits")
@@ -102,7 +102,7 @@ def test_a_curve_has_its_scheme_s_points_in_order_and_knows_the_given_and_the_be
     assert chain.number != minhash.number
 
 
-def test_the_points_that_are_drawn_are_the_figures_of_the_table(outcome: SetOutcome) -> None:
+def test_the_points_that_are_drawn_are_the_figures_of_the_table(outcome: SetResult) -> None:
     chain, minhash = curves = curves_of(outcome)
 
     def shares(points: Any) -> list[tuple[float | None, float | None]]:
@@ -123,7 +123,7 @@ def test_the_points_that_are_drawn_are_the_figures_of_the_table(outcome: SetOutc
     assert axes.get_xlabel() == "resemblance"
 
 
-def test_a_picture_has_all_sets_and_schemes_and_is_the_same_bytes_again(outcome: SetOutcome) -> None:
+def test_a_picture_has_all_sets_and_schemes_and_is_the_same_bytes_again(outcome: SetResult) -> None:
     first = plot([outcome, outcome], ["one", "other"], "svg")
     assert plot([outcome, outcome], ["one", "other"], "svg") == first
     texts = Counter(
@@ -188,7 +188,7 @@ def test_a_report_asks_for_nothing_outside_itself_and_its_ids_are_its_own(
 
 
 def test_names_that_are_markup_formulas_or_templates_stay_text(
-    outcome: SetOutcome, labelled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    outcome: SetResult, labelled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = labelled.rename(labelled.with_name(EVIL.replace("/", "-")))
     html, png = tmp_path / "report.html", tmp_path / "plot.PNG"
@@ -261,9 +261,9 @@ def test_values_that_are_no_numbers_have_their_names_below_the_axis(
     assert texts["subhash min_tokens=1"] == texts["subhash min_tokens=9000"] == 2
 
 
-def test_points_without_a_reported_page_are_left_out_where_precision_is_shown(outcome: SetOutcome) -> None:
+def test_points_without_a_reported_page_are_left_out_where_precision_is_shown(outcome: SetResult) -> None:
     chain, minhash = curves_of(outcome)
-    nothing = Scored(score(outcome.truth, [None] * len(outcome.truth.ids)), minhash.points[0].scored.cost)
+    nothing = SchemeResult(score(outcome.truth, [None] * len(outcome.truth.ids)), minhash.points[0].scored.cost)
     silent = replace(minhash, points=[Point(point.choice, nothing) for point in minhash.points])
     assert points_of(drawn([chain, silent], draw_precision_recall), "#CC79A7") == [[], []]
     assert len(points_of(drawn([chain, silent], draw_cost), "#CC79A7")[0]) == len(minhash.points)

@@ -32,8 +32,8 @@ RANDOM = np.random.default_rng(1)
 
 
 def judged(scheme: Scheme, state: MemoryState, signed: Signatures) -> Verdicts:
-    verdicts, filing = judge(signed, scheme, state, 256, 256)
-    state.file(filing, state.position + 1, 0)
+    verdicts, index_update = judge(signed, scheme, state, 256, 256)
+    state.file(index_update, state.position + 1, 0)
     return verdicts
 
 

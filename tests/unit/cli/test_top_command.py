@@ -19,7 +19,7 @@ from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, Setti
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.settings.edges import MetricsSettings
-from spotsieve.stream.top.figures import look, tables
+from spotsieve.stream.top.figures import sample_worker, tables
 from spotsieve.stream.top.scrape import MOST_BYTES, Scrape, metrics_url
 from spotsieve.stream.top.screen import lines_of
 from tests.conftest import REPOSITORY
@@ -148,13 +148,13 @@ def test_rates_are_what_was_gained_between_two_looks() -> None:
         }
         return Scrape("http://w:9464/metrics", seconds, samples)
 
-    service, workers, stages, hosts = tables([look(at(10, 1000, 1), at(12, 1200, 2))], [], 1)
+    service, workers, stages, hosts = tables([sample_worker(at(10, 1000, 1), at(12, 1200, 2))], [], 1)
     assert service.lines[0] == ("pages", "150.0/s", "1,800")
     assert service.lines[1] == ("dropped", "33.3%", "33.3%")
     assert workers.lines[0][:4] == ("w:9464", "yes", "150.0/s", "33.3%")
     assert stages.lines[3] == ("judge", "50%", "100.0 ms", "5.0/s")
     assert hosts.lines == (("a.example", "1.0/s", "12", "120", "10.0%"),)
-    anew = tables([look(at(10, 1000, 1), at(12, 5, 0))], [], 1)
+    anew = tables([sample_worker(at(10, 1000, 1), at(12, 5, 0))], [], 1)
     assert anew[0].lines[0] == ("pages", "-", "8"), "a worker that was started anew has no rate yet"
     assert all(len(line) < 120 for line in lines_of(anew))
 
@@ -173,7 +173,7 @@ def test_rates_are_what_was_gained_between_two_looks() -> None:
 )
 def test_a_large_number_is_short(waiting: float, shown: str) -> None:
     only = Scrape("http://w:9464/metrics", 1, {"spotsieve_consumer_lag": [({}, waiting)]})
-    assert tables([look(None, only)], [], 1)[1].lines[0][4] == shown
+    assert tables([sample_worker(None, only)], [], 1)[1].lines[0][4] == shown
 
 
 def test_the_live_view_is_drawn_on_a_terminal_and_ends_by_ctrl_c(serve: Serve) -> None:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.cli import main
 from spotsieve.stream.clusters import grouping
-from spotsieve.stream.clusters.grouping import Grouping, Member
-from spotsieve.stream.clusters.seen import SeenNumbers
-from spotsieve.stream.clusters.statements import Named, Statement, read_statement
+from spotsieve.stream.clusters.grouping import ClusterBuilder, Member
+from spotsieve.stream.clusters.seen import NumberSet
+from spotsieve.stream.clusters.statements import OriginalRef, Statement, read_statement
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
 
@@ -34,12 +34,14 @@ statements = st.lists(
 def statement(own: str, verdict: str, originals: list[str], replaces: bool) -> Statement:
     others = [name for name in dict.fromkeys(originals) if name != own]
     replaced = others[0] if replaces and others and verdict == "novel" else ""
-    return Statement(own, f"https://x.example/{own}", verdict, tuple(Named(name, "") for name in others), replaced)
+    return Statement(
+        own, f"https://x.example/{own}", verdict, tuple(OriginalRef(name, "") for name in others), replaced
+    )
 
 
 def members(given_statements: list[Statement]) -> list[Member]:
     with tempfile.TemporaryFile() as spool:
-        found = Grouping(spool)
+        found = ClusterBuilder(spool)
         for one in given_statements:
             found.add(one)
         return list(found.members())
@@ -96,7 +98,7 @@ def test_clusters_are_what_walking_along_all_links_reaches(
 
 
 def test_numbers_are_new_once() -> None:
-    seen, rng, met = SeenNumbers(), np.random.default_rng(1), set[int]()
+    seen, rng, met = NumberSet(), np.random.default_rng(1), set[int]()
     for _ in range(60):
         numbers = rng.integers(0, 3_000, 100).astype(np.uint64)
         fresh = seen.add(numbers)
@@ -123,14 +125,14 @@ def test_what_is_no_verdict_says_nothing(line: bytes) -> None:
 
 def test_reports_matches_and_replaced_pages_are_understood() -> None:
     report = b'{"page": {"id": "t/0/1", "url": "u"}, "duplicate_of": {"id": "a", "page": "t/0/0", "url": "v"}}'
-    assert read_statement(report) == Statement("t/0/1", "u", "duplicate", (Named("t/0/0", "v"),))
+    assert read_statement(report) == Statement("t/0/1", "u", "duplicate", (OriginalRef("t/0/0", "v"),))
     asked = {"id": "a", "verdict": "duplicate", "duplicate_of": "b", "url": "u", "original_url": "v"}
     matches = [{"id": "b", "url": "v"}, {"id": "c", "url": "w"}, {"id": "a", "url": "u"}]
     assert read_statement(json.dumps(asked | {"matches": matches}).encode()) == Statement(
-        "a", "u", "duplicate", (Named("b", "v"), Named("c", "w"))
+        "a", "u", "duplicate", (OriginalRef("b", "v"), OriginalRef("c", "w"))
     )
     longer = {"id": "a", "verdict": "novel", "duplicate_of": None, "url": "u", "replaces": "b", "replaced_url": "v"}
-    assert read_statement(json.dumps(longer).encode()) == Statement("a", "u", "novel", (Named("b", "v"),), "b")
+    assert read_statement(json.dumps(longer).encode()) == Statement("a", "u", "novel", (OriginalRef("b", "v"),), "b")
 
 
 @pytest.fixture(scope="module")

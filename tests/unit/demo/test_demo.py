@@ -15,12 +15,12 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.cli.demo import _name_dashboard
 from spotsieve.stream.demo.articles import write_articles
-from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, Sent, build_crawl
-from spotsieve.stream.demo.edits import Edit, edit_article
+from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, CrawlMessage, build_crawl
+from spotsieve.stream.demo.edits import ArticleEdit, edit_article
 from spotsieve.stream.demo.explain import default_scheme, explain
 from spotsieve.stream.demo.outcome import compare
 from spotsieve.stream.demo.sites import SITES, render
-from spotsieve.stream.demo.traffic import Received
+from spotsieve.stream.demo.traffic import OutputMessages
 from spotsieve.stream.explain.texts import shingles_in_words
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.intake import Decoder, Message
@@ -36,7 +36,7 @@ MUCH_COPIED = Counter(sent.article for sent in CRAWL if sent.kind == SYNDICATED)
 SETTINGS = Settings()
 
 
-def pages_of(crawl: list[Sent]) -> list[Page]:
+def pages_of(crawl: list[CrawlMessage]) -> list[Page]:
     decoder = Decoder(SETTINGS.input)
     return [
         decoder.decode(Message(sent.key, sent.value, (), "pages", 0, number, 0))
@@ -45,18 +45,18 @@ def pages_of(crawl: list[Sent]) -> list[Page]:
     ]
 
 
-def record(sent: Sent, value: bytes) -> ConsumerRecord[bytes, bytes]:
+def record(sent: CrawlMessage, value: bytes) -> ConsumerRecord[bytes, bytes]:
     return ConsumerRecord("t", 0, 0, 0, 0, sent.key, value, None, 0, 0, ())
 
 
-def outputs(crawl: list[Sent], originals: dict[int, int]) -> Received:
+def outputs(crawl: list[CrawlMessage], originals: dict[int, int]) -> OutputMessages:
     """What a filter would give that drops page i as a copy of originals[i]."""
     novel = [record(sent, sent.value or b"") for number, sent in enumerate(crawl) if number not in originals]
     reports = [
         record(crawl[copy], orjson.dumps({"page": {"url": crawl[copy].url}, "duplicate_of": {"url": crawl[first].url}}))
         for copy, first in originals.items()
     ]
-    return Received(novel, reports, [])
+    return OutputMessages(novel, reports, [])
 
 
 def test_the_same_seed_gives_the_same_crawl_and_another_seed_another() -> None:
@@ -68,7 +68,7 @@ def test_the_crawl_has_every_kind_of_page_and_every_edit() -> None:
     kinds = Counter(sent.kind for sent in CRAWL)
     assert kinds[HOME] == 80
     assert all(kinds[kind] for kind in (RECRAWL, SYNDICATED, ODD))
-    assert {sent.edit for sent in CRAWL if sent.kind == SYNDICATED} == set(Edit)
+    assert {sent.edit for sent in CRAWL if sent.kind == SYNDICATED} == set(ArticleEdit)
     assert len({sent.template for sent in CRAWL if sent.template}) == 8
 
 
@@ -90,7 +90,7 @@ def test_articles_are_whole_sentences_without_open_slots() -> None:
 def test_pages_show_the_article_and_keep_no_template_slot() -> None:
     article = write_articles(SEED)[0]
     for site in SITES:
-        _, markup = render(site, article, Edit.NONE, Random(1))
+        _, markup = render(site, article, ArticleEdit.NONE, Random(1))
         tokens = [token for block in tokens_of(markup.encode(), True) for token in block]
         assert " ".join(article.paragraphs[0].lower().split()[:3]) in " ".join(tokens)
         assert "$" not in markup
@@ -99,14 +99,16 @@ def test_pages_show_the_article_and_keep_no_template_slot() -> None:
 
 def test_every_edit_but_typography_changes_the_words() -> None:
     article = write_articles(SEED)[0]
-    for edit in Edit:
+    for edit in ArticleEdit:
         edited = edit_article(article, edit, Random(3))
-        assert (edited.paragraphs != article.paragraphs) == (edit in (Edit.DATELINE, Edit.CUT, Edit.WORDS))
+        assert (edited.paragraphs != article.paragraphs) == (
+            edit in (ArticleEdit.DATELINE, ArticleEdit.CUT, ArticleEdit.WORDS)
+        )
 
 
 def test_an_edit_of_one_word_in_twenty_replaces_so_many() -> None:
     article = write_articles(SEED)[0]
-    edited = edit_article(article, Edit.WORDS, Random(3))
+    edited = edit_article(article, ArticleEdit.WORDS, Random(3))
     pairs = zip(" ".join(article.paragraphs).split(), " ".join(edited.paragraphs).split(), strict=False)
     assert sum(old != new for old, new in pairs) >= 0.04 * article.words
 
@@ -127,11 +129,11 @@ def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo(
 
 def test_the_comparison_counts_copies_found_and_missed() -> None:
     first, copy, other = [sent for sent in CRAWL if sent.article == MUCH_COPIED and sent.kind != RECRAWL][:3]
-    crawl = [first, replace(copy, edit=Edit.CUT), replace(other, edit=Edit.DATELINE)]
+    crawl = [first, replace(copy, edit=ArticleEdit.CUT), replace(other, edit=ArticleEdit.DATELINE)]
     outcome = compare(crawl, outputs(crawl, {2: 0}))
     assert outcome.good
-    assert outcome.found == {Edit.DATELINE.value: 1}
-    assert outcome.missed == {Edit.CUT.value: 1}
+    assert outcome.found == {ArticleEdit.DATELINE.value: 1}
+    assert outcome.missed == {ArticleEdit.CUT.value: 1}
 
 
 def test_a_page_dropped_for_another_article_is_lost() -> None:
@@ -144,8 +146,8 @@ def test_a_page_dropped_for_another_article_is_lost() -> None:
 def test_a_message_that_is_missing_or_doubled_is_noticed() -> None:
     crawl = CRAWL[:3]
     received = outputs(crawl, {})
-    missing = Received(received.novel[1:], [], [])
-    doubled = Received(received.novel + received.novel[:1], [], [])
+    missing = OutputMessages(received.novel[1:], [], [])
+    doubled = OutputMessages(received.novel + received.novel[:1], [], [])
     assert compare(crawl, missing).strays == [crawl[0].url]
     assert compare(crawl, doubled).strays == [crawl[0].url]
 

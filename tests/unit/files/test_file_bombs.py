@@ -16,7 +16,7 @@ import cramjam
 import pytest
 import zstandard
 
-from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, RejectReason
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
@@ -189,7 +189,7 @@ def test_codings_within_codings_are_unfolded_five_deep_and_no_deeper() -> None:
     assert read_http(nested(MAX_CODINGS), 1000).body == b"<p>the text at the bottom"
     with pytest.raises(PageError, match=r"Content-Encoding must name at most 5 codings, got 6; unfold") as caught:
         read_http(nested(MAX_CODINGS + 1), 1000)
-    assert caught.value.reason is Reject.BAD_WARC
+    assert caught.value.reason is RejectReason.BAD_WARC
 
 
 def test_every_layer_of_a_nested_bomb_is_cut_at_the_page_limit() -> None:
@@ -203,7 +203,7 @@ def test_a_response_header_of_megabytes_is_rejected() -> None:
     for head in (fits.replace(b"x:", b"xy:"), b"HTTP/1.1 200 OK\r\n" + b"a:\r\n" * 10**6 + b"\r\n\r\nbody"):
         with pytest.raises(PageError, match=f"a header of at most {MAX_HEADER_BYTES} bytes") as caught:
             read_http(head, 1000)
-        assert caught.value.reason is Reject.BAD_WARC
+        assert caught.value.reason is RejectReason.BAD_WARC
 
 
 def test_a_body_of_a_million_chunks_and_one_whose_chunk_says_that_it_is_endless() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.errors import InputError, RejectReason
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import wacz
 from spotsieve.stream.files.warc.arc import split_arc
@@ -49,7 +49,7 @@ def write_wacz(path: Path, method: int = zipfile.ZIP_STORED) -> Path:
     return path
 
 
-def read(path: Path) -> list[Outcome]:
+def read(path: Path) -> list[RecordResult]:
     with FileReader(Input(path, str(path), None), InputSettings()) as reader:
         return list(reader)
 
@@ -94,10 +94,10 @@ def test_arc_is_read_as_warc_with_the_same_names_every_time(tmp_path: Path, caps
 
 def test_records_of_arc_that_are_none_are_rejected_alone() -> None:
     wrong_date = arc(("https://e.com/", b"x")).replace(b"20240301000010", b"yesterday")
-    assert [record.fault and record.fault[0] for record in split(wrong_date)] == [None, Reject.BAD_WARC]
-    assert [record.fault and record.fault[0] for record in split(crawl(), most=300)][1] is Reject.TOO_LARGE
+    assert [record.fault and record.fault[0] for record in split(wrong_date)] == [None, RejectReason.BAD_WARC]
+    assert [record.fault and record.fault[0] for record in split(crawl(), most=300)][1] is RejectReason.TOO_LARGE
     cut = split(crawl()[:-400])
-    assert [record.fault and record.fault[0] for record in cut] == [None, None, None, Reject.TRUNCATED]
+    assert [record.fault and record.fault[0] for record in cut] == [None, None, None, RejectReason.TRUNCATED]
     with pytest.raises(InputError, match=r"must be whole ARC: Invalid ARC record"):
         split(arc(("https://e.com/", b"x")) + b"no header\n")
 
@@ -124,7 +124,7 @@ def test_a_deflated_bomb_in_a_wacz_is_read_in_pieces(tmp_path: Path) -> None:
         archive.writestr("archive/a.warc", b"WARC/1.1\r\nContent-Length: 100000000\r\n\r\n" + bytes(10**8))
     (outcome,) = read(path)
     assert outcome.record.fault is not None
-    assert outcome.record.fault[0] is Reject.TOO_LARGE
+    assert outcome.record.fault[0] is RejectReason.TOO_LARGE
 
 
 def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:

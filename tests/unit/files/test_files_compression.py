@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from spotsieve.stream.errors import InputError
-from spotsieve.stream.files.compression import CHUNK_BYTES, Members, compression_of, read_chunks
+from spotsieve.stream.files.compression import CHUNK_BYTES, GzipMembers, compression_of, read_chunks
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -55,7 +55,7 @@ def test_members_one_after_the_other_are_read_through_and_zeros_are_padding(kind
 
 @pytest.mark.parametrize("seed", range(3))
 def test_members_of_gzip_are_known_by_where_their_content_stands(seed: int) -> None:
-    dice, members, seen, given = random.Random(seed), Members(), set[int](), 0
+    dice, members, seen, given = random.Random(seed), GzipMembers(), set[int](), 0
     parts = [dice.randbytes(dice.choice([1, 50, 8_000, 40_000])) * dice.choice([1, 1, 100]) for _ in range(60)]
     packed = [gzip.compress(part, dice.choice([0, 6])) for part in parts]
     ends = list(itertools.accumulate(map(len, parts)))

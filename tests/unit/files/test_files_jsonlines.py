@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.errors import InputError, RejectReason
 from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.records import SHOWN_BYTES, Record
 
@@ -27,7 +27,12 @@ def test_a_byte_order_mark_at_the_beginning_is_left_out() -> None:
 def test_a_line_that_is_too_long_is_a_fault_and_the_next_ones_are_read() -> None:
     records = lines(b"x" * 60, b"x" * 60, b"x" * 5000, b"\nshort\n" + b"y" * 101 + b"\n" + b"z" * 100)
     assert [record.number for record in records] == [0, 1, 2, 3]
-    assert [record.fault and record.fault[0] for record in records] == [Reject.TOO_LARGE, None, Reject.TOO_LARGE, None]
+    assert [record.fault and record.fault[0] for record in records] == [
+        RejectReason.TOO_LARGE,
+        None,
+        RejectReason.TOO_LARGE,
+        None,
+    ]
     assert records[0].fault
     assert records[0].fault[1] == "must have at most 100 bytes, has 5120"
     assert len(records[0].raw) <= SHOWN_BYTES
@@ -48,7 +53,7 @@ def test_a_line_cut_by_damage_is_rejected_and_then_the_damage_is_raised() -> Non
     assert next(records) == Record(0, b'{"a": 1}')
     cut = next(records)
     assert cut.fault
-    assert cut.fault[0] is Reject.TRUNCATED
+    assert cut.fault[0] is RejectReason.TRUNCATED
     with pytest.raises(InputError, match="whole gzip"):
         next(records)
 

@@ -13,12 +13,12 @@ import pytest
 from pyarrow import parquet
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.errors import InputError, RejectReason
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.parquet import page_sizes
 from spotsieve.stream.files.parquet.cells import row_bytes
 from spotsieve.stream.files.parquet.rows import read_rows
-from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused
@@ -48,7 +48,7 @@ def write(path: Path, rows: pa.Table, **options: Any) -> Path:
     return path
 
 
-def read(path: Path, most: int = 2**26) -> list[Outcome]:
+def read(path: Path, most: int = 2**26) -> list[RecordResult]:
     with FileReader(Input(path, str(path), None), InputSettings(), most) as reader:
         return list(reader)
 
@@ -107,8 +107,8 @@ def test_cells_that_are_no_page_are_rejected_alone(tmp_path: Path) -> None:
     rows = pa.table({"url": ["u", "v", None], "body": bodies, "content_type": ["text/html; charset=latin-1"] * 3})
     first, second, third = read(write(tmp_path / "a.parquet", rows))
     assert isinstance(first.result, Page)
-    assert getattr(second.result, "reason", None) is Reject.NO_BODY
-    assert getattr(third.result, "reason", None) is Reject.NO_URL
+    assert getattr(second.result, "reason", None) is RejectReason.NO_BODY
+    assert getattr(third.result, "reason", None) is RejectReason.NO_URL
     assert json.loads(second.record.raw) == {"url": "v", "body": None, "content_type": "text/html; charset=latin-1"}
 
 
@@ -218,7 +218,7 @@ def test_a_long_value_in_every_row_is_read_in_small_batches_and_in_lists_not_at_
     lists = pa.ListArray.from_arrays(pa.array([0, 1, count], pa.int32()), values)
     with write(tmp_path / "b.parquet", pa.table({"url": ["u", "v"], "body": lists}), **wide).open("rb") as file:
         found = [record.fault and record.fault[0] for record, _ in read_rows(file, "b", "body", 2**26)]
-    assert found == [None, Reject.TOO_LARGE]
+    assert found == [None, RejectReason.TOO_LARGE]
 
 
 def test_pages_that_unfold_to_more_than_is_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

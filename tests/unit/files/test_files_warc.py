@@ -8,7 +8,7 @@ import cramjam
 import pytest
 import zstandard
 
-from spotsieve.stream.errors import InputError, PageError, Reject
+from spotsieve.stream.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from tests.worlds.pages.warc_records import HTML, chunked, http, warc
@@ -133,13 +133,13 @@ def test_a_bomb_in_a_body_is_unfolded_to_just_over_the_limit(encoding: str, fold
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (warc(b"no status line"), Reject.BAD_WARC),
-        (warc(b""), Reject.BAD_WARC),
-        (warc(http(), WARC_Target_URI=""), Reject.BAD_WARC),
-        (warc(http(), WARC_Date="some day"), Reject.BAD_TIME),
+        (warc(b"no status line"), RejectReason.BAD_WARC),
+        (warc(b""), RejectReason.BAD_WARC),
+        (warc(http(), WARC_Target_URI=""), RejectReason.BAD_WARC),
+        (warc(http(), WARC_Date="some day"), RejectReason.BAD_TIME),
     ],
 )
-def test_a_response_without_what_a_page_needs_is_rejected(raw: bytes, reason: Reject) -> None:
+def test_a_response_without_what_a_page_needs_is_rejected(raw: bytes, reason: RejectReason) -> None:
     with pytest.raises(PageError) as caught:
         capture_of(raw, 1000, 0)
     assert caught.value.reason is reason
@@ -174,14 +174,14 @@ def test_a_broken_record_is_rejected_and_the_next_is_found(broken: bytes, step: 
     first, bad, last = split(warc(http()) + broken + b"\r\n" + warc(HTML, "resource"), step)
     assert first.raw == warc(http())
     assert bad.fault
-    assert bad.fault[0] is Reject.BAD_WARC
+    assert bad.fault[0] is RejectReason.BAD_WARC
     assert (last.number, last.raw) == (2, warc(HTML, "resource"))
 
 
 def test_a_record_over_the_limit_is_passed_over_without_being_held() -> None:
     big, last = split(warc(http(b"x" * 200_000)) + warc(http()))
     assert big.fault
-    assert big.fault[0] is Reject.TOO_LARGE
+    assert big.fault[0] is RejectReason.TOO_LARGE
     assert len(big.raw) <= 1024
     assert last.raw == warc(http())
 
@@ -191,7 +191,7 @@ def test_a_file_that_ends_within_a_record_has_a_truncated_record(keep: int) -> N
     first, cut = split(warc(http()) + warc(http())[:keep])
     assert first.fault is None
     assert cut.fault
-    assert cut.fault[0] is Reject.TRUNCATED
+    assert cut.fault[0] is RejectReason.TRUNCATED
 
 
 def test_the_damage_of_a_file_is_raised_after_its_last_record() -> None:
@@ -203,7 +203,7 @@ def test_the_damage_of_a_file_is_raised_after_its_last_record() -> None:
     assert next(records).fault is None
     cut = next(records)
     assert cut.fault
-    assert cut.fault[0] is Reject.TRUNCATED
+    assert cut.fault[0] is RejectReason.TRUNCATED
     with pytest.raises(InputError, match="whole gzip"):
         next(records)
 

@@ -15,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 from warcio.warcwriter import WARCWriter
 
-from spotsieve.stream.files.compression import Members, read_chunks
+from spotsieve.stream.files.compression import GzipMembers, read_chunks
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import companions, split_warc
 from spotsieve.stream.files.warc.companions import Companions
@@ -131,7 +131,7 @@ def test_members_that_are_records_are_kept_as_they_came(tmp_path: Path, capsys: 
 def test_each_record_has_its_member_wherever_it_lies_in_the_file() -> None:
     dice = random.Random(5)
     given = [record("resource", number, block=dice.randbytes(dice.randrange(2000))) for number in range(8000)]
-    came, found, between = [gzip.compress(raw) for raw in given], Members(), 20 * gzip.compress(b"")
+    came, found, between = [gzip.compress(raw) for raw in given], GzipMembers(), 20 * gzip.compress(b"")
     chunks = read_chunks(io.BytesIO(between.join(came)), "crawl.warc.gz", found)
     assert [one.packed for one in split_warc(chunks, members=found)] == came
 

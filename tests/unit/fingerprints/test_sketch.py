@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.features.shingles import number_repeats, room_for_repeats
+from spotsieve.stream.features.shingles import make_repeat_buffers, number_repeats
 from spotsieve.stream.fingerprints.bottomk import smallest_hashes
 from spotsieve.stream.fingerprints.sketch import sketch_features
 from tests.reference.sieve import features_of, minima_of, sketch_of
@@ -29,7 +29,7 @@ def kernels():  # type: ignore[no-untyped-def]
 
     @njit
     def numbered(features):  # type: ignore[no-untyped-def]
-        number_repeats(features, len(features), room_for_repeats(max(len(features), 16)))
+        number_repeats(features, len(features), make_repeat_buffers(max(len(features), 16)))
 
     return sketch, minima, numbered
 

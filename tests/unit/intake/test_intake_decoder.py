@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from spotsieve.stream.errors import PageError, Reject, SettingError
+from spotsieve.stream.errors import PageError, RejectReason, SettingError
 from spotsieve.stream.intake import Decoder, Message, make_page
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import FieldPaths, InputSettings
@@ -59,7 +59,7 @@ def test_paths_with_dots_lead_into_objects_and_to_keys_that_contain_the_dots() -
 
 
 def test_a_path_through_something_that_is_no_object_finds_nothing() -> None:
-    assert rejected({"a": "x", "url": "u"}, fields=FieldPaths(body="a.b")).reason is Reject.NO_BODY
+    assert rejected({"a": "x", "url": "u"}, fields=FieldPaths(body="a.b")).reason is RejectReason.NO_BODY
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_fetch_times_are_iso_8601_or_epoch_seconds_or_milliseconds(value: object
     "value", ["yesterday", "2024-13-01", "2024-13", -5, 1e300, "1e999", "0001-01-01T00:00:00Z", "9" * 5000]
 )
 def test_a_time_that_is_none_is_rejected(value: object) -> None:
-    assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is Reject.BAD_TIME
+    assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is RejectReason.BAD_TIME
 
 
 def test_a_time_later_than_the_message_is_set_back_to_it_and_told() -> None:
@@ -113,7 +113,7 @@ def test_a_time_later_than_the_message_is_set_back_to_it_and_told() -> None:
 
 @pytest.mark.parametrize("value", [True, [1], {"at": 1}])
 def test_a_time_of_another_type_is_rejected(value: object) -> None:
-    assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is Reject.FIELD_TYPE
+    assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is RejectReason.FIELD_TYPE
 
 
 def test_base64_bodies_are_found_out_and_their_character_set_is_used() -> None:
@@ -144,7 +144,7 @@ def test_a_field_of_the_message_may_say_how_the_body_is_encoded() -> None:
     assert decode({"url": "u", "body": "aGk=", "enc": "base64"}, fields=fields).body == b"hi"
     assert decode({"url": "u", "body": "aGk=", "enc": "text"}, fields=fields).body == b"aGk="
     assert decode({"url": "u", "body": "aGk="}, fields=fields, body_encoding="base64").body == b"hi"
-    assert rejected({"url": "u", "body": "aGk=", "enc": "gzip"}, fields=fields).reason is Reject.FIELD_TYPE
+    assert rejected({"url": "u", "body": "aGk=", "enc": "gzip"}, fields=fields).reason is RejectReason.FIELD_TYPE
 
 
 def test_url_safe_base64_is_read_where_base64_is_declared() -> None:
@@ -154,36 +154,36 @@ def test_url_safe_base64_is_read_where_base64_is_declared() -> None:
 
 @pytest.mark.parametrize("body", ["aGk", "aGk=aGk=", "aG\x00k", "é===", "<html>"])
 def test_truncated_or_foreign_base64_is_rejected(body: str) -> None:
-    assert rejected({"url": "u", "body": body}, body_encoding="base64").reason is Reject.BAD_BASE64
+    assert rejected({"url": "u", "body": body}, body_encoding="base64").reason is RejectReason.BAD_BASE64
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b'{"url": "u", "body": "half a li', Reject.NOT_JSON),
-        (b'{"url": "u", "body": "\xff\xfe"}', Reject.NOT_JSON),
-        (b'{"url": "u", "body": NaN}', Reject.NOT_JSON),
-        (b"json failed to parse", Reject.NOT_JSON),
-        (b"", Reject.NOT_JSON),
-        (b"\x00\x1b[31m", Reject.NOT_JSON),
-        (b"[1, 2]", Reject.NOT_JSON),
-        (b"3", Reject.NOT_JSON),
-        (b'"text"', Reject.NOT_JSON),
-        (b"[" * 100_000, Reject.NOT_JSON),
-        (b'{"url": "u", "a": ' + b'{"a":' * 5000 + b'"\\ud800"' + b"}" * 5001, Reject.NOT_JSON),
-        (b'{"url": "u"}', Reject.NO_BODY),
-        (b'{"url": "u", "body": null}', Reject.NO_BODY),
-        (b'{"url": "u", "body": []}', Reject.NO_BODY),
-        (b'{"url": "u", "body": 5}', Reject.FIELD_TYPE),
-        (b'{"url": "u", "body": {"a": 1}}', Reject.FIELD_TYPE),
-        (b'{"url": "u", "body": [7]}', Reject.FIELD_TYPE),
-        (b'{"url": 5, "body": "b"}', Reject.FIELD_TYPE),
-        (b'{"url": "u", "body": "b", "content_type": 5}', Reject.FIELD_TYPE),
-        (b'{"body": "b"}', Reject.NO_URL),
-        (b'{"url": "", "body": "b"}', Reject.NO_URL),
+        (b'{"url": "u", "body": "half a li', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "\xff\xfe"}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": NaN}', RejectReason.NOT_JSON),
+        (b"json failed to parse", RejectReason.NOT_JSON),
+        (b"", RejectReason.NOT_JSON),
+        (b"\x00\x1b[31m", RejectReason.NOT_JSON),
+        (b"[1, 2]", RejectReason.NOT_JSON),
+        (b"3", RejectReason.NOT_JSON),
+        (b'"text"', RejectReason.NOT_JSON),
+        (b"[" * 100_000, RejectReason.NOT_JSON),
+        (b'{"url": "u", "a": ' + b'{"a":' * 5000 + b'"\\ud800"' + b"}" * 5001, RejectReason.NOT_JSON),
+        (b'{"url": "u"}', RejectReason.NO_BODY),
+        (b'{"url": "u", "body": null}', RejectReason.NO_BODY),
+        (b'{"url": "u", "body": []}', RejectReason.NO_BODY),
+        (b'{"url": "u", "body": 5}', RejectReason.FIELD_TYPE),
+        (b'{"url": "u", "body": {"a": 1}}', RejectReason.FIELD_TYPE),
+        (b'{"url": "u", "body": [7]}', RejectReason.FIELD_TYPE),
+        (b'{"url": 5, "body": "b"}', RejectReason.FIELD_TYPE),
+        (b'{"url": "u", "body": "b", "content_type": 5}', RejectReason.FIELD_TYPE),
+        (b'{"body": "b"}', RejectReason.NO_URL),
+        (b'{"url": "", "body": "b"}', RejectReason.NO_URL),
     ],
 )
-def test_what_cannot_become_a_page_is_rejected_with_its_reason(value: bytes, reason: Reject) -> None:
+def test_what_cannot_become_a_page_is_rejected_with_its_reason(value: bytes, reason: RejectReason) -> None:
     assert rejected(value).reason is reason
 
 
@@ -226,7 +226,7 @@ def test_raw_html_has_its_address_in_a_header() -> None:
     assert decoder.decode(message(b"<p>hi", headers=[("x-url", b"http://a/")])).url == "http://a/"
     with pytest.raises(PageError) as caught:
         decoder.decode(message(b"<p>hi", key=b"http://a/"))
-    assert caught.value.reason is Reject.NO_URL
+    assert caught.value.reason is RejectReason.NO_URL
 
 
 def test_scrapy_clusters_crawled_pages_are_read_by_their_preset() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 from tests.reference.judge import Outcome
 from tests.worlds.pages.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
 from tests.worlds.states.remembering import Limits, Record, cut, memories_of, run
@@ -129,4 +129,4 @@ def test_no_key_of_one_host_fills_a_place_that_another_host_needs() -> None:
     ]
     assert first[0] == "novel"
     assert (found[0], found[3]) == ("duplicate", "own_text")
-    assert found[4] == int(FoundBy.MINIMA | FoundBy.PRINTS | FoundBy.TITLE)
+    assert found[4] == int(KeyKind.MINIMA | KeyKind.PRINTS | KeyKind.TITLE)

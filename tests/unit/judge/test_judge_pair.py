@@ -9,8 +9,8 @@ from numba import njit
 from spotsieve.state.index import ITEM_COUNT_BITS
 from spotsieve.stream.features.prints import IDENTITY_SHIFT
 from spotsieve.stream.judge.by_host.memory import Memory
-from spotsieve.stream.judge.by_host.own_text import ask, is_template, new_asked
-from spotsieve.stream.judge.by_host.pairs import Answer, confirm_pair, judge_pair, new_answer
+from spotsieve.stream.judge.by_host.own_text import is_template, look_up, new_lookup
+from spotsieve.stream.judge.by_host.pairs import PairResult, confirm_pair, judge_pair, new_pair_result
 from spotsieve.stream.judge.by_host.texts import texts_of
 from spotsieve.stream.kernels import EDITED, STORY
 from spotsieve.stream.page import Page
@@ -28,7 +28,7 @@ def _ask_all(pages: Any, memory: Any, bars: Any, asked: Any, short: Any, whole: 
     count = len(pages.host)
     found = np.zeros((count, count, 2, 4))
     for page in range(count):
-        ask(pages, page, memory, 0, 0.04, asked)
+        look_up(pages, page, memory, 0, 0.04, asked)
         for other in range(count):
             judge_pair(pages, page, pages, other, memory, 0, asked, bars, short)
             confirm_pair(pages, page, pages, other, memory, 0, asked, bars, whole)
@@ -42,7 +42,7 @@ def _ask_all(pages: Any, memory: Any, bars: Any, asked: Any, short: Any, whole: 
 
 @njit
 def _are_template(memory: Any, asked: Any, pages: Any, values: Any) -> Any:
-    ask(pages, 0, memory, 0, 0.04, asked)
+    look_up(pages, 0, memory, 0, 0.04, asked)
     found = np.zeros(len(values), np.bool_)
     for place in range(len(values)):
         found[place] = is_template(asked, memory, 0, values[place])
@@ -64,8 +64,8 @@ def test_judging_a_pair_answers_as_confirming_it(one_host: bool) -> None:
     ]
     signatures = scheme.sign(pages)
     bars = scheme.bars._replace(one_host=one_host)
-    answers: tuple[Answer, Answer] = (new_answer(), new_answer())
-    found = _ask_all(texts_of(signatures), an_empty_memory(), bars, new_asked(), *answers)
+    answers: tuple[PairResult, PairResult] = (new_pair_result(), new_pair_result())
+    found = _ask_all(texts_of(signatures), an_empty_memory(), bars, new_lookup(), *answers)
     assert (found[:, :, 0] == found[:, :, 1]).all()
     hosts = signatures.host
     across = hosts[:, None] != hosts[None, :]
@@ -84,6 +84,6 @@ def test_a_print_is_template_by_all_of_its_bits_and_by_its_count() -> None:
     page = Page("pages", 0, 0, "https://a.example/", f"<p>{STORY}".encode(), True, 0)
     signatures = SpotsieveScheme(SpotsieveSettings()).sign([page])
     asked_of = np.arange(2**15, dtype=np.uint32)
-    found = _are_template(memory, new_asked(), texts_of(signatures), asked_of << np.uint32(IDENTITY_SHIFT))
+    found = _are_template(memory, new_lookup(), texts_of(signatures), asked_of << np.uint32(IDENTITY_SHIFT))
     assert set(np.flatnonzero(found).tolist()) == set(identities[counts == 5].tolist())
     assert 300 < found.sum() < 400

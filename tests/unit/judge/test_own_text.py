@@ -9,7 +9,7 @@ import xxhash
 
 from spotsieve.state.store.memory import MemoryState
 from tests.worlds.pages.hosts import KEPT, NUMBER, WORDS, Made, different, with_ids
-from tests.worlds.states.remembering import Limits, cut, run, run_twin, twin_of
+from tests.worlds.states.remembering import Limits, cut, run, run_reference, reference_of
 
 WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
@@ -48,13 +48,13 @@ NO_LIKENESS = sketch_apart(64)
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """filed, page: changes to FILED and PAGE  fillers: pages of the host before them  reason: "" for a novel page
+    """indexed, page: changes to FILED and PAGE  fillers: pages of the host before them  reason: "" for a novel page
 
     told: how many of the fillers have with_fillers
     """
 
     says: str
-    filed: dict[str, Any]
+    indexed: dict[str, Any]
     page: dict[str, Any]
     reason: str
     score: float = math.nan
@@ -63,17 +63,17 @@ class Case:
     with_fillers: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def texts(filed: dict[str, int], page: dict[str, int], **both: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def texts(indexed: dict[str, int], page: dict[str, int], **both: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The prints of the filed page and of the page, of which `both` are shared."""
-    return {"prints": prints(**filed, **both)}, {"prints": prints(**page, **both)}
+    return {"prints": prints(**indexed, **both)}, {"prints": prints(**page, **both)}
 
 
 def titled(
     one: tuple[int, ...], other: tuple[int, ...], sides: tuple[dict[str, Any], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same with titles."""
-    filed, page = sides
-    return {**filed, "titles": one}, {**page, "titles": other}
+    indexed, page = sides
+    return {**indexed, "titles": one}, {**page, "titles": other}
 
 
 SAME, HALF, FIFTH = ((1, 2, 3), (1, 2, 3)), ((1, 2, 3, 4, 5, 6), (1, 2, 3)), ((1, 2, 3), (1, 4, 5))
@@ -211,10 +211,10 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.says)
 def test_a_page_is_a_copy_by_what_is_its_own(case: Case, judge: str) -> None:
     fillers = [unrelated(number, **case.with_fillers if number < case.told else {}) for number in range(case.fillers)]
-    pages = with_ids([*fillers, FILED._replace(**case.filed), PAGE._replace(**case.page)])
+    pages = with_ids([*fillers, FILED._replace(**case.indexed), PAGE._replace(**case.page)])
     records = cut(pages, [])
     limits = Limits()
-    found = run(records, MemoryState(), limits) if judge == "product" else run_twin(records, twin_of(limits))
+    found = run(records, MemoryState(), limits) if judge == "product" else run_reference(records, reference_of(limits))
     ((verdict, original, score, reason, _, _),) = found[-1]
     assert found[-2][0][0] == "novel", "the filed page is filed"
     if not case.reason:

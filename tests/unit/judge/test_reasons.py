@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.verdict import REASONS, Kind, Reason, reason_table, reasons_of
 from tests.conftest import REPOSITORY
@@ -29,7 +29,7 @@ def test_every_meaning_is_a_clause_of_its_own() -> None:
 
 
 def test_a_summary_lists_reasons_beside_their_verdict_in_the_order_of_the_table() -> None:
-    summary = Summary(reasons=Counter({reason.label: 1 for reason in reversed(Reason)}))
+    summary = FilterSummary(reasons=Counter({reason.label: 1 for reason in reversed(Reason)}))
     lines = summary.as_text().splitlines()
     for kind in Kind:
         (line,) = (line for line in lines if line.startswith(f"  {kind.name.lower()} "))

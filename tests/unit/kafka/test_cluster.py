@@ -8,7 +8,7 @@ from aiokafka.errors import InvalidReplicationFactorError, NodeNotReadyError
 
 from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka import cluster
-from spotsieve.stream.kafka.cluster import create, until_controller
+from spotsieve.stream.kafka.cluster import create, wait_for_controller
 
 FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
 TOO_FEW = "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered."
@@ -39,13 +39,13 @@ def admin_of(client: Silent) -> Any:
 async def test_a_cluster_is_asked_until_it_has_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LOOK_PAUSE_SECONDS", 0)
     client = Silent(looks=5)
-    await until_controller(admin_of(client))
+    await wait_for_controller(admin_of(client))
     assert client.looked == 5
 
 
 async def test_a_cluster_that_never_has_a_controller_is_an_error_with_the_next_step() -> None:
     with pytest.raises(BrokerError, match=r"kafka.example:9092'; try again when the cluster has started") as error:
-        await until_controller(admin_of(Silent(looks=float("inf"))), seconds=0.3)
+        await wait_for_controller(admin_of(Silent(looks=float("inf"))), seconds=0.3)
     assert "has let no broker in" in error.value.rule
 
 

@@ -5,7 +5,15 @@ from aiokafka import errors
 from aiokafka.errors import KafkaError
 
 from spotsieve.stream.errors import BrokerError, BrokerTrouble
-from spotsieve.stream.kafka.errors import DECISIONS, BrokersFenced, Decision, creation_error, decision, ended, explained
+from spotsieve.stream.kafka.errors import (
+    DECISIONS,
+    BrokersFencedError,
+    Decision,
+    creation_error,
+    decision,
+    explain_error,
+    final_error,
+)
 from spotsieve.stream.settings.model import Settings
 
 
@@ -38,8 +46,8 @@ def test_an_error_of_a_later_release_is_decided_like_its_parent() -> None:
 
 
 def test_what_stops_is_explained_and_what_does_not_begins_anew() -> None:
-    assert isinstance(ended(errors.InvalidTransactionTimeout(), Settings(), "committing"), BrokerError)
-    trouble = ended(KafkaError("Unexpected error\nduring coordination"), Settings(), "fetching")
+    assert isinstance(final_error(errors.InvalidTransactionTimeout(), Settings(), "committing"), BrokerError)
+    trouble = final_error(KafkaError("Unexpected error\nduring coordination"), Settings(), "fetching")
     assert isinstance(trouble, BrokerTrouble)
     assert "\n" not in str(trouble)
 
@@ -48,7 +56,7 @@ def test_a_topic_is_asked_for_again_after_fenced_brokers_not_after_too_few() -> 
     code = errors.InvalidReplicationFactorError.errno
     fenced = creation_error(code, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
     too_few = creation_error(code, "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered.")
-    assert fenced is BrokersFenced
+    assert fenced is BrokersFencedError
     assert decision(fenced()) is Decision.RETRY
     assert too_few is errors.InvalidReplicationFactorError
     assert decision(too_few()) is Decision.STOP
@@ -70,12 +78,12 @@ def test_a_topic_is_asked_for_again_after_fenced_brokers_not_after_too_few() -> 
     ],
 )
 def test_an_explained_error_names_its_setting_and_the_next_step(error: KafkaError, setting: str) -> None:
-    told = explained(error, Settings(), "committing")
+    told = explain_error(error, Settings(), "committing")
     assert told.name == setting
     assert told.next_step
 
 
 def test_a_topic_that_may_not_be_read_is_named_with_the_rights_to_grant() -> None:
-    told = str(explained(errors.TopicAuthorizationFailedError("crawled-pages"), Settings(), "reading pages"))
+    told = str(explain_error(errors.TopicAuthorizationFailedError("crawled-pages"), Settings(), "reading pages"))
     for part in ("has no permission while reading pages: ", "crawled-pages", "grant Read on input and log"):
         assert part in told

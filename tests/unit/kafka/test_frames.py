@@ -18,7 +18,7 @@ from aiokafka.protocol.group import SyncGroupRequest_v1, SyncGroupResponse_v1
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.kafka.client.frames import LANDING_BYTES, Answer, FrameProtocol, read_frames
+from spotsieve.stream.kafka.client.frames import LANDING_BYTES, FrameProtocol, ResponseFrame, read_frames
 
 SIZES = st.one_of(st.integers(0, 12), st.sampled_from([LANDING_BYTES - 4, LANDING_BYTES, 3 * LANDING_BYTES + 1]))
 
@@ -58,14 +58,14 @@ def test_answers_are_the_same_however_they_are_cut(sizes: list[int], pieces: lis
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 200)))
 def test_an_answer_reads_as_bytesio_does(content: bytes, sizes: list[int]) -> None:
-    answer, plain = Answer(memoryview(content)), io.BytesIO(content)
+    answer, plain = ResponseFrame(memoryview(content)), io.BytesIO(content)
     for size in sizes:
         assert answer.read(size) == plain.read(size)
 
 
 def test_messages_that_are_most_of_an_answer_are_not_copied_and_others_are() -> None:
     content = bytearray(100)
-    answer = Answer(memoryview(content))
+    answer = ResponseFrame(memoryview(content))
     small, large, rest = answer.read(20), answer.read(60), answer.read(1_000)
     content[:] = b"x" * 100
     assert (small, large, rest) == (bytes(20), b"x" * 60, bytes(20))

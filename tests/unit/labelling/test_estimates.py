@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.scoring.estimates import Sample, estimate_share, wilson
+from spotsieve.stream.scoring.estimates import StratifiedSample, estimate_share, wilson
 
 SIZES = np.array([4000, 600, 120, 40, 6], np.int64)
 SHARES = np.array([0.995, 0.9, 0.6, 0.3, 0.5])
 
 
 def test_where_every_unit_is_judged_the_share_is_certain() -> None:
-    sample = Sample(np.array([0, 0, 1, 1, 1]), np.array([2, 3]))
+    sample = StratifiedSample(np.array([0, 0, 1, 1, 1]), np.array([2, 3]))
     part, whole = np.array([1, 0, 1, 1, 0], bool), np.array([1, 1, 1, 1, 0], bool)
     found = estimate_share(part, whole, sample)
     assert found is not None
@@ -18,7 +18,7 @@ def test_where_every_unit_is_judged_the_share_is_certain() -> None:
 
 
 def test_a_unit_stands_for_as_many_as_its_stratum_has_for_each_judged_one() -> None:
-    sample = Sample(np.array([0, 0, 1]), np.array([200, 50]))
+    sample = StratifiedSample(np.array([0, 0, 1]), np.array([200, 50]))
     found = estimate_share(np.array([1, 0, 1], bool), np.ones(3, bool), sample)
     assert found is not None
     assert found.value == pytest.approx((100 + 50) / 250)
@@ -26,7 +26,7 @@ def test_a_unit_stands_for_as_many_as_its_stratum_has_for_each_judged_one() -> N
 
 
 def test_an_interval_of_labels_that_all_agree_is_no_point() -> None:
-    sample = Sample(np.repeat([0, 1], 10), np.array([1000, 1000]))
+    sample = StratifiedSample(np.repeat([0, 1], 10), np.array([1000, 1000]))
     found = estimate_share(np.ones(20, bool), np.ones(20, bool), sample)
     assert found is not None
     assert found.value == found.high == 1.0
@@ -52,7 +52,7 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(drawn: tuple[int, ...]) -> 
         chosen = np.concatenate(
             [random.choice(np.flatnonzero(stratum == h), n, replace=False) for h, n in enumerate(drawn)]
         )
-        sample = Sample(stratum[chosen], SIZES)
+        sample = StratifiedSample(stratum[chosen], SIZES)
         y, d = copy[chosen], dropped[chosen]
         found = estimate_share(y, d, sample), estimate_share(d, y, sample)
         held += [one is not None and one.low <= truth <= one.high for one, truth in zip(found, truths, strict=True)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Pair, Population
+from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Population, ReviewPair
 from spotsieve.stream.labelling.review.review_page import review_page
 from spotsieve.stream.labelling.review.strata import draw
 from spotsieve.stream.settings.model import Settings
@@ -44,7 +44,10 @@ def write_review(folder: Path, pairs: int, words: int = 60, last: str = "") -> P
     population = Population(
         [one["id"] for one in found],
         [one["url"] for one in found],
-        [Pair(2 * n, 2 * n + 1, (DROPPED, PASSED)[n % 2], n / pairs, ("near", "")[n % 2], False) for n in range(pairs)],
+        [
+            ReviewPair(2 * n, 2 * n + 1, (DROPPED, PASSED)[n % 2], n / pairs, ("near", "")[n % 2], False)
+            for n in range(pairs)
+        ],
     )
     written = folder / "review.html"
     strata = draw(population, pairs, 0)

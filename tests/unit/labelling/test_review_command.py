@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.stream.cli import main
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Pair, Population, find_population
+from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Population, ReviewPair, find_population
 from spotsieve.stream.labelling.review.recorded import read_verdicts
 from spotsieve.stream.labelling.review.strata import allocate, draw, in_order
 from spotsieve.stream.settings.model import Settings
@@ -27,7 +27,7 @@ def population(pairs: int, hosts: int = 10) -> Population:
         [f"p{number}" for number in range(2 * pairs)],
         [f"https://site{number // 2 % hosts}.example/{number}" for number in range(2 * pairs)],
         [
-            Pair(
+            ReviewPair(
                 2 * n,
                 2 * n + 1,
                 PASSED if n % 5 == 0 else DROPPED,
@@ -61,7 +61,7 @@ def test_as_many_as_are_wanted_are_drawn_each_once_and_the_same_for_a_seed(wante
 
 def test_every_host_has_its_share_of_a_stratum() -> None:
     pages = [f"https://{'abbcccc'[n % 7]}.example/{n}" for n in range(1_400)]
-    whole = Population(pages, pages, [Pair(0, n, DROPPED, 0.55, "near", False) for n in range(1_400)])
+    whole = Population(pages, pages, [ReviewPair(0, n, DROPPED, 0.55, "near", False) for n in range(1_400)])
     (stratum,) = draw(whole, 70, 0)
     hosts = [pages[pair.later][8] for pair in stratum.drawn]
     assert [hosts.count(host) for host in "abc"] == pytest.approx([10, 20, 40], abs=1)

@@ -10,8 +10,8 @@ import pytest
 
 from spotsieve.stream.cli import main
 from spotsieve.stream.explain.shown_text import read_text, words_of
-from spotsieve.stream.labelling.sample.edits import Edit, edited
-from spotsieve.stream.labelling.sample.own_text import Chosen, read_own
+from spotsieve.stream.labelling.sample.edits import PlantedEdit, edited
+from spotsieve.stream.labelling.sample.own_text import PageSample, read_own
 from spotsieve.stream.labelling.sample.templates import write_into
 from tests.worlds.filter_crawl import lines
 from tests.worlds.pages.spotsieve_pages import page
@@ -55,7 +55,7 @@ def test_the_filter_finds_the_copies_that_were_planted_and_loses_nothing(
     assert found["novel"] > 50
     assert (found["lost"], found["precision"]) == (0, 1.0)
     assert found["recall"] > 0.95
-    assert set(found["recall_by_pair_kind"]) >= {kind.value for kind in Edit} - {"words-10"}
+    assert set(found["recall_by_pair_kind"]) >= {kind.value for kind in PlantedEdit} - {"words-10"}
 
 
 def test_planted_copies_come_later_and_half_stand_in_another_template(made: Path) -> None:
@@ -82,25 +82,25 @@ def test_the_same_seed_makes_the_same_set_and_another_one_another(made: Path, tm
         assert same == all((out / name).read_bytes() == (made / "mine" / name).read_bytes() for name in names)
 
 
-@pytest.mark.parametrize("edit", list(Edit))
-def test_an_edit_has_the_size_that_it_says(edit: Edit) -> None:
+@pytest.mark.parametrize("edit", list(PlantedEdit))
+def test_an_edit_has_the_size_that_it_says(edit: PlantedEdit) -> None:
     before = [word.form for text in MILL for word in words_of(text)]
     for seed in range(20):
         texts = edited(MILL, edit, FAIR, Random(seed))
         assert texts is not None
         after = [word.form for text in texts for word in words_of(text)]
         changed = sum(one != other for one, other in zip(before, after, strict=False))
-        if edit is Edit.COPY:
+        if edit is PlantedEdit.COPY:
             assert after == before
-        elif edit is Edit.NUMBERS:
+        elif edit is PlantedEdit.NUMBERS:
             assert (len(after), changed) == (len(before), 2)
-        elif edit is Edit.REORDERED:
+        elif edit is PlantedEdit.REORDERED:
             assert sorted(after) == sorted(before)
             assert after[:20] == before[:20]
-        elif edit is Edit.EXTENDED:
+        elif edit is PlantedEdit.EXTENDED:
             assert after[: len(before)] == before
             assert 0.07 < len(after) / len(before) - 1 < 0.42
-        elif edit is Edit.CUT:
+        elif edit is PlantedEdit.CUT:
             assert after[-2:] == ["read", "more"]
             assert after[:-2] == before[: len(after) - 2]
             assert 0.64 < (len(after) - 2) / len(before) < 0.93
@@ -135,7 +135,7 @@ def test_a_page_whose_words_change_keeps_all_other_bytes() -> None:
 def test_pages_of_one_text_are_taken_or_left_together() -> None:
     pages = [page(n, f"https://a.example/{n}", f"<p>text number {n // 2}") for n in range(200)]
     for most in (10, 50, 101):
-        chosen = Chosen(most, 0)
+        chosen = PageSample(most, 0)
         chosen.add(pages[:90])
         chosen.add(pages[90:])
         taken = [one.offset for one in chosen.taken()]

@@ -17,7 +17,7 @@ import pytest
 from spotsieve import CrawledPage, Deduplicator, Original, PageError, SettingError, SpotsieveError, StateError, Verdict
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import SettingsMismatch, StateLocked
+from spotsieve.stream.errors import SettingsMismatch, StateLockedError
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import article, filter_json, page, read_json, write_crawl
 from tests.worlds.waiting import SECONDS, wait_until
@@ -185,7 +185,7 @@ def test_a_state_is_opened_under_its_own_settings_and_no_others(state: Path) -> 
 def test_read_only_asks_a_state_that_another_one_works_on_and_changes_nothing(state: Path) -> None:
     with Deduplicator(state) as seen:
         seen.add("a", "https://a.example/", body(1))
-        with pytest.raises(StateLocked):
+        with pytest.raises(StateLockedError):
             Deduplicator(state)
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file() and path.suffix == ".sst"}
     with Deduplicator(state, read_only=True) as asking:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.stream.page import Filtered, Page
+from spotsieve.stream.page import FilterReason, Page
 from spotsieve.stream.schemes.identity import status_of
 from spotsieve.stream.signature import has_keys
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
@@ -62,6 +62,6 @@ def test_other_media_types_can_be_kept_out(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_filtered_pages_have_no_keys_under_any_scheme() -> None:
-    pages = [Page("t", 0, 0, "", b"x", False, 0, judgeable=False, filtered=why) for why in Filtered]
+    pages = [Page("t", 0, 0, "", b"x", False, 0, judgeable=False, filtered=why) for why in FilterReason]
     status = status_of(pages, np.ones(len(pages), np.bool_))
     assert has_keys(status).tolist() == [True, False, False, False, False]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from spotsieve.stream.engine import Applied, Engine
+from spotsieve.stream.engine import ApplyResult, Engine
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes.registry import SCHEMES, TERMS, scheme_of
 from spotsieve.stream.settings.schemes import SpotsieveSettings
@@ -72,7 +72,7 @@ def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypat
     confirmed: set[bool] = set()
     apply = Engine.apply
 
-    def noted(self: Engine, record: bytes, offset: int) -> Applied:
+    def noted(self: Engine, record: bytes, offset: int) -> ApplyResult:
         found = apply(self, record, offset)
         its_own = set(found.record.signatures.offset.tolist())
         for reason, original in zip(found.verdicts.reason.tolist(), found.verdicts.originals, strict=True):

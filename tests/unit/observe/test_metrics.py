@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spotsieve.stream.errors import Reject
+from spotsieve.stream.errors import RejectReason
 from spotsieve.stream.features.languages import path_names
 from spotsieve.stream.observe.metrics import TEXTS, ArrayHistogram, Metrics
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Status
-from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.verdict import KeyKind, Kind, Reason, Verdicts
 from tests.conftest import REPOSITORY
 from tests.reference.signatures import make_signatures
 from tests.worlds.pages.spotsieve_pages import newspaper, page
@@ -75,7 +75,7 @@ def test_every_verdict_language_text_and_key_is_there_before_the_first_page() ->
     for name, label, values in [*there, ("duplicates_met", "key", keys)]:
         family = f"spotsieve_{name if name == 'duplicates_met' else f'page_{name}'}_total"
         assert [metrics.registry.get_sample_value(family, {label: value}) for value in values] == [0] * len(values)
-    for rejection in Reject:
+    for rejection in RejectReason:
         labels = {"reason": rejection.value}
         assert metrics.registry.get_sample_value("spotsieve_dead_letters_total", labels) == 0
     for one in Reason:
@@ -106,7 +106,7 @@ def test_texts_are_counted_by_language_and_by_how_they_were_found() -> None:
 def test_a_duplicate_counts_under_every_kind_of_key_that_met_its_original() -> None:
     metrics = Metrics()
     judged = verdicts((Kind.NOVEL, Reason.NO_MATCH), (Kind.DUPLICATE, Reason.NEAR), (Kind.DUPLICATE, Reason.EXACT))
-    judged.found_by[:] = [0, FoundBy.TABLES | FoundBy.MINIMA, FoundBy.BODY]
+    judged.found_by[:] = [0, KeyKind.TABLES | KeyKind.MINIMA, KeyKind.BODY]
     metrics.count_verdicts(judged, np.array([0, 1, 2]), np.array([1, 1, 1]))
     found = {
         key: metrics.registry.get_sample_value("spotsieve_duplicates_met_total", {"key": key})
@@ -134,7 +134,7 @@ def test_every_path_counts_real_text_of_its_language() -> None:
     settings = Settings()
     pages = [page(n, "", newspaper([text])) for n, (_, _, text) in enumerate(texts)]
     signatures = scheme_of(settings.scheme).sign(pages)
-    assert set(signatures.status.tolist()) == {Status.FINGERPRINTED}
+    assert set(signatures.status.tolist()) == {SignatureStatus.FINGERPRINTED}
     metrics = Metrics()
     metrics.count_texts(signatures, np.arange(len(pages)))
     counted = {

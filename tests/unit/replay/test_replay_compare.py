@@ -6,20 +6,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.page import Page
 from spotsieve.stream.replay.bounds import Bound, parse_bound, span
-from spotsieve.stream.replay.comparison import Comparison, Replayed
-from spotsieve.stream.replay.order import LogOrder, Marks, Run
-from spotsieve.stream.replay.places import OUTSIDE, Places
-from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
-from spotsieve.stream.replay.report import Report, as_json, as_text
+from spotsieve.stream.replay.comparison import Comparison, ReplayVerdict
+from spotsieve.stream.replay.order import CommitMarks, LogOrder, LogRun
+from spotsieve.stream.replay.places import OUTSIDE, RangePlaces
+from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, PageOutcome, RecordedOutcomes
+from spotsieve.stream.replay.report import ReplayReport, as_json, as_text
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.signature import Entry, Signatures, page_of_id
 
-PLACES = Places("pages", [(10, 20), (0, 0), (5, 8)])
+PLACES = RangePlaces("pages", [(10, 20), (0, 0), (5, 8)])
 
 
 def named(*ids: tuple[int, int], source: str = "pages") -> Signatures:
@@ -32,11 +32,11 @@ def entry(partition: int, offset: int, source: str = "pages") -> Entry:
     return Entry(source, partition, offset, 0, "https://original.example/", "")
 
 
-def duplicate(partition: int, offset: int) -> Replayed:
-    return Replayed(Outcome.DUPLICATE, "near", entry(partition, offset), 0.5)
+def duplicate(partition: int, offset: int) -> ReplayVerdict:
+    return ReplayVerdict(PageOutcome.DUPLICATE, "near", entry(partition, offset), 0.5)
 
 
-NOVEL = Replayed(Outcome.NOVEL, "no_match")
+NOVEL = ReplayVerdict(PageOutcome.NOVEL, "no_match")
 
 
 def test_every_offset_of_the_range_has_one_place_and_comes_back_from_it() -> None:
@@ -62,25 +62,25 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
     order.add(named((0, 9), (1, 0)))
     order.add(named((0, 17), source="other"))
     assert list(order.steps(again=False)) == [
-        Run(0, 12, 13),
-        Run(2, 5, 6),
-        Run(0, 15, 15),
-        Run(0, 14, 14),
-        Run(0, 16, 16),
-        Run(0, 10, 10),
-        Run(2, 7, 7),
+        LogRun(0, 12, 13),
+        LogRun(2, 5, 6),
+        LogRun(0, 15, 15),
+        LogRun(0, 14, 14),
+        LogRun(0, 16, 16),
+        LogRun(0, 10, 10),
+        LogRun(2, 7, 7),
     ]
     assert list(order.steps(again=True)) == [
-        Run(0, 12, 13),
-        Run(2, 5, 6),
-        Run(0, 15, 15),
-        Run(0, 12, 13, True),
-        Run(0, 14, 14),
-        Run(0, 15, 15, True),
-        Run(0, 16, 16),
-        Run(0, 10, 10),
-        Run(0, 10, 10, True),
-        Run(2, 7, 7),
+        LogRun(0, 12, 13),
+        LogRun(2, 5, 6),
+        LogRun(0, 15, 15),
+        LogRun(0, 12, 13, True),
+        LogRun(0, 14, 14),
+        LogRun(0, 15, 15, True),
+        LogRun(0, 16, 16),
+        LogRun(0, 10, 10),
+        LogRun(0, 10, 10, True),
+        LogRun(2, 7, 7),
     ]
     assert order.again == 4
     assert [order.named_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
@@ -89,46 +89,54 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
 def test_pages_named_again_after_a_mark_of_their_commit_are_among_the_steps() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 12), (0, 13), (0, 14)))
-    order.commit((Committed("other", 0, 99), Committed("pages", 7, 1)))  # not of the range
+    order.commit((CommitMark("other", 0, 99), CommitMark("pages", 7, 1)))  # not of the range
     order.add(named((0, 12)))
-    order.commit((Committed("pages", 0, 13),))
-    order.commit((Committed("pages", 2, 6), Committed("pages", 0, 14)))
+    order.commit((CommitMark("pages", 0, 13),))
+    order.commit((CommitMark("pages", 2, 6), CommitMark("pages", 0, 14)))
     order.add(named((0, 12), (0, 13), (0, 14), (2, 5)))
-    order.commit((Committed("pages", 0, 10),))
+    order.commit((CommitMark("pages", 0, 10),))
     order.add(named((0, 13), (2, 5)))
-    marks = Marks((Committed("pages", 0, 14), Committed("pages", 2, 6)))
-    lower = Marks((Committed("pages", 0, 10),))
-    steps = [Run(0, 12, 14), marks, Run(0, 12, 13, True), Run(2, 5, 5), lower, Run(0, 13, 13, True), Run(2, 5, 5, True)]
+    marks = CommitMarks((CommitMark("pages", 0, 14), CommitMark("pages", 2, 6)))
+    lower = CommitMarks((CommitMark("pages", 0, 10),))
+    steps = [
+        LogRun(0, 12, 14),
+        marks,
+        LogRun(0, 12, 13, True),
+        LogRun(2, 5, 5),
+        lower,
+        LogRun(0, 13, 13, True),
+        LogRun(2, 5, 5, True),
+    ]
     assert list(order.steps(again=False)) == steps
     assert (order.judged_again(False), order.judged_again(True)) == (4, 6)
-    steps[1:1] = [Run(0, 12, 12, True)]
-    steps[4:4] = [Run(0, 14, 14, True)]
+    steps[1:1] = [LogRun(0, 12, 12, True)]
+    steps[4:4] = [LogRun(0, 14, 14, True)]
     assert list(order.steps(again=True)) == steps
 
 
 def test_the_last_page_of_a_partition_and_the_first_of_the_next_are_no_run() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 19), (2, 5)))
-    assert list(order.steps(again=True)) == [Run(0, 19, 19), Run(2, 5, 5)]
+    assert list(order.steps(again=True)) == [LogRun(0, 19, 19), LogRun(2, 5, 5)]
 
 
 def test_the_first_message_of_a_page_counts_and_what_contradicts_it_is_told() -> None:
-    recorded = Recorded(PLACES)
-    recorded.note(0, Outcome.DUPLICATE, "near", (0, 11))
-    recorded.note(0, Outcome.DUPLICATE, "near", (0, 11))
-    recorded.note(0, Outcome.DUPLICATE, "near")  # passed under mode = "annotate": its original's place is not told
-    recorded.note(0, Outcome.DUPLICATE, "near", (0, 12))
-    recorded.note(0, Outcome.NOVEL, "no_match")
-    recorded.note(1, Outcome.NOVEL, "no_match")
-    recorded.note(1, Outcome.NOVEL, "no_match")
-    recorded.note(OUTSIDE, Outcome.NOVEL)
+    recorded = RecordedOutcomes(PLACES)
+    recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 11))
+    recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 11))
+    recorded.note(0, PageOutcome.DUPLICATE, "near")  # passed under mode = "annotate": its original's place is not told
+    recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 12))
+    recorded.note(0, PageOutcome.NOVEL, "no_match")
+    recorded.note(1, PageOutcome.NOVEL, "no_match")
+    recorded.note(1, PageOutcome.NOVEL, "no_match")
+    recorded.note(OUTSIDE, PageOutcome.NOVEL)
     assert recorded.original(0) == (0, 11)
     assert recorded.reasons[recorded.reason[0]] == "near"
     assert (recorded.again, recorded.differing) == (2, [0, 0])
     assert np.count_nonzero(recorded.outcome) == 2
 
 
-def compare(recorded: Recorded, replayed: Sequence[tuple[int, Replayed]], examples: int = 3) -> Comparison:
+def compare(recorded: RecordedOutcomes, replayed: Sequence[tuple[int, ReplayVerdict]], examples: int = 3) -> Comparison:
     comparison = Comparison(recorded, examples)
     for place, verdict in replayed:
         comparison.note(place, f"https://page.example/{place}", verdict)
@@ -136,62 +144,62 @@ def compare(recorded: Recorded, replayed: Sequence[tuple[int, Replayed]], exampl
 
 
 def test_verdicts_differ_by_kind_or_original_and_each_pair_of_kinds_has_its_examples() -> None:
-    recorded = Recorded(PLACES)
+    recorded = RecordedOutcomes(PLACES)
     for place in range(6):
-        recorded.note(place, Outcome.DUPLICATE, "near", (0, 10))
-    recorded.note(6, Outcome.NOVEL, "no_match")
-    recorded.note(7, Outcome.REJECTED, "not_json")
+        recorded.note(place, PageOutcome.DUPLICATE, "near", (0, 10))
+    recorded.note(6, PageOutcome.NOVEL, "no_match")
+    recorded.note(7, PageOutcome.REJECTED, "not_json")
     changed = [(place, NOVEL) for place in (1, 2, 3)]
     comparison = compare(recorded, [(0, duplicate(0, 10)), *changed, (4, duplicate(2, 5)), (6, NOVEL), (7, NOVEL)], 2)
     assert comparison.differ == 5
-    assert comparison.other_original == {Outcome.DUPLICATE: 1}
+    assert comparison.other_original == {PageOutcome.DUPLICATE: 1}
     assert comparison.compared == 7
     assert comparison.not_replayed() == 1
-    assert comparison.pages[Outcome.DUPLICATE, Outcome.NOVEL] == 3
+    assert comparison.pages[PageOutcome.DUPLICATE, PageOutcome.NOVEL] == 3
     kept = {pair: [difference.page for difference in found] for pair, found in comparison.differences.items()}
     assert kept == {
-        (Outcome.DUPLICATE, Outcome.NOVEL): ["pages/0/11", "pages/0/12"],
-        (Outcome.DUPLICATE, Outcome.DUPLICATE): ["pages/0/14"],
-        (Outcome.REJECTED, Outcome.NOVEL): ["pages/0/17"],
+        (PageOutcome.DUPLICATE, PageOutcome.NOVEL): ["pages/0/11", "pages/0/12"],
+        (PageOutcome.DUPLICATE, PageOutcome.DUPLICATE): ["pages/0/14"],
+        (PageOutcome.REJECTED, PageOutcome.NOVEL): ["pages/0/17"],
     }
 
 
 @pytest.mark.parametrize("original", [(0, 9), (2, 8), OTHER_TOPIC])
 def test_a_duplicate_of_a_page_outside_the_range_is_counted_apart(original: tuple[int, int]) -> None:
-    recorded = Recorded(PLACES)
+    recorded = RecordedOutcomes(PLACES)
     for place in (0, 1):
-        recorded.note(place, Outcome.DUPLICATE, "near", original)
+        recorded.note(place, PageOutcome.DUPLICATE, "near", original)
     comparison = compare(recorded, [(0, NOVEL), (1, duplicate(0, 10))])
     assert (comparison.original_outside, comparison.differ, comparison.compared) == (2, 0, 0)
 
 
 def test_pages_without_a_recorded_verdict_and_undelivered_ones_are_no_differences() -> None:
-    recorded = Recorded(PLACES)
-    recorded.note(0, Outcome.UNDELIVERED, "too_large")
+    recorded = RecordedOutcomes(PLACES)
+    recorded.note(0, PageOutcome.UNDELIVERED, "too_large")
     comparison = compare(recorded, [(0, NOVEL), (1, duplicate(0, 10))])
     assert (comparison.differ, comparison.compared) == (0, 0)
-    assert comparison.pages[Outcome.NOT_RECORDED, Outcome.DUPLICATE] == 1
+    assert comparison.pages[PageOutcome.NOT_RECORDED, PageOutcome.DUPLICATE] == 1
 
 
 def test_an_original_that_the_outputs_do_not_tell_is_taken_for_the_same() -> None:
-    recorded = Recorded(PLACES)
-    recorded.note(0, Outcome.DUPLICATE, "near")
+    recorded = RecordedOutcomes(PLACES)
+    recorded.note(0, PageOutcome.DUPLICATE, "near")
     assert compare(recorded, [(0, duplicate(2, 6))]).differ == 0
     assert compare(recorded, [(0, NOVEL)]).differ == 1
 
 
 def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> None:
-    recorded = Recorded(PLACES)
-    recorded.note(0, Outcome.NOVEL, "no_match")
-    recorded.note(1, Outcome.DUPLICATE, "near", (0, 10))
-    recorded.note(2, Outcome.NOVEL, "no_match")
-    recorded.note(3, Outcome.DUPLICATE, "near", (0, 10))
+    recorded = RecordedOutcomes(PLACES)
+    recorded.note(0, PageOutcome.NOVEL, "no_match")
+    recorded.note(1, PageOutcome.DUPLICATE, "near", (0, 10))
+    recorded.note(2, PageOutcome.NOVEL, "no_match")
+    recorded.note(3, PageOutcome.DUPLICATE, "near", (0, 10))
     first = [(0, duplicate(2, 5)), (1, duplicate(2, 5)), (2, duplicate(2, 5)), (3, duplicate(0, 10))]
     assert compare(recorded, first).differ == 3
     comparison = compare(recorded, [*first, (0, NOVEL), (1, duplicate(0, 10)), (2, duplicate(2, 6)), (3, NOVEL)])
     assert (comparison.differ, comparison.other_original.total(), comparison.compared, comparison.met) == (1, 0, 4, 4)
-    assert comparison.pages[Outcome.NOVEL, Outcome.DUPLICATE] == 1
-    assert (comparison.pages[Outcome.NOVEL, Outcome.NOVEL], comparison.replayed[Outcome.NOVEL]) == (1, 1)
+    assert comparison.pages[PageOutcome.NOVEL, PageOutcome.DUPLICATE] == 1
+    assert (comparison.pages[PageOutcome.NOVEL, PageOutcome.NOVEL], comparison.replayed[PageOutcome.NOVEL]) == (1, 1)
     assert [[difference.page for difference in kept] for kept in comparison.differences.values()] == [
         ["pages/0/12"],
         [],
@@ -199,13 +207,13 @@ def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> 
 
 
 def test_what_a_novel_page_replaces_is_part_of_its_verdict() -> None:
-    recorded = Recorded(PLACES)
+    recorded = RecordedOutcomes(PLACES)
     for place, replaced in enumerate([(0, 10), (0, 10), (0, 10), UNKNOWN_ORIGINAL, (0, 9)]):
-        recorded.note(place, Outcome.NOVEL, "longer", replaced)
-    longer = Replayed(Outcome.NOVEL, "longer", duplicate(0, 10).original)
-    other = Replayed(Outcome.NOVEL, "longer", duplicate(2, 5).original)
+        recorded.note(place, PageOutcome.NOVEL, "longer", replaced)
+    longer = ReplayVerdict(PageOutcome.NOVEL, "longer", duplicate(0, 10).original)
+    other = ReplayVerdict(PageOutcome.NOVEL, "longer", duplicate(2, 5).original)
     comparison = compare(recorded, [(0, longer), (1, other), (2, NOVEL), (3, longer), (4, NOVEL)])
-    assert (comparison.differ, comparison.other_original, comparison.compared) == (3, {Outcome.NOVEL: 3}, 4)
+    assert (comparison.differ, comparison.other_original, comparison.compared) == (3, {PageOutcome.NOVEL: 3}, 4)
     assert comparison.original_outside == 1, "what the fifth replaced lies before the range"
     text = as_text(report_of(comparison))
     assert "recorded and replayed as novel, in place of another page or of none: 3" in text
@@ -219,14 +227,16 @@ def test_what_a_novel_page_replaces_is_part_of_its_verdict() -> None:
     ]
 
 
-def report_of(comparison: Comparison) -> Report:
-    return Report(comparison, LogOrder(PLACES), "signatures", by_log=5, after=2, seconds=2.0, notices=["a notice"])
+def report_of(comparison: Comparison) -> ReplayReport:
+    return ReplayReport(
+        comparison, LogOrder(PLACES), "signatures", by_log=5, after=2, seconds=2.0, notices=["a notice"]
+    )
 
 
 def test_the_report_tells_the_matrix_the_order_and_both_originals_of_an_example() -> None:
-    recorded = Recorded(PLACES)
-    recorded.note(0, Outcome.DUPLICATE, "near", (2, 5))
-    recorded.note(0, Outcome.NOVEL)
+    recorded = RecordedOutcomes(PLACES)
+    recorded.note(0, PageOutcome.DUPLICATE, "near", (2, 5))
+    recorded.note(0, PageOutcome.NOVEL)
     comparison = Comparison(recorded, 3)
     comparison.note(0, "https://evil.example/\x1b[31m", duplicate(2, 7))
     text = as_text(report_of(comparison))

@@ -8,9 +8,9 @@ from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.replay.forgotten import OwnForgetting
-from spotsieve.stream.replay.order import Forget, LogOrder
-from spotsieve.stream.replay.places import Places
+from spotsieve.stream.replay.forgotten import ForgottenKeys
+from spotsieve.stream.replay.order import ForgetEvent, LogOrder
+from spotsieve.stream.replay.places import RangePlaces
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -31,15 +31,15 @@ def test_what_is_known_of_a_host_goes_where_the_log_lets_it_go(with_host: bool) 
         for offset, page in enumerate(sent)
     ]
     signatures = engine.scheme.sign(pages)
-    places = Places("pages", [(0, PAGES)])
+    places = RangePlaces("pages", [(0, PAGES)])
     order = LogOrder(places)
     order.add(signatures)
     # The service had other entry numbers and buckets than the replay has.
     order.forget([ForgottenPage(70 + offset, "pages", 0, offset, (7,), with_host) for offset in range(PAGES)])
-    own = OwnForgetting(order, places)
+    own = ForgottenKeys(order, places)
     engine.apply(encode(signatures, bytes(16), 0, digest), 0)
     own.judged(signatures, engine.scheme)
-    (forget,) = [step for step in order.steps(False) if isinstance(step, Forget)]
+    (forget,) = [step for step in order.steps(False) if isinstance(step, ForgetEvent)]
     removal = removal_of(own.pages(forget, state), state)
     state.remove(removal, state.position + 1, 1)
     assert state.page_ids(np.arange(PAGES, dtype=np.uint64)) == [None] * PAGES

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.page import Page
 from spotsieve.stream.replay.order import LogOrder
-from spotsieve.stream.replay.places import Places
+from spotsieve.stream.replay.places import RangePlaces
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.replay import held as held_messages
-from spotsieve.stream.service.replay.input import OrderedInput, Turn
+from spotsieve.stream.service.replay.input import OrderedInput, ReplayOrder
 from spotsieve.stream.settings.schemes import ChainSettings
 
 Id = tuple[int, int]
@@ -64,14 +64,16 @@ class Reader:
         return found
 
 
-def log_of(places: Places, ids: Iterable[Id]) -> LogOrder:
+def log_of(places: RangePlaces, ids: Iterable[Id]) -> LogOrder:
     order = LogOrder(places)
     for partition, offset in ids:
         order.add(SCHEME.sign([Page("pages", partition, offset, "", b"", False, 0)]))
     return order
 
 
-def twin(messages: dict[int, list[ConsumerRecord]], named: list[Id], again: bool) -> Iterator[tuple[Id, Turn]]:
+def reference_kernel(
+    messages: dict[int, list[ConsumerRecord]], named: list[Id], again: bool
+) -> Iterator[tuple[Id, ReplayOrder]]:
     """The same order, worked out plainly."""
     there = {(m.partition, m.offset) for part in messages.values() for m in part}
     spans = {p: [o for q, o in named if q == p] for p in messages}
@@ -94,29 +96,31 @@ def twin(messages: dict[int, list[ConsumerRecord]], named: list[Id], again: bool
         early = {p: list(part) for p, part in messages.items()}
     for page in by_time(early):
         taken.add(page)
-        yield page, Turn.BEFORE
+        yield page, ReplayOrder.BEFORE
     before = set[Id]()
     for partition, offset in named:
         if (partition, offset) in before:
             if again and (partition, offset) in there:
-                yield (partition, offset), Turn.AGAIN
+                yield (partition, offset), ReplayOrder.AGAIN
             continue
         before.add((partition, offset))
         for m in messages[partition]:
             page = (partition, m.offset)
             if m.offset < offset and page not in taken and page not in named:
                 taken.add(page)
-                yield page, Turn.BESIDE
+                yield page, ReplayOrder.BESIDE
         if (partition, offset) in there:
             taken.add((partition, offset))
-            yield (partition, offset), Turn.BY_LOG
+            yield (partition, offset), ReplayOrder.BY_LOG
     for page in by_time({p: [m for m in part if (p, m.offset) not in taken] for p, part in messages.items()}):
-        yield page, Turn.AFTER
+        yield page, ReplayOrder.AFTER
 
 
-async def taken(reader: Reader, order: LogOrder, places: Places, again: bool = False) -> list[tuple[Id, Turn]]:
+async def taken(
+    reader: Reader, order: LogOrder, places: RangePlaces, again: bool = False
+) -> list[tuple[Id, ReplayOrder]]:
     ordered = OrderedInput(reader, order, places, again)  # type: ignore[arg-type]
-    found = list[tuple[Id, Turn]]()
+    found = list[tuple[Id, ReplayOrder]]()
     async for step in ordered.steps():
         assert isinstance(step, tuple)
         message, turn = step
@@ -146,19 +150,19 @@ def test_messages_come_in_the_order_of_the_log_and_each_once(
     crawl: tuple[dict[int, list[ConsumerRecord]], list[tuple[int, int]], list[Id]], held_bytes: int, again: bool
 ) -> None:
     messages, spans, named = crawl
-    places = Places("pages", spans)
+    places = RangePlaces("pages", spans)
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
     with patch.object(held_messages, "HELD_BYTES", held_bytes):
         found = asyncio.run(taken(reader, log_of(places, named), places, again))
-    assert found == list(twin(messages, named, again))
-    once = [page for page, turn in found if turn is not Turn.AGAIN]
+    assert found == list(reference_kernel(messages, named, again))
+    once = [page for page, turn in found if turn is not ReplayOrder.AGAIN]
     assert len(set(once)) == len(once) == sum(map(len, messages.values()))
 
 
 async def test_what_waits_for_its_turn_is_bounded_and_a_topic_in_order_is_read_once() -> None:
     spans = [(0, 400), (0, 400)]
     messages = {number: [message(number, offset, 0, bytes(100)) for offset in range(400)] for number in (0, 1)}
-    places = Places("pages", spans)
+    places = RangePlaces("pages", spans)
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
     order = log_of(places, [(number, offset) for number in (0, 1) for offset in range(400)])
     most = 0
@@ -175,7 +179,7 @@ async def test_pages_that_the_log_does_not_name_are_ordered_by_timestamp_across_
     times = {0: [5, 1, 9, 9], 1: [4, 6, 9]}
     messages = {p: [message(p, offset, time) for offset, time in enumerate(part)] for p, part in times.items()}
     spans = [(0, 4), (0, 3)]
-    places = Places("pages", spans)
+    places = RangePlaces("pages", spans)
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
     found = [page for page, _ in await taken(reader, log_of(places, named), places)]
     if named:

@@ -18,7 +18,7 @@ from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme, prefix_lengths
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.signature import Compared, Signatures, Status
+from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus
 from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.sampling import ratio_of, resemblance, reverse, sampled
 from tests.reference.shingles import shingles_of, words_of
@@ -46,8 +46,8 @@ def judged(scheme: AdaptiveShinglesScheme, *bodies: str | list[str]) -> list[tup
     """Each page a record."""
     state, found = MemoryState(), []
     for one in pages_of(*bodies):
-        verdicts, filing = judge(scheme.sign([one]), scheme, state, 256, 256)
-        state.file(filing, state.position + 1, 0)
+        verdicts, index_update = judge(scheme.sign([one]), scheme, state, 256, 256)
+        state.file(index_update, state.position + 1, 0)
         (original,) = verdicts.originals
         found.append(
             (
@@ -65,10 +65,12 @@ def as_sample(shingles: set[int], n: int) -> list[int]:
     return sorted(map(reverse, sampled(shingles, n, 65_535)[0]))
 
 
-def compared(features: list[int], n: int) -> Compared:
+def compared(features: list[int], n: int) -> CandidateColumns:
     nothing = np.zeros(1, np.uint32)
     whole = np.array(features, np.uint64)
-    return Compared(nothing.astype(np.uint64), nothing, np.array([[n]], np.uint64), whole, np.array([[0, len(whole)]]))
+    return CandidateColumns(
+        nothing.astype(np.uint64), nothing, np.array([[n]], np.uint64), whole, np.array([[0, len(whole)]])
+    )
 
 
 def signed_as(features: list[int], n: int) -> Signatures:
@@ -206,10 +208,10 @@ def test_a_page_of_too_few_sampled_shingles_is_compared_by_its_body_alone() -> N
     short, enough = text(11), text(12)
     found = scheme.sign(pages_of(short, enough, "word", ""))
     assert found.status.tolist() == [
-        Status.TOO_FEW_FEATURES,
-        Status.FINGERPRINTED,
-        Status.TOO_FEW_FEATURES,
-        Status.EMPTY,
+        SignatureStatus.TOO_FEW_FEATURES,
+        SignatureStatus.FINGERPRINTED,
+        SignatureStatus.TOO_FEW_FEATURES,
+        SignatureStatus.EMPTY,
     ]
     assert found.text_digest.any(axis=1).tolist() == [False, True, False, False]
     assert np.diff(found.features_bounds).tolist() == [0, 8, 0, 0]

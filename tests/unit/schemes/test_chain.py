@@ -8,7 +8,7 @@ import xxhash
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 
 TEXT = b"the alpha beta gamma delta epsilon a zeta eta theta iota kappa is lambda mu nu xi omicron"
 
@@ -25,9 +25,9 @@ def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_n
     count = int(scheme_of(1).sign([page_of(TEXT)]).feature_count[0])
     assert count > 1
     enough, too_few = (scheme_of(limit).sign([page_of(TEXT)]) for limit in (count, count + 1))
-    assert enough.status[0] == Status.FINGERPRINTED
+    assert enough.status[0] == SignatureStatus.FINGERPRINTED
     assert enough.fingerprint[0] != 0
-    assert (too_few.status[0], too_few.fingerprint[0]) == (Status.TOO_FEW_FEATURES, 0)
+    assert (too_few.status[0], too_few.fingerprint[0]) == (SignatureStatus.TOO_FEW_FEATURES, 0)
 
 
 def test_a_digest_is_blake2b_of_the_body_s_xxh3_and_of_all_that_was_read() -> None:

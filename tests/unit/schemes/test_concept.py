@@ -22,7 +22,7 @@ from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel, decode
 from spotsieve.stream.schemes.by_terms.idf import digest_of
 from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.settings.schemes import ConceptSettings
-from spotsieve.stream.signature import Compared, Status, no_features
+from spotsieve.stream.signature import CandidateColumns, SignatureStatus, no_features
 from spotsieve.stream.text.tokens import PageTokens
 from tests.reference.rotations import pairs_of_neighbours, pairs_that_meet
 from tests.reference.shingles import words_of
@@ -87,7 +87,7 @@ def test_a_fingerprint_is_the_sign_of_tf_idf_weighted_bits(size: int, tmp_path: 
             sums += [weight if shingle >> bit & 1 else -weight for bit in range(64)]
         assert signed.feature_count[row] == counted
         assert signed.sketch[row, 0] == sum(1 << bit for bit in range(64) if sums[bit] > 0)
-    assert (signed.status == Status.FINGERPRINTED).all()
+    assert (signed.status == SignatureStatus.FINGERPRINTED).all()
 
 
 def test_a_vector_is_the_sum_of_the_rows_of_a_page_s_terms_whatever_their_order(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_cosine_of_scaled_vectors_is_near_that_of_the_exact_ones(seed: int) ->
     assert cosines(quantise(exact), np.zeros((20, 200), np.int8)).tolist() == [0.0] * 20
 
 
-def compared(distances: list[int], cosine_of: list[tuple[int, int]]) -> tuple[Compared, Compared]:
+def compared(distances: list[int], cosine_of: list[tuple[int, int]]) -> tuple[CandidateColumns, CandidateColumns]:
     """Pairs with so many bits between them and vectors (1, 0) and (a, b)."""
     fingerprint = np.array([(1 << bits) - 1 for bits in distances], np.uint64)
     vectors = np.zeros((len(distances), 8), np.int8)
@@ -173,7 +173,7 @@ def compared(distances: list[int], cosine_of: list[tuple[int, int]]) -> tuple[Co
     first[:, 0] = 100
     nothing = np.zeros(len(distances), np.uint32)
     return tuple(  # type: ignore[return-value]
-        Compared(nothing.astype(np.uint64), nothing, pack_sketch(*one), *no_features(len(nothing)))
+        CandidateColumns(nothing.astype(np.uint64), nothing, pack_sketch(*one), *no_features(len(nothing)))
         for one in ((np.zeros_like(fingerprint), first), (fingerprint, vectors))
     )
 

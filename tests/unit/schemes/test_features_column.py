@@ -16,7 +16,7 @@ from spotsieve.state.format.entries import (
     pack_entry,
     unpack_entry,
 )
-from spotsieve.state.index import Buckets, Filing
+from spotsieve.state.index import Buckets, IndexUpdate
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.portable.export import entry_fields, entry_value
 from spotsieve.state.store.memory import MemoryState
@@ -26,7 +26,7 @@ from spotsieve.stream.fingerprints.overlap import count_shared
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.schemes.identity import features_compared
 from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status, compared_pages
+from spotsieve.stream.signature import MAX_FEATURES, Signatures, SignatureStatus, candidate_columns
 from tests.reference.signatures import make_signatures
 
 SETS = st.lists(st.sets(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=8), min_size=1, max_size=6)
@@ -40,11 +40,11 @@ def signatures_with(sets: list[set[int]]) -> Signatures:
     )
 
 
-def filing_of(signatures: Signatures, *, keeps_features: bool) -> Filing:
+def index_update_of(signatures: Signatures, *, keeps_features: bool) -> IndexUpdate:
     count = len(signatures)
     buckets = Buckets(np.arange(count + 1), np.arange(count, dtype=np.uint64), np.zeros(count, np.uint64))
     keys = np.arange(count, dtype=np.uint64) + np.uint64(7)
-    return Filing(signatures, np.arange(count), 0, keys, buckets, 0, keeps_features)
+    return IndexUpdate(signatures, np.arange(count), 0, keys, buckets, 0, keeps_features)
 
 
 @settings(deadline=None)
@@ -52,16 +52,16 @@ def filing_of(signatures: Signatures, *, keeps_features: bool) -> Filing:
 def test_entries_and_records_give_back_the_features_row_by_row(sets: list[set[int]], data: st.DataObject) -> None:
     signatures = decode(encode(signatures_with(sets), bytes(16), 1, bytes(16))).signatures
     state = MemoryState()
-    state.file(filing_of(signatures, keeps_features=True), 1, 0)
+    state.file(index_update_of(signatures, keeps_features=True), 1, 0)
     numbers = data.draw(st.lists(st.integers(0, len(sets) - 1), max_size=9))
-    filed = state.filed(np.arange(len(sets), dtype=np.uint64))
-    for rows in (filed.compared(with_features=True), compared_pages(signatures, with_features=True)):
+    indexed = state.indexed(np.arange(len(sets), dtype=np.uint64))
+    for rows in (indexed.compared(with_features=True), candidate_columns(signatures, with_features=True)):
         taken = rows.take(np.array(numbers, np.int64))
         spans = taken.spans.tolist()
         assert [set(taken.features[first:last].tolist()) for first, last in spans] == [sets[row] for row in numbers]
         everyone = rows.take(np.full(len(numbers), 0))
         assert count_shared(taken, everyone).tolist() == [len(sets[row] & sets[0]) for row in numbers]
-    assert [entry.url.encode() for entry in filed.entries(np.arange(len(sets)))] == list(signatures.urls)
+    assert [entry.url.encode() for entry in indexed.entries(np.arange(len(sets)))] == list(signatures.urls)
 
 
 @settings(deadline=None)
@@ -69,8 +69,8 @@ def test_entries_and_records_give_back_the_features_row_by_row(sets: list[set[in
 def test_what_is_not_asked_for_is_neither_kept_nor_read(sets: list[set[int]]) -> None:
     signatures = signatures_with(sets)
     sources = signatures.source.astype(np.uint32)
-    without = encode_entries(filing_of(signatures, keeps_features=False), sources)
-    kept = encode_entries(filing_of(signatures, keeps_features=True), sources)
+    without = encode_entries(index_update_of(signatures, keeps_features=False), sources)
+    kept = encode_entries(index_update_of(signatures, keeps_features=True), sources)
     assert [len(one) - len(two) for one, two in zip(kept, without, strict=True)] == [
         4 + 8 * len(features) if features else 0 for features in sets
     ]
@@ -79,23 +79,23 @@ def test_what_is_not_asked_for_is_neither_kept_nor_read(sets: list[set[int]]) ->
         rows = decode_compared(names, values, asked)
         assert (len(rows.features), rows.spans.tolist()) == (0, [[0, 0]] * len(sets))
         assert rows.take(np.arange(len(sets))).spans.shape == (len(sets), 2)
-    assert compared_pages(signatures, with_features=False).spans.tolist() == [[0, 0]] * len(sets)
+    assert candidate_columns(signatures, with_features=False).spans.tolist() == [[0, 0]] * len(sets)
 
 
 def test_a_state_on_disk_gives_back_what_one_in_memory_does(tmp_path: Path) -> None:
-    filing = filing_of(signatures_with([{1, 2**64 - 1}, set(), {3}]), keeps_features=True)
+    index_update = index_update_of(signatures_with([{1, 2**64 - 1}, set(), {3}]), keeps_features=True)
     memory = MemoryState()
-    memory.file(filing, 1, 0)
+    memory.file(index_update, 1, 0)
     with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
-        state.file(filing, 1, 0)
+        state.file(index_update, 1, 0)
         assert list(state.items()) == list(memory.items())
-        found = state.filed(np.array([0, 1, 2], np.uint64)).compared(with_features=True)
+        found = state.indexed(np.array([0, 1, 2], np.uint64)).compared(with_features=True)
     assert (found.features.tolist(), found.spans.tolist()) == ([1, 2**64 - 1, 3], [[0, 2], [2, 2], [2, 3]])
 
 
 def entry_with(*features: int) -> bytes:
     signatures = make_signatures(1, seed=1)
-    (value,) = encode_entries(filing_of(signatures, keeps_features=False), np.zeros(1, np.uint32))
+    (value,) = encode_entries(index_update_of(signatures, keeps_features=False), np.zeros(1, np.uint32))
     return pack_entry(unpack_entry(b"k", value)._replace(features=features))
 
 
@@ -143,11 +143,24 @@ def test_features_behind_the_end_of_an_entry_are_not_read() -> None:
 @pytest.mark.parametrize("count", [MAX_FEATURES, MAX_FEATURES + 1])
 def test_a_page_with_more_features_than_a_record_holds_is_compared_by_none(count: int) -> None:
     features = np.arange(3 + count, dtype=np.uint64)
-    status = np.array([Status.FINGERPRINTED, Status.FINGERPRINTED, Status.NOT_TEXT, Status.FINGERPRINTED], np.uint8)
+    status = np.array(
+        [
+            SignatureStatus.FINGERPRINTED,
+            SignatureStatus.FINGERPRINTED,
+            SignatureStatus.NOT_TEXT,
+            SignatureStatus.FINGERPRINTED,
+        ],
+        np.uint8,
+    )
     columns = features_compared(status, features, np.array([0, 1, 1 + count, 2 + count, 3 + count]))
     fits = count == MAX_FEATURES
-    judged = Status.FINGERPRINTED if fits else Status.TOO_MANY_FEATURES
-    assert columns["status"].tolist() == [Status.FINGERPRINTED, judged, Status.NOT_TEXT, Status.FINGERPRINTED]
+    judged = SignatureStatus.FINGERPRINTED if fits else SignatureStatus.TOO_MANY_FEATURES
+    assert columns["status"].tolist() == [
+        SignatureStatus.FINGERPRINTED,
+        judged,
+        SignatureStatus.NOT_TEXT,
+        SignatureStatus.FINGERPRINTED,
+    ]
     assert np.diff(columns["features_bounds"]).tolist() == [1, count if fits else 0, 0, 1]
     assert columns["features"][[0, -1]].tolist() == [0, 2 + count]
     signatures = dataclasses.replace(make_signatures(4, seed=1), **columns)

@@ -16,12 +16,12 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme, identity
 from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import HERE, THERE
 from tests.worlds.pages.spotsieve_pages import STORIES, page
-from tests.worlds.states.verdicts import filed
+from tests.worlds.states.verdicts import indexed
 
 VICTIM, OTHER = ("<p>" + "<p>".join(texts) for texts in list(STORIES.values())[:2])
 NO_TEXT = b"\x89PNG\r\n\x1a\n made by a forger"
@@ -62,7 +62,7 @@ def test_pages_of_one_xxh3_are_not_the_same_page(name: str, host_alone: bool) ->
         not_text(5, NO_TEXT + b"!", HERE),
     ]
     scheme = scheme_named(name, host_alone)
-    assert all(kind is not Kind.DUPLICATE for kind, *_ in filed(scheme, MemoryState(), scheme.sign(pages)))
+    assert all(kind is not Kind.DUPLICATE for kind, *_ in indexed(scheme, MemoryState(), scheme.sign(pages)))
 
 
 @schemes
@@ -77,7 +77,7 @@ def test_pages_of_the_same_bytes_still_are(name: str, host_alone: bool) -> None:
         not_text(5, NO_TEXT, HERE),
     ]
     scheme = scheme_named(name, host_alone)
-    found = filed(scheme, MemoryState(), scheme.sign(pages))
+    found = indexed(scheme, MemoryState(), scheme.sign(pages))
     assert [kind for kind, *_ in found[3:]] == [Kind.DUPLICATE] * 3
     assert [Reason(reason) for _, reason, *_ in found[4:]] == [Reason.EXACT] * 2
 
@@ -93,6 +93,6 @@ def test_every_column_that_was_read_of_a_page_is_in_its_digest(column: str) -> N
         columns[f"{column}_bounds"] = np.arange(3)
     if column in ("sketch", "text_digest"):
         columns[column] = np.repeat(columns[column], 2).reshape(2, 2)
-    status = np.full(2, Status.FINGERPRINTED, np.uint8)
-    signatures = identity.signed([page(0, HERE, VICTIM), page(1, HERE, OTHER)], status=status, **columns)
+    status = np.full(2, SignatureStatus.FINGERPRINTED, np.uint8)
+    signatures = identity.make_signatures([page(0, HERE, VICTIM), page(1, HERE, OTHER)], status=status, **columns)
     assert signatures.digest[0].tobytes() != signatures.digest[1].tobytes()

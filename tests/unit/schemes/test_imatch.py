@@ -9,11 +9,11 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS, SpotSettings
 from spotsieve.stream.models.counting import TermCounter
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, decode_model, digest_of, encode_model, only
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, decode_model, digest_of, encode_model, keep_lexicon_terms
 from spotsieve.stream.schemes.by_terms.imatch import ImatchScheme
 from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 from tests.reference.imatch import digest_words, idf_of
 from tests.reference.shingles import words_of
 from tests.reference.spots import chains_of, spot_hash, token_hash
@@ -68,7 +68,7 @@ def test_a_digest_is_the_sha_1_of_the_terms_in_the_range_each_once(
     assert signed.feature_count.tolist() == [count for count, _, _ in expected]
     judged = [count >= 5 for count, _, _ in expected]
     assert any(judged)
-    assert (signed.status == Status.FINGERPRINTED).tolist() == judged
+    assert (signed.status == SignatureStatus.FINGERPRINTED).tolist() == judged
     for row in np.flatnonzero(judged):
         assert tuple(signed.text_digest[row].tolist()) == expected[row][1:]
     assert not signed.text_digest[~np.array(judged)].any()
@@ -91,7 +91,7 @@ def test_moved_and_repeated_text_and_terms_that_the_sample_has_not_change_no_dig
 def test_a_page_with_fewer_terms_in_the_range_than_the_least_is_not_judged(kind: Settings, tmp_path: Path) -> None:
     count = int(with_model(tmp_path, kind(), PAGES).sign(PAGES[:1]).feature_count[0])
     assert count > 1
-    for least, status in ((count, Status.FINGERPRINTED), (count + 1, Status.TOO_FEW_FEATURES)):
+    for least, status in ((count, SignatureStatus.FINGERPRINTED), (count + 1, SignatureStatus.TOO_FEW_FEATURES)):
         assert with_model(tmp_path, kind(min_terms=least), PAGES).sign(PAGES[:1]).status[0] == status
 
 
@@ -105,9 +105,9 @@ def test_every_changed_byte_of_a_model_and_every_cut_is_noticed() -> None:
 
 def test_terms_of_pages_are_cut_to_the_lexicon_page_by_page() -> None:
     hashes, bounds = np.array([1, 5, 5, 9, 2, 5], np.uint64), np.array([0, 3, 3, 6])
-    kept, kept_bounds = only(hashes, bounds, np.array([2, 5], np.uint64))
+    kept, kept_bounds = keep_lexicon_terms(hashes, bounds, np.array([2, 5], np.uint64))
     assert (kept.tolist(), kept_bounds.tolist()) == ([5, 5, 2, 5], [0, 2, 2, 4])
-    kept, kept_bounds = only(hashes, bounds, np.empty(0, np.uint64))
+    kept, kept_bounds = keep_lexicon_terms(hashes, bounds, np.empty(0, np.uint64))
     assert (kept.tolist(), kept_bounds.tolist()) == ([], [0, 0, 0, 0])
 
 

@@ -9,7 +9,7 @@ from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.judge import judge
 from spotsieve.stream.schemes.simhash.manku import MankuScheme
 from spotsieve.stream.settings.schemes import MankuSettings
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, SignatureStatus
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of
@@ -46,8 +46,10 @@ def test_the_stop_words_are_a_setting() -> None:
     assert own.fingerprint == signed(MankuSettings(stop_words=("none",)), without).fingerprint
 
 
-@pytest.mark.parametrize(("words", "status"), [(4, Status.TOO_FEW_FEATURES), (5, Status.FINGERPRINTED)])
-def test_a_page_of_fewer_features_than_the_least_is_not_judged(words: int, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("words", "status"), [(4, SignatureStatus.TOO_FEW_FEATURES), (5, SignatureStatus.FINGERPRINTED)]
+)
+def test_a_page_of_fewer_features_than_the_least_is_not_judged(words: int, status: SignatureStatus) -> None:
     # 4 words and 3 phrases; 5 words and 4 phrases
     assert signed(MankuSettings(), " ".join(["fox", "hill", "mill", "wolf", "deer"][:words])).status[0] == status
 

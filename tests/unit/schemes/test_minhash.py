@@ -9,7 +9,7 @@ from spotsieve.stream.fingerprints.minhash import P, linear_hashes, minimum_hash
 from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
 from spotsieve.stream.schemes.minwise.minhash import MinhashScheme, pack_minima, unpack_minima
 from spotsieve.stream.settings.schemes import MinhashSettings
-from spotsieve.stream.signature import Compared, Signatures, Status, no_features
+from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
 from tests.reference.minhash import functions, minima_of
 from tests.reference.shingles import shingles_of, words_of
 from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
@@ -22,9 +22,9 @@ def signed(settings: MinhashSettings, *bodies: str) -> Signatures:
     return MinhashScheme(settings).sign([page(number, "", body) for number, body in enumerate(bodies)])
 
 
-def compared(sketch: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -> Compared:
+def compared(sketch: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -> CandidateColumns:
     nothing = np.zeros(len(sketch), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, sketch, *no_features(len(nothing)))
+    return CandidateColumns(nothing.astype(np.uint64), nothing, sketch, *no_features(len(nothing)))
 
 
 def test_the_functions_are_those_of_the_twin_with_a_and_b_in_1_to_p() -> None:
@@ -99,13 +99,13 @@ def test_equal_minima_estimate_the_jaccard_of_the_shingles() -> None:
 @pytest.mark.parametrize(
     ("tokens", "w", "status"),
     [
-        (14, 5, Status.TOO_FEW_FEATURES),
-        (15, 5, Status.FINGERPRINTED),
-        (15, 16, Status.TOO_FEW_FEATURES),
-        (16, 16, Status.FINGERPRINTED),
+        (14, 5, SignatureStatus.TOO_FEW_FEATURES),
+        (15, 5, SignatureStatus.FINGERPRINTED),
+        (15, 16, SignatureStatus.TOO_FEW_FEATURES),
+        (16, 16, SignatureStatus.FINGERPRINTED),
     ],
 )
-def test_a_page_of_fewer_than_15_tokens_or_w_is_not_judged(tokens: int, w: int, status: Status) -> None:
+def test_a_page_of_fewer_than_15_tokens_or_w_is_not_judged(tokens: int, w: int, status: SignatureStatus) -> None:
     body = " ".join(f"word{number}" for number in range(tokens))
     assert signed(MinhashSettings(w=w), body).status[0] == status
 

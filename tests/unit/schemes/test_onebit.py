@@ -11,13 +11,13 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.met import meet_filed
+from spotsieve.stream.judge.met import find_candidates
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.minwise.onebit import OnebitScheme, pack_bits
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import Compared, Signatures, Status, no_features
+from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
 from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
 from tests.reference.grouping import unpack_bits
 from tests.reference.minhash import minima_of
@@ -31,9 +31,9 @@ def signed(settings: OnebitSettings, *bodies: str) -> Signatures:
     return OnebitScheme(settings).sign([page(number, "", body) for number, body in enumerate(bodies)])
 
 
-def compared(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
+def compared(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> CandidateColumns:
     nothing = np.zeros(len(bits), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, pack_bits(bits), *no_features(len(nothing)))
+    return CandidateColumns(nothing.astype(np.uint64), nothing, pack_bits(bits), *no_features(len(nothing)))
 
 
 @pytest.mark.parametrize("k", [64, 100])
@@ -112,7 +112,7 @@ def test_a_candidate_shares_as_many_groups_as_are_asked_for_and_no_fewer() -> No
     assert [len(keys[0] & one) for one in keys[1:]] == [2, 3, 4]
     assert probes.least_shared == 3
     _, slots = slots_of(probes)
-    met = meet_filed(slots, all_filed(probes), 256, np.uint8(255))
+    met = find_candidates(slots, all_filed(probes), 256, np.uint8(255))
     assert met.number[met.bounds[0] : met.bounds[1]].tolist() == [0, 2, 3]
 
 
@@ -151,8 +151,10 @@ def test_differing_bits_estimate_the_jaccard_of_the_shingles() -> None:
     assert scheme.confirm(compared(bits[:1]), compared(bits[1:])).score[0] == expected
 
 
-@pytest.mark.parametrize(("words", "status"), [(9, Status.TOO_FEW_FEATURES), (10, Status.FINGERPRINTED)])
-def test_a_page_of_fewer_shingles_than_the_least_is_not_judged(words: int, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("words", "status"), [(9, SignatureStatus.TOO_FEW_FEATURES), (10, SignatureStatus.FINGERPRINTED)]
+)
+def test_a_page_of_fewer_shingles_than_the_least_is_not_judged(words: int, status: SignatureStatus) -> None:
     assert signed(OnebitSettings(), " ".join(f"word{number}" for number in range(words))).status[0] == status
 
 

@@ -15,7 +15,7 @@ from spotsieve.stream.schemes.identity import hash_hosts, hash_hosts_and_sites
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import Compared, Signatures, Status, no_features
+from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.pages.spotsieve_pages import (
     PATHS,
@@ -234,7 +234,7 @@ def test_sketches_alone_are_accepted_at_the_bar_of_two_hosts_and_not_one_bit_bel
     sketch = np.zeros((1, 8), np.uint64)
     other = np.packbits(np.arange(512) < distance, bitorder="little").view(np.uint64).reshape(1, 8)
     one, two = (
-        Compared(np.array([1], np.uint64), np.array([size], np.uint32), bits, *no_features(1))
+        CandidateColumns(np.array([1], np.uint64), np.array([size], np.uint32), bits, *no_features(1))
         for size, bits in zip(sizes, (sketch, other), strict=True)
     )
     found = SCHEME.confirm(one, two)
@@ -262,7 +262,12 @@ def test_a_judged_page_has_prints_title_and_site_and_any_other_page_none_of_them
     body = newspaper(ENGLISH, "The bridge, the bridge and 7 walkers")
     bodies = [body, "<title>Gone for good</title><p>Gone.", "", body]
     signed = SCHEME.sign([page(n, HERE, text, judgeable=n != 3) for n, text in enumerate(bodies)])
-    assert signed.status.tolist() == [Status.FINGERPRINTED, Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]
+    assert signed.status.tolist() == [
+        SignatureStatus.FINGERPRINTED,
+        SignatureStatus.TOO_FEW_FEATURES,
+        SignatureStatus.EMPTY,
+        SignatureStatus.NOT_TEXT,
+    ]
     assert np.diff(signed.titles_bounds).tolist() == [5, 0, 0, 0]
     assert (np.diff(signed.titles.astype(np.int64)) > 0).all()
     assert np.diff(signed.prints_bounds)[1:].tolist() == [0, 0, 0]
@@ -409,8 +414,10 @@ def test_a_page_that_is_spared_has_no_keys_whatever_was_signed() -> None:
     signed = SCHEME.sign(pages_of_one_text(["https://a.example/1", "https://a.example/2"]))
     assert len(signed.prints)
     assert len(signed.titles)
-    spared = dataclasses.replace(signed, status=np.array([Status.FINGERPRINTED, Status.EMPTY], np.uint8))
-    probes = SCHEME.probe(spared)
+    excluded = dataclasses.replace(
+        signed, status=np.array([SignatureStatus.FINGERPRINTED, SignatureStatus.EMPTY], np.uint8)
+    )
+    probes = SCHEME.probe(excluded)
     counts, both = np.diff(probes.bounds), np.diff(SCHEME.probe(signed).bounds)
     assert counts.tolist() == [both[0], 0]
     assert probes.keys.tolist() == SCHEME.probe(signed).keys[: both[0]].tolist()

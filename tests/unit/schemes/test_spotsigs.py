@@ -20,13 +20,13 @@ from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
 from spotsieve.stream.judge import judge
 from spotsieve.stream.models.counting import TermCounter
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Confirmed
+from spotsieve.stream.schemes import UNCAPPED, Confirmations
 from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
 from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
 from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, compared_pages
+from spotsieve.stream.signature import MAX_FEATURES, CandidateColumns, Signatures, SignatureStatus, candidate_columns
 from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.acceptance import multiset_jaccard, originals_of
 from tests.reference.imatch import idf_of
@@ -78,8 +78,8 @@ def originals(
     state, found = MemoryState(), list[int]()
     for first in range(0, len(signed), batch):
         part = signed.part(first, min(first + batch, len(signed)))
-        verdicts, filing = judge(part, scheme, state, limits.bucket_cap, limits.candidate_limit)
-        state.file(filing, state.position + 1, 0)
+        verdicts, index_update = judge(part, scheme, state, limits.bucket_cap, limits.candidate_limit)
+        state.file(index_update, state.position + 1, 0)
         found += [original.offset if original else -1 for original in verdicts.originals]
     return found
 
@@ -96,7 +96,7 @@ class Counting:
         self.pairs, self._confirm = 0, scheme.confirm
         monkeypatch.setattr(scheme, "confirm", self.counted)
 
-    def counted(self, pages: Compared, others: Compared) -> Confirmed:
+    def counted(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         self.pairs += len(pages)
         return self._confirm(pages, others)
 
@@ -158,9 +158,12 @@ def test_features_are_the_numbered_spots_in_the_range_the_rarest_of_the_sample_f
 
 def test_a_page_with_fewer_spots_in_the_range_than_the_least_is_not_judged(tmp_path: Path) -> None:
     count = int(scheme_of(tmp_path).sign([SAMPLE[0]]).feature_count[0])
-    for least, status in ((count, Status.FINGERPRINTED), (count + 1, Status.TOO_FEW_FEATURES)):
+    for least, status in ((count, SignatureStatus.FINGERPRINTED), (count + 1, SignatureStatus.TOO_FEW_FEATURES)):
         found = scheme_of(tmp_path, min_spots=least).sign([SAMPLE[0]])
-        assert (found.status[0], len(found.features)) == (status, count if status == Status.FINGERPRINTED else 0)
+        assert (found.status[0], len(found.features)) == (
+            status,
+            count if status == SignatureStatus.FINGERPRINTED else 0,
+        )
 
 
 def test_a_page_with_more_spots_than_a_record_holds_is_compared_by_its_digest(tmp_path: Path) -> None:
@@ -168,10 +171,10 @@ def test_a_page_with_more_spots_than_a_record_holds_is_compared_by_its_digest(tm
     scheme = scheme_of(tmp_path, [long, SAMPLE[0]])
     signed = scheme.sign([long, long._replace(offset=1), SAMPLE[0]._replace(offset=2)])
     assert signed.feature_count[0] > MAX_FEATURES
-    verdicts, filing = judge(signed, scheme, MemoryState(), LIMITS.bucket_cap, LIMITS.candidate_limit)
+    verdicts, index_update = judge(signed, scheme, MemoryState(), LIMITS.bucket_cap, LIMITS.candidate_limit)
     assert verdicts.kind.tolist() == [Kind.UNCHECKED, Kind.DUPLICATE, Kind.NOVEL]
     assert verdicts.reason[:2].tolist() == [Reason.TOO_MANY_FEATURES, Reason.EXACT]
-    assert filing.pages.tolist() == [0, 2]
+    assert index_update.pages.tolist() == [0, 2]
 
 
 # ---- Jaccard, keys --------------------------------------------------------------------------------------------------
@@ -182,7 +185,7 @@ def test_the_papers_example_is_compared_as_there(folder: Path) -> None:
     scheme = scheme_of(folder, tau=0.8, min_spots=1)
     one, two, three = {3: 4, 5: 5, 7: 4}, {5: 8, 7: 4}, {3: 5, 5: 4, 7: 5}
     signed = with_spots(one, two, three)
-    rows = compared_pages(signed, with_features=True)
+    rows = candidate_columns(signed, with_features=True)
     found = scheme.confirm(rows.take(np.array([0, 0])), rows.take(np.array([1, 2])))
     assert found.accepted.tolist() == [False, True]
     assert found.score[1] == 0.8
@@ -277,7 +280,7 @@ def test_the_index_loses_nothing_on_labelled_sets_and_compares_a_tenth_of_all_pa
 
 def all_pairs(signed: Signatures, found: list[int]) -> int:
     """A page and each novel one before it: what brute force compares, of pages that are compared by spots."""
-    compared = signed.status == Status.FINGERPRINTED
+    compared = signed.status == SignatureStatus.FINGERPRINTED
     novel: NDArray[np.int64] = np.cumsum(compared & (np.array(found) < 0))
     return int((novel[compared] - (np.array(found)[compared] < 0)).sum())
 

@@ -17,7 +17,7 @@ from spotsieve.stream.schemes.by_terms.spotsigs_lsh import SpotsigsLshScheme, nu
 from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.schemes.minwise.minhash import pack_minima, unpack_minima
 from spotsieve.stream.settings.schemes import SpotsigsLshSettings
-from spotsieve.stream.signature import Compared, Signatures, Status, no_features
+from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
 from tests.reference.imatch import idf_of
 from tests.reference.minhash import MASK, minima_of
 from tests.reference.spots import chains_of, spot_hash
@@ -57,9 +57,9 @@ def obvious_numbers(spots: list[int]) -> list[int]:
     return numbered
 
 
-def compared(minima: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
+def compared(minima: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> CandidateColumns:
     nothing = np.zeros(len(minima), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, pack_minima(minima), *no_features(len(nothing)))
+    return CandidateColumns(nothing.astype(np.uint64), nothing, pack_minima(minima), *no_features(len(nothing)))
 
 
 def signed(scheme: SpotsigsLshScheme, *bodies: str) -> Signatures:
@@ -126,7 +126,7 @@ def test_pages_meet_under_a_band_that_is_whole_and_under_no_other(tmp_path: Path
 
 def test_a_page_with_fewer_spots_in_the_range_than_the_least_is_not_judged(tmp_path: Path) -> None:
     count = int(signed(scheme_of(tmp_path), BODIES[0]).feature_count[0])
-    for least, status in ((count, Status.FINGERPRINTED), (count + 1, Status.TOO_FEW_FEATURES)):
+    for least, status in ((count, SignatureStatus.FINGERPRINTED), (count + 1, SignatureStatus.TOO_FEW_FEATURES)):
         assert signed(scheme_of(tmp_path, min_spots=least), BODIES[0]).status[0] == status
 
 

@@ -11,7 +11,7 @@ from spotsieve.stream.fingerprints.tables import sub_hash_tables
 from spotsieve.stream.judge import judge
 from spotsieve.stream.schemes.simhash.subhash import SubhashScheme
 from spotsieve.stream.settings.schemes import SubhashSettings
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import SignatureStatus
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of
@@ -27,12 +27,14 @@ def test_a_fingerprint_is_the_simhash_of_all_tokens_each_of_equal_weight() -> No
     assert signed.feature_count.tolist() == [len(one) for one in words]
 
 
-@pytest.mark.parametrize(("tokens", "status"), [(14, Status.TOO_FEW_FEATURES), (15, Status.FINGERPRINTED)])
-def test_a_page_of_fewer_than_15_tokens_is_not_judged(tokens: int, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "status"), [(14, SignatureStatus.TOO_FEW_FEATURES), (15, SignatureStatus.FINGERPRINTED)]
+)
+def test_a_page_of_fewer_than_15_tokens_is_not_judged(tokens: int, status: SignatureStatus) -> None:
     body = "<p>" + " ".join(f"word{number}" for number in range(tokens))
     signed = SubhashScheme(SubhashSettings()).sign([page(0, "", body)])
     assert signed.status[0] == status
-    assert (signed.fingerprint[0] != 0) == (status is Status.FINGERPRINTED)
+    assert (signed.fingerprint[0] != 0) == (status is SignatureStatus.FINGERPRINTED)
 
 
 @pytest.mark.parametrize("k", range(11))

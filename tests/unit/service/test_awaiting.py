@@ -5,67 +5,67 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.service.cluster.awaiting import awaited
-from spotsieve.stream.service.cluster.reading import Said
-from spotsieve.stream.service.roles.answers import word_of
-from spotsieve.stream.service.roles.told import Heard
-from spotsieve.stream.sharding.records.broken import BrokenRows, write_broken
-from spotsieve.stream.sharding.records.confirms import write_confirms
+from spotsieve.stream.service.cluster.awaiting import awaited_shards
+from spotsieve.stream.service.cluster.reading import TimedMessage
+from spotsieve.stream.service.roles.answers import combined_checksum
+from spotsieve.stream.service.roles.told import RoundMessage
+from spotsieve.stream.sharding.records.broken import PoisonRows, write_poison_rows
+from spotsieve.stream.sharding.records.confirms import write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_BROKEN,
-    KIND_CONFIRMS,
-    KIND_GUESS,
-    KIND_MEETINGS,
+    KIND_POISON_ROWS,
+    KIND_CONFIRMATIONS,
+    KIND_SPECULATION,
+    KIND_CANDIDATES,
     KIND_RANGE,
     KIND_TOO_LARGE,
-    KIND_WALKS,
-    Range,
-    Told,
+    KIND_RESOLUTIONS,
+    RoundRange,
+    RoundRecord,
 )
-from spotsieve.stream.sharding.records.range import write_guess
-from spotsieve.stream.sharding.records.walks import write_walks
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.records.range import write_speculation
+from spotsieve.stream.sharding.records.walks import write_resolutions
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.round_records import CONFIRMS, FIRST, GUESS, walks
 
-OPEN = Range(Place(10, 0), Place(12, 7), FIRST, 0, 0)
-LARGER = OPEN._replace(end=Place(14, 0))
+OPEN = RoundRange(LogPlace(10, 0), LogPlace(12, 7), FIRST, 0, 0)
+LARGER = OPEN._replace(end=LogPlace(14, 0))
 RESOLVER = Share(0, 2)
 
 
-def said(kind: int, share: Share, body: bytes = b"", checksum: int = 0, range_: Range = OPEN) -> Said:
-    return Said(Heard(Told(kind, bytes(16), share, range_, body), "topic", 0, checksum), 0)
+def said(kind: int, share: Share, body: bytes = b"", checksum: int = 0, range_: RoundRange = OPEN) -> TimedMessage:
+    return TimedMessage(RoundMessage(RoundRecord(kind, bytes(16), share, range_, body), "topic", 0, checksum), 0)
 
 
-def met(number: int, checksum: int = 0, range_: Range = OPEN, shards: int = 2) -> Said:
-    return said(KIND_MEETINGS, Share(number, shards), b"", checksum, range_)
+def met(number: int, checksum: int = 0, range_: RoundRange = OPEN, shards: int = 2) -> TimedMessage:
+    return said(KIND_CANDIDATES, Share(number, shards), b"", checksum, range_)
 
 
-def confirmed(number: int, *answers: Said, shards: int = 2) -> Said:
-    word = word_of([one.heard for one in answers])
-    return said(KIND_CONFIRMS, Share(number, shards), write_confirms(CONFIRMS, word, FIRST))
+def confirmed(number: int, *answers: TimedMessage, shards: int = 2) -> TimedMessage:
+    word = combined_checksum([one.heard for one in answers])
+    return said(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
 
 
-def walked(number: int, guess: NDArray[np.bool_] = GUESS, range_: Range = OPEN) -> Said:
-    return said(KIND_WALKS, Share(number, 2), write_walks(walks(), guess, FIRST), 0, range_)
+def resolution(number: int, speculation: NDArray[np.bool_] = GUESS, range_: RoundRange = OPEN) -> TimedMessage:
+    return said(KIND_RESOLUTIONS, Share(number, 2), write_resolutions(walks(), speculation, FIRST), 0, range_)
 
 
-def broken(share: Share, *rows: int) -> Said:
-    return said(KIND_BROKEN, share, write_broken(BrokenRows(len(GUESS), dict.fromkeys(rows, "Defect"))))
+def broken(share: Share, *rows: int) -> TimedMessage:
+    return said(KIND_POISON_ROWS, share, write_poison_rows(PoisonRows(len(GUESS), dict.fromkeys(rows, "Defect"))))
 
 
-def guessed(guess: NDArray[np.bool_]) -> Said:
-    return said(KIND_GUESS, RESOLVER, write_guess(guess))
+def speculated(speculation: NDArray[np.bool_]) -> TimedMessage:
+    return said(KIND_SPECULATION, RESOLVER, write_speculation(speculation))
 
 
 NAMED = said(KIND_RANGE, RESOLVER)
 MET = [met(0), met(1)]
 CONFIRMED = [[MET[number], confirmed(number, *MET)] for number in range(2)]
-WALKED = [[*CONFIRMED[number], walked(number)] for number in range(2)]
+WALKED = [[*CONFIRMED[number], resolution(number)] for number in range(2)]
 
 
-def waits(verdicts: Sequence[Said], *matches: Sequence[Said], walks: bool = True) -> list[int]:
-    return awaited([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), walks)
+def waits(verdicts: Sequence[TimedMessage], *matches: Sequence[TimedMessage], walks: bool = True) -> list[int]:
+    return awaited_shards([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), walks)
 
 
 def test_each_stage_waits_for_those_who_have_not_come_through_it() -> None:
@@ -87,15 +87,15 @@ def test_what_was_said_of_other_answers_counts_for_nothing() -> None:
     assert waits([], [*CONFIRMED[0], confirmed(0, MET[0], again)], [*CONFIRMED[1], again]) == [1]
     assert waits([], MET[:1], [met(1, range_=LARGER)]) == [1], "that round was given up"
     assert waits([], MET[:1], [met(1, shards=3)]) == [1]
-    assert waits([], CONFIRMED[0], [*CONFIRMED[1], walked(1, range_=LARGER)]) == [0, 1]
+    assert waits([], CONFIRMED[0], [*CONFIRMED[1], resolution(1, range_=LARGER)]) == [0, 1]
 
 
 def test_after_another_guess_all_shards_walk_once_more() -> None:
     other = ~GUESS
-    assert waits([guessed(other)], *WALKED) == [0, 1]
-    assert waits([guessed(other)], WALKED[0], [*WALKED[1], walked(1, other)]) == [0]
-    assert waits([guessed(other)], *[[*WALKED[number], walked(number, other)] for number in range(2)]) == []
-    assert waits([guessed(other), NAMED], *WALKED) == [], "named once more, it is walked under the first guess"
+    assert waits([speculated(other)], *WALKED) == [0, 1]
+    assert waits([speculated(other)], WALKED[0], [*WALKED[1], resolution(1, other)]) == [0]
+    assert waits([speculated(other)], *[[*WALKED[number], resolution(number, other)] for number in range(2)]) == []
+    assert waits([speculated(other), NAMED], *WALKED) == [], "named once more, it is walked under the first guess"
 
 
 def test_without_pages_that_break_all_shards_walk_once_more() -> None:
@@ -104,10 +104,10 @@ def test_without_pages_that_break_all_shards_walk_once_more() -> None:
     assert waits([found], MET[:1], [broken(one, 0)]) == [1]
     assert waits([found], MET[:1], [broken(one, 0), broken(one, 0, 1)]) == []
     assert waits([found], *WALKED) == [], "the resolver is to tell the guess"
-    assert waits([found, guessed(GUESS)], *WALKED) == [0, 1], "they have found something of a page that is spared"
+    assert waits([found, speculated(GUESS)], *WALKED) == [0, 1], "they have found something of a page that is spared"
     rest = broken(RESOLVER, 1)
-    assert waits([rest, guessed(GUESS)], *WALKED) == []
-    assert waits([guessed(GUESS), rest], *WALKED) == [], "that guess was before"
+    assert waits([rest, speculated(GUESS)], *WALKED) == []
+    assert waits([speculated(GUESS), rest], *WALKED) == [], "that guess was before"
 
 
 def test_an_answer_that_is_too_large_waits_for_the_resolver() -> None:

@@ -19,10 +19,10 @@ from spotsieve.stream.poison import isolate
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.pages import broken_pages
-from spotsieve.stream.service.pages.broken_pages import BrokenPages
-from spotsieve.stream.service.pages.microbatch import Broken, MicroBatch, sign, sign_pages
+from spotsieve.stream.service.pages.broken_pages import PoisonPageFolder
+from spotsieve.stream.service.pages.microbatch import MicroBatch, PageFault, sign, sign_pages
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, SignatureStatus
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.pages.crawls import html_of
 
@@ -76,18 +76,18 @@ def test_pages_that_break_judging_are_unchecked_and_not_filed_and_the_others_jud
     state, signatures = MemoryState(), signatures_of(NUMBER)
 
     def defective(part: Signatures) -> Any:
-        living = set(part.offset[part.status != Status.EMPTY].tolist())
+        living = set(part.offset[part.status != SignatureStatus.EMPTY].tolist())
         if any(breaking <= living for breaking in sets):
             raise RuntimeError("a defect")
         return judge(part, SCHEME, state, 256, 256)
 
-    verdicts, filing, found = judge_isolated(defective, signatures)
+    verdicts, index_update, found = judge_isolated(defective, signatures)
     assert found.keys() == broken
-    spared = np.isin(np.arange(NUMBER), list(broken))
-    assert set(verdicts.reason[spared].tolist()) <= {Reason.INTERNAL_ERROR}
-    assert set(verdicts.kind[spared].tolist()) <= {Kind.UNCHECKED}
-    assert filing.pages.tolist() == np.flatnonzero(~spared).tolist()
-    assert set(verdicts.kind[~spared].tolist()) <= {Kind.NOVEL}
+    excluded = np.isin(np.arange(NUMBER), list(broken))
+    assert set(verdicts.reason[excluded].tolist()) <= {Reason.INTERNAL_ERROR}
+    assert set(verdicts.kind[excluded].tolist()) <= {Kind.UNCHECKED}
+    assert index_update.pages.tolist() == np.flatnonzero(~excluded).tolist()
+    assert set(verdicts.kind[~excluded].tolist()) <= {Kind.NOVEL}
 
 
 ENVIRONMENT = pytest.mark.parametrize("error", [StateError("state", "is gone"), MemoryError(), OSError("disk")])
@@ -167,11 +167,11 @@ def test_work_that_breaks_without_any_page_raises_its_error() -> None:
 
 def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broken_pages, "MOST_FILES", 3)
-    kept = BrokenPages(tmp_path / "kept", Metrics())
+    kept = PoisonPageFolder(tmp_path / "kept", Metrics())
 
     def tell(offset: int, value: bytes) -> None:
         message = ConsumerRecord("pages", 0, offset, 0, 0, None, value, None, 0, len(value), ())
-        kept.tell([(message, Broken("sign", RuntimeError("a defect")))])
+        kept.tell([(message, PageFault("sign", RuntimeError("a defect")))])
 
     for offset in (1, 2, 2, 3, 4):
         tell(offset, b"{}")

@@ -13,8 +13,8 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.pages.commit import ByteBudget, Committer, most_bytes
-from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, micro_batches
-from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
+from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch, micro_batches
+from spotsieve.stream.service.pages.outputs import OutputBatches, OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
@@ -53,10 +53,10 @@ class OneBatch:
     def is_short(self, size: int) -> bool:
         return size < 2**20
 
-    def build(self, _: int, work: Sequence[Judged]) -> Outputs:
+    def build(self, _: int, work: Sequence[JudgedSlice]) -> OutputBatches:
         in_loop = threading.current_thread() is threading.main_thread()
         assert in_loop == self.is_short(sum(part.size for _, part in work))
-        return Outputs([("pages.novel", 0, cast("Any", None))], Counter(), 0)
+        return OutputBatches([("pages.novel", 0, cast("Any", None))], Counter(), 0)
 
 
 class Reopened:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from spotsieve.stream.observe.heartbeats import Heartbeats
-from spotsieve.stream.service.one_by_one import LONG_SECONDS, PAUSE_SECONDS, OneByOne
+from spotsieve.stream.service.one_by_one import LONG_SECONDS, PAUSE_SECONDS, SerialExecutor
 
 
 class World:
@@ -15,7 +15,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.stage = OneByOne("judge", Heartbeats(), lambda: self.now)
+        self.stage = SerialExecutor("judge", Heartbeats(), lambda: self.now)
 
     def piece(self, seconds: float = 0.0) -> bool:
         """A piece of work; -> whether the event loop did it."""

@@ -14,29 +14,29 @@ from spotsieve.stream.errors import StateError
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.roles.answers import Answers, word_of
+from spotsieve.stream.service.roles.answers import ShardResponses, combined_checksum
 from spotsieve.stream.service.roles.resolver import loop as resolver_loop
-from spotsieve.stream.service.roles.resolver.loop import MOST_GUESSES, Resolver
-from spotsieve.stream.service.roles.resolver.naming import Naming
-from spotsieve.stream.service.roles.resolver.opened import Judging, OpenRound
-from spotsieve.stream.service.roles.resolver.work import Outcome, ResolverWork
-from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.service.roles.resolver.loop import MOST_SPECULATIONS, Resolver
+from spotsieve.stream.service.roles.resolver.naming import RoundPlanner
+from spotsieve.stream.service.roles.resolver.opened import OpenRound, RoundJudge
+from spotsieve.stream.service.roles.resolver.work import ResolveResult, ResolverWork
+from spotsieve.stream.service.roles.told import RoundMessage
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.confirming import Confirms
-from spotsieve.stream.sharding.records.confirms import write_confirms
+from spotsieve.stream.sharding.confirming import ShardConfirmations
+from spotsieve.stream.sharding.records.confirms import write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_BROKEN,
-    KIND_CONFIRMS,
-    KIND_MEETINGS,
+    KIND_POISON_ROWS,
+    KIND_CONFIRMATIONS,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
     KIND_RANGE,
     KIND_TOO_LARGE,
-    KIND_WALKS,
-    Told,
-    decode_told,
+    KIND_RESOLUTIONS,
+    RoundRecord,
+    decode_round_record,
 )
-from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.states.remembering import any_world
@@ -51,8 +51,8 @@ def log_of(records: int, pages: int) -> list[tuple[int, Any]]:
     return [(number, decode(encode(some, bytes(16), number, DIGEST))) for number in range(records)]
 
 
-def heard(kind: int, shard: int, range_: Any, checksum: int = 0, body: bytes = b"") -> Heard:
-    return Heard(Told(kind, DIGEST, Share(shard, 2), range_, body), "matches", 0, checksum)
+def heard(kind: int, shard: int, range_: Any, checksum: int = 0, body: bytes = b"") -> RoundMessage:
+    return RoundMessage(RoundRecord(kind, DIGEST, Share(shard, 2), range_, body), "matches", 0, checksum)
 
 
 class World:
@@ -62,14 +62,14 @@ class World:
         self.metrics = Metrics()
         self.work = ResolverWork(SETTINGS, scheme_in_scope(SETTINGS))
         self.resolver = Resolver(SETTINGS, self.work, self.metrics, Heartbeats())
-        self.published = list[Told]()
-        self.resolver._answers = Answers(2)
-        self.resolver._telling.begin_with(self.resolver._telling.resizing.sizing._replace(shards=2), [0, 0])
+        self.published = list[RoundRecord]()
+        self.resolver._answers = ShardResponses(2)
+        self.resolver._telling.begin_with(self.resolver._telling.resizing.cluster_size._replace(shards=2), [0, 0])
         self.resolver._log.held.extend(log_of(records, pages))
-        self.resolver._naming.begin(Place(0, 0), Clock(), 0)
+        self.resolver._naming.begin(LogPlace(0, 0), Clock(), 0)
 
         async def publish(*told: bytes) -> None:
-            self.published += [decode_told(one, DIGEST, 2, "verdicts", 0) for one in told]
+            self.published += [decode_round_record(one, DIGEST, 2, "verdicts", 0) for one in told]
 
         async def positions() -> tuple[int, ...]:
             return (0, 0)
@@ -103,13 +103,13 @@ async def test_a_round_whose_guess_stays_wrong_is_named_anew_with_half_of_its_pa
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = await world.named()
-    guess = np.zeros(len(opened.round.signatures), np.bool_)
+    speculation = np.zeros(len(opened.round.signatures), np.bool_)
 
-    async def wrong(*_: object) -> Outcome:
-        return Outcome(None, b"", guess)
+    async def wrong(*_: object) -> ResolveResult:
+        return ResolveResult(None, b"", speculation)
 
     monkeypatch.setattr(world.resolver._judging, "outcome", wrong)
-    for _ in range(MOST_GUESSES):
+    for _ in range(MOST_SPECULATIONS):
         await world.resolver._resolve(opened)
         assert len(world.open.signatures) == 64
     await world.resolver._resolve(opened)
@@ -126,9 +126,9 @@ async def test_a_page_of_which_too_much_is_to_be_said_is_spared(world: World) ->
         assert world.resolver._answers.too_large(opened.range)
         await world.resolver._make_smaller(opened, "the answer of a shard")
         assert not world.resolver._answers.too_large(opened.range)
-    told = [one for one in world.published if one.kind == KIND_BROKEN]
+    told = [one for one in world.published if one.kind == KIND_POISON_ROWS]
     assert len(told) == 1
-    assert opened.round.spared == (0,)
+    assert opened.round.excluded == (0,)
     assert "exceeds" in opened.errors[0]
 
 
@@ -144,7 +144,7 @@ async def test_a_round_that_cannot_be_cut_and_told_stops_with_the_reason(
 
 @pytest.mark.parametrize("world", [(60, 8)], indirect=True)
 async def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(world: World) -> None:
-    naming: Naming = world.resolver._naming
+    naming: RoundPlanner = world.resolver._naming
     whole = naming.next()
     assert whole is not None
     round_ = naming.half(whole)
@@ -159,24 +159,26 @@ async def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(
 @pytest.mark.parametrize("world", [(1, 4)], indirect=True)
 async def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(world: World) -> None:
     opened = await world.named()
-    pages, answers = len(opened.round.signatures), Answers(2)
+    pages, answers = len(opened.round.signatures), ShardResponses(2)
     first, better = np.zeros(pages, np.bool_), np.ones(pages, np.bool_)
-    judging = Judging(world.work, world.metrics, Heartbeats())
+    judging = RoundJudge(world.work, world.metrics, Heartbeats())
 
-    def walks(shard: int, guess: Any) -> Any:
+    def walks(shard: int, speculation: Any) -> Any:
         found = SimpleNamespace(rows=np.empty(0, np.int64))
-        told = Told(KIND_WALKS, DIGEST, Share(shard, 2), opened.range, b"")
-        return cast("Any", SimpleNamespace(told=told, walks=(found, guess)))
+        told = RoundRecord(KIND_RESOLUTIONS, DIGEST, Share(shard, 2), opened.range, b"")
+        return cast("Any", SimpleNamespace(told=told, walks=(found, speculation)))
 
-    met = [heard(KIND_MEETINGS, shard, opened.range, 7 + shard) for shard in range(2)]
+    met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:
         answers.add(one)
     assert await judging.outcome(opened, answers) is None
     assert list(opened.awaited) == [0, 1], "nobody has confirmed"
-    said = write_confirms(Confirms(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None), word_of(met), 0)
+    said = write_confirmations(
+        ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None), combined_checksum(met), 0
+    )
     for shard in range(2):
-        answers.add(heard(KIND_CONFIRMS, shard, opened.range, body=said))
-    opened.meetings, opened.guess = [cast("Any", None)] * 2, better
+        answers.add(heard(KIND_CONFIRMATIONS, shard, opened.range, body=said))
+    opened.shard_candidates, opened.speculation = [cast("Any", None)] * 2, better
     for shard in range(2):
         answers.add(walks(shard, first))
     answers.add(walks(1, better))
@@ -215,13 +217,13 @@ async def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, mo
     async def hear() -> None:
         opened.waits_since -= 60
 
-    async def judge(*_: object) -> Outcome | None:
+    async def judge(*_: object) -> ResolveResult | None:
         if not opened.awaited:
-            opened.awaited, opened.asked_anew = [1], True
+            opened.awaited, opened.announced_again = [1], True
             return None
         assert "shard(s) 1" in "".join(world.resolver.problems())
         opened.awaited = []
-        return Outcome(cast("Any", SimpleNamespace(next_number=4)), b"", None)
+        return ResolveResult(cast("Any", SimpleNamespace(next_number=4)), b"", None)
 
     async def lost(_: OpenRound) -> bool:
         return False
@@ -238,9 +240,9 @@ async def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, mo
 async def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) -> None:
     opened = await world.named()
     opened.waits_since -= 60
-    judging, asked = Judging(world.work, world.metrics, Heartbeats()), time.monotonic()
+    judging, asked = RoundJudge(world.work, world.metrics, Heartbeats()), time.monotonic()
     answers = cast(
-        "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], walked=lambda _: {})
+        "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {})
     )
     said = {"meetings": [None], "first_guess": np.zeros(4, np.bool_), "walked": {}}
     judging._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))

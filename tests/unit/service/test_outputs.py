@@ -22,8 +22,8 @@ from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches,
 from spotsieve.stream.service.pages.outputs import (
     OUTPUT_ROLES,
     SHORT_ADDRESS_BYTES,
+    OutputBatches,
     OutputBuilder,
-    Outputs,
     header_text,
 )
 from spotsieve.stream.service.pages.ownership import OwnedPartition
@@ -43,7 +43,7 @@ def outputs_of(
     times: Sequence[int] = (),
     config: Mapping[str, str] = MappingProxyType({}),
     compression: str = "none",
-) -> tuple[Outputs, dict[str, int]]:
+) -> tuple[OutputBatches, dict[str, int]]:
     """The outputs for these pages where every topic takes LIMIT bytes, and the records in each topic.
 
     times: of the messages, in milliseconds  config: more settings of the output topics
@@ -99,7 +99,7 @@ async def test_a_page_that_fits_compressed_is_let_through() -> None:
     assert [builder.record_count() for _, _, builder in outputs.batches] == [1, 1, 1]
 
 
-def records_in(outputs: Outputs) -> dict[str, list[tuple[bytes | None, bytes | None]]]:
+def records_in(outputs: OutputBatches) -> dict[str, list[tuple[bytes | None, bytes | None]]]:
     """By topic, key and value of each record."""
     found: dict[str, list[tuple[bytes | None, bytes | None]]] = {}
     for topic, _, builder in outputs.batches:
@@ -213,8 +213,8 @@ def made_of(
         (batch,) = micro_batches({place: records}, {place: OwnedPartition(place)}, 100, 10**9)
         sign(batch, Decoder(settings.input), scheme)
         if batch.signatures is not None:
-            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64, Policy(longer_by))
-            state.file(filing, state.position + 1, 0)
+            batch.verdicts, index_update = judge(batch.signatures, scheme, state, 16, 64, Policy(longer_by))
+            state.file(index_update, state.position + 1, 0)
         work.append((batch, batch.slices[0]))
     facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}
     made: dict[str, list[Made]] = {}

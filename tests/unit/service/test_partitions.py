@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
@@ -299,12 +299,12 @@ async def test_the_log_gets_what_is_known_to_be_committed_and_only_what_is_new(
     assert owners.take_marks() == [], "a former owner may still commit"
     broker.slow.set()
     await broker.opened()
-    assert owners.take_marks() == [Committed("pages", 3, 40)]
+    assert owners.take_marks() == [CommitMark("pages", 3, 40)]
     assert owners.take_marks() == []
     owned = owners[PARTITION]
     assert owned is not None
     owners.committed(owned, 47)
-    assert owners.take_marks() == [Committed("pages", 3, 47)]
+    assert owners.take_marks() == [CommitMark("pages", 3, 47)]
     await owners.on_partitions_revoked([PARTITION])
     assert owners.take_marks() == []
     await owners.close()

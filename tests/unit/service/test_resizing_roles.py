@@ -3,30 +3,34 @@
 import pytest
 
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS, Resizing
-from spotsieve.stream.service.roles.role import Over
+from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS, ResizeState
+from spotsieve.stream.service.roles.role import RoleEnd
 from spotsieve.stream.service.roles.shard.filling import check_wanted
-from spotsieve.stream.service.roles.told import Heard
-from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_FILLED, Range, Told
-from spotsieve.stream.sharding.records.resize import write_ask, write_filled
-from spotsieve.stream.sharding.resizing import Filled, Sizing
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.service.roles.told import RoundMessage
+from spotsieve.stream.sharding.records.frame import KIND_REQUEST, KIND_FILL_PROGRESS, RoundRange, RoundRecord
+from spotsieve.stream.sharding.records.resize import write_fill_progress, write_request
+from spotsieve.stream.sharding.resizing import ClusterSize, FillProgress
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 
-NOWHERE = Range(Place(0, 0), Place(0, 0), 0, 0, 0)
+NOWHERE = RoundRange(LogPlace(0, 0), LogPlace(0, 0), 0, 0, 0)
 
 
-def ask(shards: int, offset: int, number: int = 0) -> Heard:
-    return Heard(Told(KIND_ASK, bytes(16), Share(number, 9), NOWHERE, write_ask(shards)), "matches", offset, 0)
+def ask(shards: int, offset: int, number: int = 0) -> RoundMessage:
+    return RoundMessage(
+        RoundRecord(KIND_REQUEST, bytes(16), Share(number, 9), NOWHERE, write_request(shards)), "matches", offset, 0
+    )
 
 
-def filled(number: int, is_ready: bool = True, shards: int = 2, offset: int = 100) -> Heard:
-    body = write_filled(Filled(is_ready, 5))
-    return Heard(Told(KIND_FILLED, bytes(16), Share(number, shards), NOWHERE, body), "matches", offset, 0)
+def filled(number: int, is_ready: bool = True, shards: int = 2, offset: int = 100) -> RoundMessage:
+    body = write_fill_progress(FillProgress(is_ready, 5))
+    return RoundMessage(
+        RoundRecord(KIND_FILL_PROGRESS, bytes(16), Share(number, shards), NOWHERE, body), "matches", offset, 0
+    )
 
 
-def growing() -> Resizing:
-    resizing = Resizing(Sizing(1), [10, 10])
+def growing() -> ResizeState:
+    resizing = ResizeState(ClusterSize(1), [10, 10])
     resizing.hear(ask(2, 3), 0.0)
     assert [one.shards for one in resizing.answers()] == [2]
     return resizing
@@ -47,7 +51,7 @@ def test_the_new_shards_take_over_when_all_are_ready_of_late() -> None:
     assert not resizing.due(3.0)
     resizing.hear(filled(1), 4.0)
     assert resizing.switch().shards == 2
-    assert (resizing.sizing, resizing.due(4.0)) == (Sizing(2, 0, 4), False)
+    assert (resizing.cluster_size, resizing.due(4.0)) == (ClusterSize(2, 0, 4), False)
 
 
 def test_an_end_of_the_resize_forgets_who_was_ready() -> None:
@@ -58,13 +62,13 @@ def test_an_end_of_the_resize_forgets_who_was_ready() -> None:
     resizing.hear(ask(0, 5), 1.0)
     resizing.hear(ask(2, 6), 1.0)
     assert [int(one.change) for one in resizing.answers()] == [2, 0]
-    assert (resizing.sizing, resizing.due(1.0)) == (Sizing(1, 2, 7), False)
+    assert (resizing.cluster_size, resizing.due(1.0)) == (ClusterSize(1, 2, 7), False)
 
 
 def test_a_shard_that_nobody_wants_stops() -> None:
-    for sizing in (Sizing(), Sizing(2), Sizing(3, 2, 1)):
-        check_wanted(Share(1, 2), sizing, True)
-    with pytest.raises(Over, match="shard 1 of 2 is needed no longer: the number of shards is 3; its state"):
-        check_wanted(Share(1, 2), Sizing(3), False)
+    for cluster_size in (ClusterSize(), ClusterSize(2), ClusterSize(3, 2, 1)):
+        check_wanted(Share(1, 2), cluster_size, True)
+    with pytest.raises(RoleEnd, match="shard 1 of 2 is needed no longer: the number of shards is 3; its state"):
+        check_wanted(Share(1, 2), ClusterSize(3), False)
     with pytest.raises(StateError, match=r"shard 1 of 2 must be one .* there are 3, and 4 are asked for; set cluster"):
-        check_wanted(Share(1, 2), Sizing(3, 4, 1), True)
+        check_wanted(Share(1, 2), ClusterSize(3, 4, 1), True)

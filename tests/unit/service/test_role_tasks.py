@@ -12,7 +12,7 @@ from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import role
 from spotsieve.stream.service.roles.resolver.loop import Resolver
-from spotsieve.stream.service.roles.role import Over, Role
+from spotsieve.stream.service.roles.role import Role, RoleEnd
 from spotsieve.stream.serving import server
 from spotsieve.stream.settings.edges import ServeSettings
 from spotsieve.stream.settings.model import Settings
@@ -81,7 +81,7 @@ async def test_an_error_of_a_role_ends_it_with_that_error(where: str, watch: typ
 async def test_an_error_of_the_broker_is_explained_and_the_end_of_a_role_is_none() -> None:
     with pytest.raises(BrokerError):
         await OneRole(on_work=TopicAuthorizationFailedError("pages.log")).run()
-    await OneRole(on_work=Over("nothing more to do")).run()
+    await OneRole(on_work=RoleEnd("nothing more to do")).run()
 
 
 @pytest.mark.timeout(30)
@@ -157,7 +157,7 @@ async def test_an_http_port_that_can_no_longer_judge_ends_with_the_error(monkeyp
     async def serve(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(server, "Answering", lambda *_: answers)
+    monkeypatch.setattr(server, "JudgeThread", lambda *_: answers)
     monkeypatch.setattr(server._Server, "serve", serve)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

@@ -9,7 +9,7 @@ import pytest
 
 from spotsieve.stream.errors import BrokerTrouble, StateError
 from spotsieve.stream.service import run
-from spotsieve.stream.service.run import Opened, Service
+from spotsieve.stream.service.run import ProcessState, Service
 from spotsieve.stream.settings.model import Settings
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
@@ -60,7 +60,7 @@ def topics_are_fine(monkeypatch: pytest.MonkeyPatch) -> None:
 def serving(*workers: Worker) -> "asyncio.Task[None]":
     """A service that begins these workers, one after the other."""
     left = list(workers)
-    return asyncio.create_task(Service(Settings())._serve(Opened(None, lambda *_: left.pop(0))))
+    return asyncio.create_task(Service(Settings())._serve(ProcessState(None, lambda *_: left.pop(0))))
 
 
 def send_a_signal() -> None:

@@ -5,11 +5,11 @@ from typing import cast
 
 import pytest
 
-from spotsieve.state.index import Heard as FiledBy
+from spotsieve.state.index import OutcomeRef as FiledBy
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.service.roles.shard.place import go_on
-from spotsieve.stream.service.roles.told import Heard, RoundReader
-from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, Told
+from spotsieve.stream.service.roles.told import RoundMessage, RoundReader
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, RoundRecord
 from tests.worlds.states.round_records import RANGE, SHARE
 
 END = 12
@@ -29,7 +29,7 @@ class Verdicts:
     async def verdicts_position(self) -> int:
         return self.position
 
-    async def fetch(self) -> list[Heard]:
+    async def fetch(self) -> list[RoundMessage]:
         await asyncio.sleep(0)
         if self._is_first:
             # The broker has not answered yet.
@@ -37,11 +37,14 @@ class Verdicts:
             return []
         offsets = [offset for offset in self._offsets if offset >= self.position]
         self.position = END
-        return [Heard(Told(KIND_OUTCOME, bytes(16), SHARE, RANGE, b""), "verdicts", offset, 5) for offset in offsets]
+        return [
+            RoundMessage(RoundRecord(KIND_OUTCOME, bytes(16), SHARE, RANGE, b""), "verdicts", offset, 5)
+            for offset in offsets
+        ]
 
 
-async def place(verdicts: Verdicts, filed_by: FiledBy | None) -> int:
-    await asyncio.wait_for(go_on(cast("RoundReader", verdicts), filed_by, "verdicts", 0, END), 5)
+async def place(verdicts: Verdicts, indexed_by: FiledBy | None) -> int:
+    await asyncio.wait_for(go_on(cast("RoundReader", verdicts), indexed_by, "verdicts", 0, END), 5)
     return verdicts.position
 
 

@@ -2,13 +2,13 @@
 
 import structlog
 
-from spotsieve.stream.errors import Reject
+from spotsieve.stream.errors import RejectReason
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.run import Summary
+from spotsieve.stream.service.run import ServiceSummary
 from spotsieve.stream.verdict import Kind, Reason
 
 
-def said(summary: Summary) -> dict[str, object]:
+def said(summary: ServiceSummary) -> dict[str, object]:
     with structlog.testing.capture_logs() as lines:
         summary.say()
     (line,) = lines
@@ -17,8 +17,8 @@ def said(summary: Summary) -> dict[str, object]:
 
 def test_the_first_summary_line_warns_where_no_message_is_a_page() -> None:
     metrics = Metrics()
-    summary = Summary(metrics, structlog.stdlib.get_logger("test"))
-    metrics.dead_letters.labels(Reject.NOT_JSON.value).inc(200)
+    summary = ServiceSummary(metrics, structlog.stdlib.get_logger("test"))
+    metrics.dead_letters.labels(RejectReason.NOT_JSON.value).inc(200)
     line = said(summary)
     assert (line["log_level"], line["rejected"], line["rejected_share"]) == ("warning", 200, 1.0)
     assert line["rejected_most"] == "not_json"
@@ -27,10 +27,10 @@ def test_the_first_summary_line_warns_where_no_message_is_a_page() -> None:
 
 def test_a_tenth_is_not_too_much_and_a_line_counts_only_what_came_since_the_last_one() -> None:
     metrics = Metrics()
-    summary = Summary(metrics, structlog.stdlib.get_logger("test"))
+    summary = ServiceSummary(metrics, structlog.stdlib.get_logger("test"))
     metrics.pages.labels(Kind.NOVEL.name.lower(), Reason.NO_MATCH.label).inc(90)
-    metrics.dead_letters.labels(Reject.NO_BODY.value).inc(10)
+    metrics.dead_letters.labels(RejectReason.NO_BODY.value).inc(10)
     assert said(summary)["log_level"] == "info"
-    metrics.dead_letters.labels(Reject.NO_BODY.value).inc(1)
+    metrics.dead_letters.labels(RejectReason.NO_BODY.value).inc(1)
     assert "input.fields.body" in str(said(summary)["advice"])
     assert said(summary)["rejected"] == 0

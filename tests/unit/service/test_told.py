@@ -9,17 +9,23 @@ from aiokafka import TopicPartition
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import told
-from spotsieve.stream.service.roles.told import Heard, RoundReader
+from spotsieve.stream.service.roles.told import RoundMessage, RoundReader
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_FILLED, KIND_MEETINGS, KIND_TOO_LARGE, encode_told
-from spotsieve.stream.sharding.records.resize import write_ask, write_filled
-from spotsieve.stream.sharding.resizing import Filled
+from spotsieve.stream.sharding.records.frame import (
+    KIND_REQUEST,
+    KIND_FILL_PROGRESS,
+    KIND_CANDIDATES,
+    KIND_TOO_LARGE,
+    encode_round_record,
+)
+from spotsieve.stream.sharding.records.resize import write_fill_progress, write_request
+from spotsieve.stream.sharding.resizing import FillProgress
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.round_records import RANGE
 
 DIGEST = settings_digest(verdict_settings_text(Settings()))
-FILLED, ASK = write_filled(Filled(True, 5)), write_ask(3)
+FILLED, ASK = write_fill_progress(FillProgress(True, 5)), write_request(3)
 
 
 class Consumer:
@@ -39,7 +45,9 @@ class Consumer:
         return {self._at: records}
 
 
-async def read(monkeypatch: pytest.MonkeyPatch, shards: int | None, *values: bytes) -> tuple[list[Heard], list[str]]:
+async def read(
+    monkeypatch: pytest.MonkeyPatch, shards: int | None, *values: bytes
+) -> tuple[list[RoundMessage], list[str]]:
     monkeypatch.setattr(told, "round_consumer", lambda _: Consumer(0, *values))
     reader = RoundReader(Settings(), Waits(Metrics()), shards)
     with structlog.testing.capture_logs() as lines:
@@ -49,23 +57,25 @@ async def read(monkeypatch: pytest.MonkeyPatch, shards: int | None, *values: byt
 
 async def test_a_resize_makes_no_shard_warn_of_a_wrong_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     resize = [
-        encode_told(KIND_FILLED, DIGEST, Share(0, 3), RANGE, FILLED),
-        encode_told(KIND_ASK, DIGEST, Share(0, 2), RANGE, ASK),
+        encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED),
+        encode_round_record(KIND_REQUEST, DIGEST, Share(0, 2), RANGE, ASK),
     ]
-    answer = encode_told(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE)
+    answer = encode_round_record(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE)
     found, warned = await read(monkeypatch, 2, *resize, answer)
-    assert ([one.told.kind for one in found], warned) == ([KIND_ASK, KIND_TOO_LARGE], [])
+    assert ([one.told.kind for one in found], warned) == ([KIND_REQUEST, KIND_TOO_LARGE], [])
     found, warned = await read(monkeypatch, 4, *resize)
     assert (found, warned) == ([], [])
     found, warned = await read(monkeypatch, None, *resize)
-    assert ([one.told.kind for one in found], warned) == ([KIND_FILLED, KIND_ASK], []), "the resolver hears them"
+    assert ([one.told.kind for one in found], warned) == ([KIND_FILL_PROGRESS, KIND_REQUEST], []), (
+        "the resolver hears them"
+    )
 
 
 async def test_a_stranger_is_warned_of_even_behind_records_of_a_resize(monkeypatch: pytest.MonkeyPatch) -> None:
-    filled = encode_told(KIND_FILLED, DIGEST, Share(0, 3), RANGE, FILLED)
+    filled = encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED)
     for stranger, said in (
-        (encode_told(KIND_MEETINGS, DIGEST, Share(0, 3), RANGE), r"of one of 2 shards, got '0 of 3'"),
-        (encode_told(KIND_FILLED, bytes(16), Share(0, 3), RANGE, FILLED), "must be of these settings"),
+        (encode_round_record(KIND_CANDIDATES, DIGEST, Share(0, 3), RANGE), r"of one of 2 shards, got '0 of 3'"),
+        (encode_round_record(KIND_FILL_PROGRESS, bytes(16), Share(0, 3), RANGE, FILLED), "must be of these settings"),
         (filled[:-1] + bytes([filled[-1] ^ 1]), "end in its checksum"),
     ):
         found, warned = await read(monkeypatch, 2, filled, stranger, stranger)

@@ -9,13 +9,13 @@ from spotsieve.stream.errors import BrokerTrouble
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import worker_log
-from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.service.roles.told import RoundMessage
 from spotsieve.stream.service.roles.worker_log import WorkerLog
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, Range, Told
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, RoundRange, RoundRecord
 from spotsieve.stream.sharding.records.outcome import write_outcome
-from spotsieve.stream.sharding.records.range import Named, write_named
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.records.range import RoundAnnouncement, write_announcement
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures
 from tests.worlds.pages.generated import any_look, pages_of, signatures_of
@@ -29,18 +29,18 @@ class Broker:
 
     def __init__(self) -> None:
         self.offsets = asyncio.Queue[int]()
-        self.told = asyncio.Queue[list[Heard]]()
+        self.told = asyncio.Queue[list[RoundMessage]]()
 
     async def write(self, _: bytes) -> int:
         return await self.offsets.get()
 
-    async def fetch(self) -> list[Heard]:
+    async def fetch(self) -> list[RoundMessage]:
         return await self.told.get()
 
     async def resolve(self, *records: int) -> None:
         for record in records:
-            range_ = Range(Place(record, 0), Place(record + 1, 0), FIRST, 0, 0)
-            named = write_named(Named(1, (), (0,), ((record, PAGES),)))
+            range_ = RoundRange(LogPlace(record, 0), LogPlace(record + 1, 0), FIRST, 0, 0)
+            named = write_announcement(RoundAnnouncement(1, (), (0,), ((record, PAGES),)))
             self.told.put_nowait([_heard(KIND_RANGE, range_, named)])
             self.told.put_nowait([_heard(KIND_OUTCOME, range_, write_outcome(RESOLVED))])
         for _ in range(2 * len(records) + 1):
@@ -48,8 +48,8 @@ class Broker:
             await asyncio.sleep(0)
 
 
-def _heard(kind: int, range_: Range, body: bytes) -> Heard:
-    return Heard(Told(kind, bytes(16), Share(0, 1), range_, body), "verdicts", 0, 0)
+def _heard(kind: int, range_: RoundRange, body: bytes) -> RoundMessage:
+    return RoundMessage(RoundRecord(kind, bytes(16), Share(0, 1), range_, body), "verdicts", 0, 0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import ProducerFenced, TopicAuthorizationFailedError
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.engine import Applied
+from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.errors import BrokerError, StateError
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.observe.heartbeats import Heartbeats
@@ -20,8 +20,8 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service import worker as worker_module
 from spotsieve.stream.service.pages import fetching, partitions
 from spotsieve.stream.service.pages.microbatch import MicroBatch
-from spotsieve.stream.service.pages.outputs import Outputs
-from spotsieve.stream.service.worker import JudgedLog, Worker
+from spotsieve.stream.service.pages.outputs import OutputBatches
+from spotsieve.stream.service.worker import VerdictLog, Worker
 from spotsieve.stream.settings.model import Settings
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
@@ -84,10 +84,10 @@ class World:
         await self.step("follow the log")
         await asyncio.Event().wait()
 
-    async def append(self, *_: object) -> list[asyncio.Future[Applied]]:
+    async def append(self, *_: object) -> list[asyncio.Future[ApplyResult]]:
         await self.step("append")
-        applied: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
-        applied.set_result(cast("Applied", None))
+        applied: asyncio.Future[ApplyResult] = asyncio.get_running_loop().create_future()
+        applied.set_result(cast("ApplyResult", None))
         return [applied]
 
     async def close(self) -> None:
@@ -205,8 +205,8 @@ class OneBatch:
     def is_short(self, _: int) -> bool:
         return True
 
-    def build(self, *_: object) -> Outputs:
-        return Outputs([("pages.novel", 0, cast("Any", None))], Counter(), 0)
+    def build(self, *_: object) -> OutputBatches:
+        return OutputBatches([("pages.novel", 0, cast("Any", None))], Counter(), 0)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def worker_of(world: World, directory: Path, shutdown_timeout_ms: int = 8_000) -
         }
     )
     facts = {"input": TopicFacts(1, {})}
-    log = cast("JudgedLog", Log(world))
+    log = cast("VerdictLog", Log(world))
     return Worker(settings, cast("Any", None), lambda _: log, facts, Metrics(), Heartbeats())
 
 

@@ -1,14 +1,14 @@
 """What a worker wrote comes back undecoded, and nothing else does."""
 
 from spotsieve.state.log.record import decode, encode, encode_and_keep
-from spotsieve.stream.service.log.written import Written
+from spotsieve.stream.service.log.written import RecordCache
 from tests.reference.signatures import assert_same, make_signatures
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 
 
 def test_a_record_that_comes_back_unchanged_is_not_decoded_again() -> None:
-    written, signatures = Written(), make_signatures(9, seed=3)
+    written, signatures = RecordCache(), make_signatures(9, seed=3)
     value, record = encode_and_keep(signatures, WRITER, 4, DIGEST)
     written.keep(value, record)
     assert written.take(bytes(value)) is record
@@ -16,7 +16,7 @@ def test_a_record_that_comes_back_unchanged_is_not_decoded_again() -> None:
 
 
 def test_a_record_that_comes_a_second_time_is_read_from_its_bytes() -> None:
-    written, signatures = Written(), make_signatures(9, seed=3)
+    written, signatures = RecordCache(), make_signatures(9, seed=3)
     value, record = encode_and_keep(signatures, WRITER, 4, DIGEST)
     written.keep(value, record)
     written.take(value)
@@ -24,7 +24,7 @@ def test_a_record_that_comes_a_second_time_is_read_from_its_bytes() -> None:
 
 
 def test_what_differs_in_one_byte_or_is_of_others_is_read_from_its_bytes() -> None:
-    written, signatures = Written(), make_signatures(9, seed=3)
+    written, signatures = RecordCache(), make_signatures(9, seed=3)
     value, record = encode_and_keep(signatures, WRITER, 4, DIGEST)
     written.keep(value, record)
     changed = value[:60] + bytes([value[60] ^ 1]) + value[61:]

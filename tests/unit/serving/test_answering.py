@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
-from spotsieve.stream.serving.answering import Answering
+from spotsieve.stream.serving.answering import JudgeThread
 from spotsieve.stream.serving.metrics import ServeMetrics
-from spotsieve.stream.serving.room import Busy
+from spotsieve.stream.serving.room import BusyError
 from spotsieve.stream.settings.edges import ServeSettings
 from tests.worlds.filter_crawl import article
 from tests.worlds.waiting import SECONDS, wait_until_async
@@ -35,7 +35,7 @@ class Watched(Deduplicator):
 
 @asynccontextmanager
 async def answering(seen: Watched, **settings: Any) -> Any:
-    made = Answering(lambda: seen, ServeSettings(**settings), 64, ServeMetrics())
+    made = JudgeThread(lambda: seen, ServeSettings(**settings), 64, ServeMetrics())
     work = asyncio.create_task(made.work())
     try:
         yield made
@@ -50,7 +50,7 @@ def page(name: str) -> CrawledPage:
     return CrawledPage(name, f"https://{name}.example/".replace(" ", "-"), f"<p>{article(len(name))}</p>")
 
 
-async def ask(port: Answering, *names: str, adds: bool = False) -> list[str]:
+async def ask(port: JudgeThread, *names: str, adds: bool = False) -> list[str]:
     return [verdict.id for verdict in await port.verdicts([page(name) for name in names], adds)]
 
 
@@ -80,7 +80,7 @@ async def test_pages_that_are_added_are_known_to_look_ups_of_the_same_batch() ->
 async def test_beyond_the_bound_pages_are_refused_and_later_ones_are_not() -> None:
     async with answering(Watched(), waiting_pages=4) as port:
         outcomes = await asyncio.gather(*(ask(port, str(one), f"{one}+") for one in range(4)), return_exceptions=True)
-        assert [type(one) for one in outcomes] == [list, list, Busy, Busy]
+        assert [type(one) for one in outcomes] == [list, list, BusyError, BusyError]
         assert await ask(port, "later") == ["later"]
         assert len(await ask(port, *map(str, range(9)))) == 9, "what exceeds the bound goes where nothing else waits"
 
@@ -95,7 +95,7 @@ async def test_a_defect_that_one_page_meets_does_not_fail_the_look_ups_of_others
 async def test_a_state_that_fails_is_told_to_all_and_mended_by_a_refresh() -> None:
     broken, whole = Watched(), Watched()
     states = iter([broken, whole])
-    port = Answering(lambda: next(states, whole), ServeSettings(), 64, ServeMetrics())
+    port = JudgeThread(lambda: next(states, whole), ServeSettings(), 64, ServeMetrics())
     tasks = [asyncio.create_task(port.work())]
     with pytest.raises(StateError, match="mend it"):
         await ask(port, "broken state")

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from spotsieve.state.format.entries import head_of_entry
-from spotsieve.state.index import NOBODY, Attempt, State
+from spotsieve.state.index import NOBODY, PendingVerdict, State
 from spotsieve.state.log.record import decode
 from spotsieve.stream.judge.policy import KEEP_FIRST
-from spotsieve.stream.service.roles.answers import Answers, word_of
-from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.service.roles.answers import ShardResponses, combined_checksum
+from spotsieve.stream.service.roles.told import RoundMessage
 from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.sharding.answering import answer
-from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirms
-from spotsieve.stream.sharding.keys import hold
-from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings
-from spotsieve.stream.sharding.records.confirms import write_confirms
-from spotsieve.stream.sharding.records.frame import KIND_CONFIRMS, KIND_MEETINGS, Told
+from spotsieve.stream.sharding.answering import find_shard_candidates
+from spotsieve.stream.sharding.confirming import ShardConfirmations, apply_confirmations, confirm
+from spotsieve.stream.sharding.keys import read_round
+from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, ShardCandidates
+from spotsieve.stream.sharding.records.confirms import write_confirmations
+from spotsieve.stream.sharding.records.frame import KIND_CONFIRMATIONS, KIND_CANDIDATES, RoundRecord
 from spotsieve.stream.sharding.shares import Share, shards_of
 from spotsieve.stream.verdict import Reason
 from tests.worlds.pages.hosts import signatures_of
@@ -63,19 +63,21 @@ def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> 
     for record in one.log[-3:]:
         # Pages that have been judged come again, and meet themselves and others.
         signatures = decode(record).signatures
-        meetings = [
-            answer(signatures, hold(signatures, SCHEME, state, share), SCHEME, state, limits, share)
+        shard_candidates = [
+            find_shard_candidates(
+                signatures, read_round(signatures, SCHEME, state, share), SCHEME, state, limits, share
+            )
             for state, share in zip(cluster.states, cluster.shares, strict=True)
         ]
-        by_all = confirm(signatures, meetings, SCHEME, one.state, Share(0, 1))
+        by_all = confirm(signatures, shard_candidates, SCHEME, one.state, Share(0, 1))
         confirms = [
-            confirm(signatures, meetings, SCHEME, state, share)
+            confirm(signatures, shard_candidates, SCHEME, state, share)
             for state, share in zip(cluster.states, cluster.shares, strict=True)
         ]
         for shard, confirmed in enumerate(confirms):
             assert set((confirmed.numbers % SHARDS).tolist()) <= {shard}
             assert dict(confirmed.entries).items() <= dict(by_all.entries).items()
-        found = with_confirms(meetings, confirms)
+        found = apply_confirmations(shard_candidates, confirms)
         said = np.concatenate([met.said for met in found])
         np.testing.assert_array_equal(said, by_all.said)
         assert sorted(np.concatenate([met.numbers for met in found]).tolist()) == by_all.numbers.tolist()
@@ -83,52 +85,52 @@ def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> 
     assert seen >= {REFUSED, OF_HOST}
 
 
-def meetings_of(numbers: list[int], attempts: dict[int, Attempt]) -> Meetings:
+def shard_candidates_of(numbers: list[int], pending_verdicts: dict[int, PendingVerdict]) -> ShardCandidates:
     """What one page meets: candidates of these numbers."""
     one, cluster = judged(8101)
     signatures = decode(one.log[0]).signatures
-    held = hold(signatures, SCHEME, cluster.states[0], cluster.shares[0])
-    some = answer(signatures, held, SCHEME, cluster.states[0], cluster.limits, cluster.shares[0])
-    return some._replace(number=np.array(numbers, np.int64), attempts=attempts)
+    held = read_round(signatures, SCHEME, cluster.states[0], cluster.shares[0])
+    some = find_shard_candidates(signatures, held, SCHEME, cluster.states[0], cluster.limits, cluster.shares[0])
+    return some._replace(number=np.array(numbers, np.int64), pending_verdicts=pending_verdicts)
 
 
-def confirms_of(said: list[int], numbers: list[int]) -> Confirms:
+def confirms_of(said: list[int], numbers: list[int]) -> ShardConfirmations:
     entries = dict.fromkeys(numbers, ENTRIES[3])
-    return Confirms(np.array(said, np.uint8), np.array(numbers, np.int64), entries, None)
+    return ShardConfirmations(np.array(said, np.uint8), np.array(numbers, np.int64), entries, None)
 
 
 def test_what_is_said_of_other_answers_is_refused() -> None:
-    meetings = [meetings_of([4, 5], {}), meetings_of([6, 7], {})]
-    found = with_confirms(meetings, [confirms_of([OPEN, REFUSED], []), confirms_of([OF_HOST, OPEN], [])])
+    shard_candidates = [shard_candidates_of([4, 5], {}), shard_candidates_of([6, 7], {})]
+    found = apply_confirmations(shard_candidates, [confirms_of([OPEN, REFUSED], []), confirms_of([OF_HOST, OPEN], [])])
     assert [met.said.tolist() for met in found] == [[OPEN, OF_HOST], [REFUSED, OPEN]]
     for said in ([OPEN], [OPEN, OPEN, OPEN]):
         with pytest.raises(ValueError, match="must be those that were met"):
-            with_confirms(meetings, [confirms_of(said, []), confirms_of([OF_HOST, OPEN], [])])
+            apply_confirmations(shard_candidates, [confirms_of(said, []), confirms_of([OF_HOST, OPEN], [])])
 
 
 def test_a_remembered_verdict_whose_original_is_gone_counts_for_nothing() -> None:
     remembered = {
-        1: Attempt(3, 0.5, Reason.NEAR, 0),
-        2: Attempt(NOBODY, np.nan, Reason.NO_MATCH, 0),
-        3: Attempt(4, 0.5, Reason.NEAR, 0),
+        1: PendingVerdict(3, 0.5, Reason.NEAR, 0),
+        2: PendingVerdict(NOBODY, np.nan, Reason.NO_MATCH, 0),
+        3: PendingVerdict(4, 0.5, Reason.NEAR, 0),
     }
-    meetings = [meetings_of([], remembered), meetings_of([], {})]
-    found = with_confirms(meetings, [confirms_of([], []), confirms_of([], [3])])
-    assert found[0].attempts == {page: remembered[page] for page in (1, 2)}
+    shard_candidates = [shard_candidates_of([], remembered), shard_candidates_of([], {})]
+    found = apply_confirmations(shard_candidates, [confirms_of([], []), confirms_of([], [3])])
+    assert found[0].pending_verdicts == {page: remembered[page] for page in (1, 2)}
 
 
-def heard(kind: int, shard: int, checksum: int, body: bytes = b"") -> Heard:
-    return Heard(Told(kind, SETTINGS, Share(shard, 2), RANGE, body), "matches", 0, checksum)
+def heard(kind: int, shard: int, checksum: int, body: bytes = b"") -> RoundMessage:
+    return RoundMessage(RoundRecord(kind, SETTINGS, Share(shard, 2), RANGE, body), "matches", 0, checksum)
 
 
 def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
     """Two processes of one shard, or one that was told to spare a page, may answer otherwise than before."""
 
-    def confirmed(shard: int, of: list[Heard]) -> Heard:
-        body = write_confirms(confirms_of([], []), word_of(of), RANGE.first_number)
-        return heard(KIND_CONFIRMS, shard, 0, body)
+    def confirmed(shard: int, of: list[RoundMessage]) -> RoundMessage:
+        body = write_confirmations(confirms_of([], []), combined_checksum(of), RANGE.first_number)
+        return heard(KIND_CONFIRMATIONS, shard, 0, body)
 
-    answers, first = Answers(2), [heard(KIND_MEETINGS, shard, 7 + shard) for shard in range(2)]
+    answers, first = ShardResponses(2), [heard(KIND_CANDIDATES, shard, 7 + shard) for shard in range(2)]
     answers.add(first[0])
     assert answers.confirmed(RANGE) is None
     assert answers.missing(RANGE, confirms=True) == [1]
@@ -138,7 +140,7 @@ def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
         answers.add(confirmed(shard, first))
     assert answers.confirmed(RANGE) is not None
     assert answers.missing(RANGE, confirms=True) == []
-    other = heard(KIND_MEETINGS, 1, 9)
+    other = heard(KIND_CANDIDATES, 1, 9)
     answers.add(other)
     assert answers.confirmed(RANGE) is None, "that was said of another answer"
     assert answers.missing(RANGE, confirms=True) == [0, 1]

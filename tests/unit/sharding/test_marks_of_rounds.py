@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.loaded import EVERY_PARTITION
 from spotsieve.stream.page import PageId
@@ -23,7 +23,7 @@ ROUND_SECONDS = 1.5
 """CPU for a round of many marks. One look at all marks for each page took ten times as much."""
 
 
-def is_below(page_id: PageId, mark: Committed) -> bool:
+def is_below(page_id: PageId, mark: CommitMark) -> bool:
     """What a mark says of a page."""
     if mark.partition == EVERY_PARTITION:
         return True
@@ -32,10 +32,10 @@ def is_below(page_id: PageId, mark: Committed) -> bool:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pages_are_committed_as_each_mark_by_itself_says(seed: int) -> None:
-    dice, told, marks = random.Random(seed), CommittedPages(), list[Committed]()
+    dice, told, marks = random.Random(seed), CommittedPages(), list[CommitMark]()
     for _ in range(30):
         partition = EVERY_PARTITION if dice.random() < 0.01 else dice.randrange(3)
-        marks.append(Committed(dice.choice(SOURCES), partition, dice.randrange(50)))
+        marks.append(CommitMark(dice.choice(SOURCES), partition, dice.randrange(50)))
         told.add(marks[-1])
         for _ in range(20):
             page_id = (dice.choice(SOURCES), dice.randrange(3), dice.randrange(50))
@@ -48,7 +48,7 @@ def test_a_round_with_thousands_of_marks_is_cut_in_little_time() -> None:
     for number in range(RECORDS):
         signatures = replace(some, offset=np.arange(pages, dtype=np.int64) + number * pages)
         # Of other partitions, so that none of them ends the round.
-        marks = [Committed("others", partition, number) for partition in range(64)]
+        marks = [CommitMark("others", partition, number) for partition in range(64)]
         records.append((number, decode(encode(signatures, bytes(16), number, DIGEST, marks))))
     began = time.process_time()
     round_ = next_round(records, 0, Clock(), 0, 0, RECORDS * pages)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.state.format.meta import Part
-from spotsieve.state.index import Heard, Places, first_difference
+from spotsieve.state.format.meta import StatePart
+from spotsieve.state.index import EntryPlaces, OutcomeRef, first_difference
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.state.still.reading import describe, still_state
+from spotsieve.state.still.reading import describe, read_only_state
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.engine import nothing_filed
+from spotsieve.stream.engine import empty_update
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge.policy import KEEP_FIRST
 from spotsieve.stream.settings.model import IndexSettings
@@ -21,10 +21,10 @@ from tests.worlds.states.host_logs import Log
 from tests.worlds.states.remembering import SCHEME, any_world
 from tests.worlds.states.shards import OneProcess, Shards
 
-PARTS = [Part(number, 2) for number in range(2)]
+PARTS = [StatePart(number, 2) for number in range(2)]
 
 
-def opened(directory: Path, part: Part | None) -> RocksState:
+def opened(directory: Path, part: StatePart | None) -> RocksState:
     return RocksState.open(directory, "{}", "log", IndexSettings(), part)
 
 
@@ -55,10 +55,10 @@ def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:
 
 
 def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
-    told, nothing = Heard(70, 2**63), nothing_filed(NO_PAGES, 0)
+    told, nothing = OutcomeRef(70, 2**63), empty_update(NO_PAGES, 0)
     with opened(tmp_path, PARTS[0]) as state:
         # Pages are filed elsewhere, and none of them here.
-        state.file(replace(nothing, places=Places(np.empty(0, np.uint64), 5, told)), 1, 7)
+        state.file(replace(nothing, places=EntryPlaces(np.empty(0, np.uint64), 5, told)), 1, 7)
         state.file(None, 2, 8)
         assert [state.heard, state.entry_count] == [told, 5]
     with opened(tmp_path, PARTS[0]) as state:
@@ -67,11 +67,15 @@ def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
 
 def test_a_part_is_refused_as_another_part_and_as_a_whole(tmp_path: Path) -> None:
     opened(tmp_path, PARTS[1]).close()
-    for other, said in ((Part(1, 3), "the part of shard 1 of 3"), (PARTS[0], "shard 0 of 2"), (None, "all entries")):
+    for other, said in (
+        (StatePart(1, 3), "the part of shard 1 of 3"),
+        (PARTS[0], "shard 0 of 2"),
+        (None, "all entries"),
+    ):
         with pytest.raises(StateError, match=f"must hold .*{said}, and holds the part of shard 1 of 2; choose another"):
             opened(tmp_path, other)
     with pytest.raises(StateError, match=r"must hold all entries, .*shard 1 of 2; .*state merge"):
-        still_state(tmp_path).__enter__()
+        read_only_state(tmp_path).__enter__()
     assert describe(tmp_path)["part"] == "shard 1 of 2"
     whole = tmp_path / "whole"
     opened(whole, None).close()

@@ -8,7 +8,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.sharding.keys import Laid, hold, hold_own, own_keys
+from spotsieve.stream.sharding.keys import RoundKeys, own_keys, read_own_buckets, read_round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_hosts
 
 SCHEME = SpotsieveScheme(SpotsieveSettings())
@@ -31,7 +31,7 @@ def is_own(key: int, shard: int, shards: int) -> bool:
     return not plain or int(shards_of(np.array([key], np.uint64), shards)[0]) == shard
 
 
-def laid_by_page(laid: Laid) -> list[set[int]]:
+def laid_by_page(laid: RoundKeys) -> list[set[int]]:
     bounds = laid.slots.bounds.tolist()
     return [set(laid.keys[laid.slots.bucket[bounds[page] : bounds[page + 1]]].tolist()) for page in range(len(PAGES))]
 
@@ -39,24 +39,24 @@ def laid_by_page(laid: Laid) -> list[set[int]]:
 @pytest.mark.parametrize("shards", [1, 2, 5])
 def test_a_shard_lays_out_its_own_keys_and_those_of_pages_that_it_walks_over(shards: int) -> None:
     for shard in range(shards):
-        held, every = hold(PAGES, SCHEME, MemoryState(), Share(shard, shards)), keys_by_page(shard, shards)
-        walked = np.flatnonzero(shards_of_hosts(PAGES, shards) == shard).tolist()
-        of_walked = set[int]().union(*(every[page] for page in walked))
+        held, every = read_round(PAGES, SCHEME, MemoryState(), Share(shard, shards)), keys_by_page(shard, shards)
+        resolution = np.flatnonzero(shards_of_hosts(PAGES, shards) == shard).tolist()
+        of_walked = set[int]().union(*(every[page] for page in resolution))
         for page, laid in enumerate(laid_by_page(held.laid)):
             needed = {key for key in every[page] if key in of_walked or is_own(key, shard, shards)}
             assert needed <= laid <= every[page]
-        assert np.flatnonzero(held.walks).tolist() == walked
+        assert np.flatnonzero(held.walks).tolist() == resolution
         own = {key for keys in every for key in keys if is_own(key, shard, shards)}
         assert held.own.keys.tolist() == own_keys(PAGES, SCHEME, Share(shard, shards)).tolist() == sorted(own)
 
 
 def test_a_shard_leaves_out_most_keys_that_it_has_no_use_for() -> None:
-    held, every = hold(PAGES, SCHEME, MemoryState(), Share(3, 8)), keys_by_page(3, 8)
+    held, every = read_round(PAGES, SCHEME, MemoryState(), Share(3, 8)), keys_by_page(3, 8)
     assert len(held.laid.keys) < 0.5 * len(set[int]().union(*every))
 
 
 def test_a_shard_that_files_reads_the_own_keys_of_filed_pages() -> None:
-    filed = np.random.default_rng(5).random(len(PAGES)) < 0.5
+    indexed = np.random.default_rng(5).random(len(PAGES)) < 0.5
     every = keys_by_page(1, 3)
-    own = {key for page in np.flatnonzero(filed).tolist() for key in every[page] if is_own(key, 1, 3)}
-    assert hold_own(PAGES, SCHEME, MemoryState(), Share(1, 3), filed).keys.tolist() == sorted(own)
+    own = {key for page in np.flatnonzero(indexed).tolist() for key in every[page] if is_own(key, 1, 3)}
+    assert read_own_buckets(PAGES, SCHEME, MemoryState(), Share(1, 3), indexed).keys.tolist() == sorted(own)

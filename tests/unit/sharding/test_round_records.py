@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
-from spotsieve.stream.sharding.confirming import Confirms
-from spotsieve.stream.sharding.records.broken import BrokenRows, write_broken
+from spotsieve.stream.sharding.confirming import ShardConfirmations
+from spotsieve.stream.sharding.records.broken import PoisonRows, write_poison_rows
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import confirmed_answers, read_confirms, write_confirms
+from spotsieve.stream.sharding.records.confirms import read_combined_checksum, read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_RANGE,
     KIND_TOO_LARGE,
-    KIND_WALKS,
+    KIND_RESOLUTIONS,
     decode_body,
-    decode_told,
-    encode_told,
+    decode_round_record,
+    encode_round_record,
 )
-from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.round_records import (
     CONFIRMS,
@@ -42,7 +42,7 @@ kinds = pytest.mark.parametrize("name", list(kept()))
 
 def read_record(record: bytes, of: Kept) -> Any:
     """What a reader makes of a record."""
-    told = decode_told(record, SETTINGS, SHARE.shards, "matches", 5)
+    told = decode_round_record(record, SETTINGS, SHARE.shards, "matches", 5)
     assert (told.share, told.range) == (SHARE, RANGE)
     return decode_body(told, of.kind, of.read, "matches", 5)
 
@@ -50,16 +50,16 @@ def read_record(record: bytes, of: Kept) -> Any:
 @kinds
 def test_a_record_is_read_as_it_was_written(name: str) -> None:
     of = kept()[name]
-    found = read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body), of)
+    found = read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body), of)
     assert of.write(found) == of.body
 
 
 def test_columns_come_back_with_their_values() -> None:
-    found = read_meetings(ColumnReader(write_meetings(MEETINGS, FIRST)), FIRST)
+    found = read_candidates(ColumnReader(write_candidates(MEETINGS, FIRST)), FIRST)
     for name in ("postings", "bounds", "number", "proof", "kinds", "distance", "said", "score", "length", "numbers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(MEETINGS, name), name)
     assert dict(found.entries) == MEETINGS.entries
-    assert list(found.attempts) == list(MEETINGS.attempts)
+    assert list(found.pending_verdicts) == list(MEETINGS.pending_verdicts)
     outcome = read_outcome(ColumnReader(write_outcome(RESOLVED)), FIRST)
     assert tuple(outcome.verdicts.originals) == RESOLVED.verdicts.originals
     assert tuple(outcome.verdicts.replaces) == RESOLVED.verdicts.replaces
@@ -67,9 +67,9 @@ def test_columns_come_back_with_their_values() -> None:
 
 
 def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
-    body = write_confirms(CONFIRMS, 77, FIRST)
-    found = read_confirms(ColumnReader(body), FIRST)
-    assert confirmed_answers(body) == 77
+    body = write_confirmations(CONFIRMS, 77, FIRST)
+    found = read_confirmations(ColumnReader(body), FIRST)
+    assert read_combined_checksum(body) == 77
     assert found.copies.tolist() == CONFIRMS.copies.tolist()
     assert found.said.tolist() == CONFIRMS.said.tolist()
     assert dict(found.entries) == CONFIRMS.entries
@@ -78,20 +78,20 @@ def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
         np.testing.assert_array_equal(getattr(found.texts, name), getattr(TEXTS, name), name)
     for name in ("site", "titles", "title_bounds", "print_bounds"):
         np.testing.assert_array_equal(getattr(found.texts.own, name), getattr(TEXTS.own, name), name)
-    nothing = Confirms(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None)
-    assert read_confirms(ColumnReader(write_confirms(nothing, 0, FIRST)), FIRST).texts is None
+    nothing = ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None)
+    assert read_confirmations(ColumnReader(write_confirmations(nothing, 0, FIRST)), FIRST).texts is None
 
 
 def test_an_answer_that_is_too_large_needs_no_body() -> None:
-    record = encode_told(KIND_TOO_LARGE, SETTINGS, SHARE, RANGE)
+    record = encode_round_record(KIND_TOO_LARGE, SETTINGS, SHARE, RANGE)
     assert len(record) == FRAME_BYTES
-    assert decode_told(record, SETTINGS, 3, "verdicts", 0).range == RANGE
+    assert decode_round_record(record, SETTINGS, 3, "verdicts", 0).range == RANGE
 
 
 @kinds
 def test_a_record_that_is_cut_or_has_a_flipped_bit_is_refused(name: str) -> None:
     of = kept()[name]
-    record = encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body)
+    record = encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body)
     for end in range(len(record)):
         with pytest.raises(DamagedRecord, match=r"matches\[5\]"):
             read_record(record[:end], of)
@@ -108,14 +108,14 @@ def test_a_body_whose_columns_are_not_what_it_declares_is_refused(name: str) -> 
     of = kept()[name]
     for end in range(len(of.body)):
         with pytest.raises(DamagedRecord, match="must hold the columns"):
-            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body[:end]), of)
+            read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body[:end]), of)
     with pytest.raises(DamagedRecord, match="must hold the columns"):
-        read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body + b"\0"), of)
+        read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body + b"\0"), of)
     for byte in range(len(of.body)):
         changed = bytearray(of.body)
         changed[byte] ^= 0xFF
         try:
-            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, bytes(changed)), of)
+            read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, bytes(changed)), of)
         except DamagedRecord:
             continue
 
@@ -140,7 +140,7 @@ def test_a_body_of_few_bytes_asks_for_no_memory_before_it_is_refused(name: str, 
     tracemalloc.start()
     try:
         with pytest.raises(DamagedRecord):
-            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, body + bytes(40)), of)
+            read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, body + bytes(40)), of)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         if not before:
@@ -150,29 +150,31 @@ def test_a_body_of_few_bytes_asks_for_no_memory_before_it_is_refused(name: str, 
 
 def test_texts_that_are_none_are_refused_when_their_record_is_read() -> None:
     of, errors = kept()["broken"], {0: "ä", 1: "b", 2: "\udcff"}
-    body = write_broken(BrokenRows(3, errors))
-    assert read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, body), of).errors == errors
+    body = write_poison_rows(PoisonRows(3, errors))
+    assert read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, body), of).errors == errors
     for wrong in (body.replace(b"\xa4", b"\xff"), body.replace(b"\2\1\3", b"\1\2\3"), body.replace(b"b", b"\xed")):
         assert wrong != body
         with pytest.raises(DamagedRecord, match="must hold the columns"):
-            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, wrong), of)
+            read_record(encode_round_record(of.kind, SETTINGS, SHARE, RANGE, wrong), of)
 
 
 def test_records_of_others_are_refused_with_what_to_do() -> None:
     of = kept()["outcome"]
-    record = encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body)
+    record = encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body)
     with pytest.raises(SettingsMismatch, match="start all roles with the same settings"):
-        decode_told(record, bytes(16), SHARE.shards, "verdicts", 1)
+        decode_round_record(record, bytes(16), SHARE.shards, "verdicts", 1)
     with pytest.raises(StateError, match="must be of one of 4 shards, got '1 of 3'; start all roles with the same"):
-        decode_told(record, SETTINGS, 4, "verdicts", 1)
-    assert decode_told(record, SETTINGS, None, "verdicts", 1).share == SHARE, "the record says how many there are"
-    none_such = encode_told(of.kind, SETTINGS, Share(3, 3), RANGE, of.body)
+        decode_round_record(record, SETTINGS, 4, "verdicts", 1)
+    assert decode_round_record(record, SETTINGS, None, "verdicts", 1).share == SHARE, (
+        "the record says how many there are"
+    )
+    none_such = encode_round_record(of.kind, SETTINGS, Share(3, 3), RANGE, of.body)
     with pytest.raises(StateError, match="must be of one of the shards, got '3 of 3'"):
-        decode_told(none_such, SETTINGS, None, "verdicts", 1)
+        decode_round_record(none_such, SETTINGS, None, "verdicts", 1)
     with pytest.raises(StateError, match="kind 99'; let all roles run the same release"):
-        decode_told(encode_told(99, SETTINGS, SHARE, RANGE), SETTINGS, SHARE.shards, "verdicts", 1)
+        decode_round_record(encode_round_record(99, SETTINGS, SHARE, RANGE), SETTINGS, SHARE.shards, "verdicts", 1)
     with pytest.raises(DamagedRecord, match="must be a record of walks"):
-        read_record(record, of._replace(kind=KIND_WALKS))
-    backwards = RANGE._replace(end=Place(7, 1))
+        read_record(record, of._replace(kind=KIND_RESOLUTIONS))
+    backwards = RANGE._replace(end=LogPlace(7, 1))
     with pytest.raises(DamagedRecord, match="must have a range that does not end before it starts"):
-        decode_told(encode_told(KIND_RANGE, SETTINGS, SHARE, backwards), SETTINGS, 3, "verdicts", 1)
+        decode_round_record(encode_round_record(KIND_RANGE, SETTINGS, SHARE, backwards), SETTINGS, 3, "verdicts", 1)

@@ -11,7 +11,7 @@ import pytest
 from rocksdict import Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.state.format.meta import HEARD, Part
+from spotsieve.state.format.meta import HEARD, StatePart
 from spotsieve.state.index import first_difference
 from spotsieve.state.portable.merging import merge_states
 from spotsieve.state.store.rocks import RocksState
@@ -46,7 +46,7 @@ class Judged(NamedTuple):
 
 def opened(directory: Path, number: int) -> RocksState:
     index = IndexSettings(write_buffer_mb=1)
-    return RocksState.open(directory, verdict_settings_text(SETTINGS), "log", index, Part(number, SHARDS))
+    return RocksState.open(directory, verdict_settings_text(SETTINGS), "log", index, StatePart(number, SHARDS))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Pa
 def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
     judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (first,) = judged.one.state.filed(np.zeros(1, np.uint64)).entries(np.zeros(1, np.int64))
+    (first,) = judged.one.state.indexed(np.zeros(1, np.uint64)).entries(np.zeros(1, np.int64))
     pages = tmp_path / "pages.jsonl"
     pages.write_text("{}\n")
     merged, export, copy = tmp_path / "merged", tmp_path / "export.jsonl", tmp_path / "copy"
@@ -179,7 +179,7 @@ def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
 def test_pages_are_looked_up_and_explained_by_the_merged_state(
     judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (first,) = judged.one.state.filed(np.zeros(1, np.uint64)).entries(np.zeros(1, np.int64))
+    (first,) = judged.one.state.indexed(np.zeros(1, np.uint64)).entries(np.zeros(1, np.int64))
     body = next(page.body for page in judged.pages if page.url == first.url).decode()
     copy, merged = tmp_path / "copy.jsonl", tmp_path / "merged"
     copy.write_text(json.dumps({"id": "copy", "url": first.url + "?copy", "body": body}) + "\n")
@@ -197,7 +197,7 @@ def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
     judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target, other = tmp_path / "merged", tmp_path / "other"
-    RocksState.open(other, "{}", "log", IndexSettings(), Part(1, SHARDS)).close()
+    RocksState.open(other, "{}", "log", IndexSettings(), StatePart(1, SHARDS)).close()
     for shards, rule in (
         ([judged.shard(0)], "missing: shard 1 of 2"),
         ([judged.shard(0), judged.shard(0)], "must be another shard"),

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Committed, Filing, State
+from spotsieve.state.index import CommitMark, IndexUpdate, State
 from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, encode_skip
 from spotsieve.stream import engine as engine_module
-from spotsieve.stream.engine import Engine, nothing_filed
+from spotsieve.stream.engine import Engine, empty_update
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.verdict import no_verdicts
 from tests.reference.signatures import make_signatures
 
 WRITER, DIGEST = bytes(16), bytes(16)
-MARKS = (Committed("pages", 1, 7), Committed("", -1, 0))
+MARKS = (CommitMark("pages", 1, 7), CommitMark("", -1, 0))
 HOUR_MS = 3_600_000
 
 
@@ -29,21 +29,26 @@ class Filed:
     def __init__(self, pages_applied: int = 0) -> None:
         self.pages_applied = pages_applied
         self.clock = Clock()
-        self.filings: list[tuple[Filing | None, int, int]] = []
+        self.filings: list[tuple[IndexUpdate | None, int, int]] = []
 
     def file(
-        self, filing: Filing | None, position: int, last_record: int, pages_applied: int = 0, clock: Clock | None = None
+        self,
+        index_update: IndexUpdate | None,
+        position: int,
+        last_record: int,
+        pages_applied: int = 0,
+        clock: Clock | None = None,
     ) -> None:
         self.last_record = last_record
         self.clock = clock or self.clock
-        self.filings.append((filing, position, pages_applied))
+        self.filings.append((index_update, position, pages_applied))
 
 
 def engine_over(state: Filed, monkeypatch: pytest.MonkeyPatch, horizon_hours: int = 0) -> Engine:
     """An engine whose judge files nothing."""
 
     def judge_record(signatures: Any, _: object, view: Any, *__: object) -> object:
-        return no_verdicts(), nothing_filed(signatures, view.entry_count)
+        return no_verdicts(), empty_update(signatures, view.entry_count)
 
     monkeypatch.setattr(engine_module, "judge_record", judge_record)
     limits = IndexSettings(horizon_hours=horizon_hours)
@@ -53,10 +58,17 @@ def engine_over(state: Filed, monkeypatch: pytest.MonkeyPatch, horizon_hours: in
 def test_a_record_of_marks_alone_is_filed_and_moves_the_position(monkeypatch: pytest.MonkeyPatch) -> None:
     state = Filed()
     applied = engine_over(state, monkeypatch).apply(encode(NO_PAGES, WRITER, 1, DIGEST, MARKS), 3)
-    ((filing, position, _),) = state.filings
-    assert filing is not None
-    assert (filing.committed, filing.first_number, position) == (MARKS, 9, 4)
-    assert len(filing.pages) == len(filing.keys) == len(filing.buckets) == len(applied.verdicts) == applied.filed == 0
+    ((index_update, position, _),) = state.filings
+    assert index_update is not None
+    assert (index_update.committed, index_update.first_number, position) == (MARKS, 9, 4)
+    assert (
+        len(index_update.pages)
+        == len(index_update.keys)
+        == len(index_update.buckets)
+        == len(applied.verdicts)
+        == applied.indexed
+        == 0
+    )
 
 
 @pytest.mark.parametrize("done", [0, 2])
@@ -69,7 +81,7 @@ def test_the_marks_of_a_record_are_filed_with_its_first_run_alone(done: int, mon
     state.last_record = int.from_bytes(record[-8:], "little")
     state.clock = Clock(0) if done else Clock()
     engine_over(state, monkeypatch, horizon_hours=1).apply(record, 3)
-    marks = [filing.committed for filing, _, _ in state.filings if filing is not None]
+    marks = [index_update.committed for index_update, _, _ in state.filings if index_update is not None]
     assert len(marks) > 1
     assert marks == [() if done else MARKS, *[()] * (len(marks) - 1)]
 

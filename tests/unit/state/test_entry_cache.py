@@ -88,9 +88,9 @@ def test_a_state_does_not_give_a_forgotten_entry_that_it_read_before(tmp_path: P
         engine = Engine(ChainScheme(ChainSettings()), state, IndexSettings(), bytes(16), "log")
         engine.apply(encode(make_signatures(20, seed=1, first=0), bytes(16), 0, bytes(16)), 0)
         first = np.array([0])
-        assert len(state.filed(some(0)).entries(first)) == 1
+        assert len(state.indexed(some(0)).entries(first)) == 1
         none = np.array([], np.uint64)
         removal = Removal((), some(0), none, state.buckets(none), none)
         state.remove(removal, 2, 0)
         with pytest.raises(CorruptRecord):
-            state.filed(some(0)).entries(first)
+            state.indexed(some(0)).entries(first)

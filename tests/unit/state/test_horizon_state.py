@@ -13,7 +13,7 @@ from rocksdict import Rdict
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import NUMBER_BYTES
 from spotsieve.state.format.meta import encode_marks
-from spotsieve.state.horizon import Mark
+from spotsieve.state.horizon import StepMark
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
@@ -171,7 +171,7 @@ def test_verify_names_what_a_horizon_should_have_removed_or_kept(
 
 
 def test_a_state_whose_marks_are_lost_or_wrong_is_not_opened(directory: Path) -> None:
-    far = encode_marks((Mark(1, 10**6),))
+    far = encode_marks((StepMark(1, 10**6),))
     for act in (lambda meta: meta.delete(b"marks"), lambda meta: meta.__setitem__(b"marks", far)):
         change(directory, "default", act)
         with pytest.raises(CorruptRecord, match=b"marks".hex()):

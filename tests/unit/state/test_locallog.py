@@ -10,7 +10,7 @@ import pytest
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.log.local import MAGIC, LocalLog, TornTail
-from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
+from spotsieve.stream.errors import CorruptRecord, StateError, StateLockedError
 
 RECORDS = [bytes([number]) * (number * 37 + 1) for number in range(20)]
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None
 
 def test_a_log_in_use_is_refused(directory: Path) -> None:
     in_use = "must belong to one process, and another one holds its lock"
-    with LocalLog(directory), pytest.raises(StateLocked, match=in_use):
+    with LocalLog(directory), pytest.raises(StateLockedError, match=in_use):
         LocalLog(directory)
     assert read(directory) == RECORDS
 

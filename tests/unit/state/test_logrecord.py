@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.bodies import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import (
@@ -27,7 +27,7 @@ from spotsieve.state.log.record import (
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
 from spotsieve.stream.settings.verdicts import settings_digest
-from spotsieve.stream.signature import MAX_ADDRESS_BYTES, Status
+from spotsieve.stream.signature import MAX_URL_BYTES, SignatureStatus
 from tests.reference.signatures import assert_same, make_signatures, one_page, record_of_broken_columns
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
@@ -47,7 +47,7 @@ def test_a_quick_look_finds_every_page_by_address_name_and_id(missing: str) -> N
     empty: dict[str, Any] = {"urls": (b"",) * 40, "labels": (b"",) * 40, "partition": np.zeros(40, np.int32)}
     if missing in empty:
         signatures = dataclasses.replace(signatures, **{missing: empty[missing]})
-    record = memoryview(encode(signatures, WRITER, 1, DIGEST, [Committed("marks alone", 3, 77)]))
+    record = memoryview(encode(signatures, WRITER, 1, DIGEST, [CommitMark("marks alone", 3, 77)]))
     for row in range(40):
         for text in filter(None, (signatures.urls[row], signatures.labels[row])):
             assert may_name(record, text, None)
@@ -238,7 +238,7 @@ TITLES = {"prints": np.empty(0, np.uint32), "prints_bounds": np.array([0, 0]), "
 @pytest.mark.parametrize(
     "columns",
     [
-        {"status": np.array([len(Status)], np.uint8)},
+        {"status": np.array([len(SignatureStatus)], np.uint8)},
         {"source": np.array([1], np.uint16)},
         PRINTS | {"prints": np.array([0x40, 0x3F], np.uint32)},
         PRINTS | {"prints": np.array([0x40, 0x5F], np.uint32)},
@@ -256,7 +256,7 @@ def test_columns_that_break_their_rules_are_neither_written_nor_read(columns: di
 
 
 def test_a_record_that_its_writer_does_not_read_again_is_as_decoded() -> None:
-    marks = (Committed("pages", 3, 77),)
+    marks = (CommitMark("pages", 3, 77),)
     for signatures in (make_signatures(40, seed=5), one_page(), NO_PAGES):
         record, kept = encode_and_keep(signatures, WRITER, 9, DIGEST, list(marks))
         assert record == encode(signatures, WRITER, 9, DIGEST, marks)
@@ -369,11 +369,11 @@ def test_the_record_of_a_page_with_all_columns_takes_at_most_340_bytes_and_addre
 
 
 MARKS = (
-    Committed("pages", 0, 7),
-    Committed("other", 2**31 - 1, 2**63 - 1),
-    Committed("pages", 3, 0),
-    Committed("other", 5, 12),
-    Committed("", -1, 0),
+    CommitMark("pages", 0, 7),
+    CommitMark("other", 2**31 - 1, 2**63 - 1),
+    CommitMark("pages", 3, 0),
+    CommitMark("other", 5, 12),
+    CommitMark("", -1, 0),
 )
 
 
@@ -386,14 +386,14 @@ def test_a_record_gives_back_its_marks_of_any_sources(count: int) -> None:
     assert decode(encode(signatures, WRITER, 1, DIGEST)).committed == ()
 
 
-@pytest.mark.parametrize("mark", [Committed("pages", -2, 7), Committed("pages", 0, -1)])
-def test_a_mark_of_no_partition_or_offset_is_corrupt_even_with_a_sound_checksum(mark: Committed) -> None:
+@pytest.mark.parametrize("mark", [CommitMark("pages", -2, 7), CommitMark("pages", 0, -1)])
+def test_a_mark_of_no_partition_or_offset_is_corrupt_even_with_a_sound_checksum(mark: CommitMark) -> None:
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
         decode(encode(one_page(), WRITER, 1, DIGEST, (mark,)))
 
 
 def test_more_marks_than_a_record_holds_are_a_programming_error() -> None:
-    marks = [Committed("pages", number, 1) for number in range(MAX_MARKS + 1)]
+    marks = [CommitMark("pages", number, 1) for number in range(MAX_MARKS + 1)]
     assert len(decode(encode(one_page(), WRITER, 1, DIGEST, marks[1:])).committed) == MAX_MARKS
     with pytest.raises(ValueError, match="at most 4096 marks, got 4097"):
         encode(one_page(), WRITER, 1, DIGEST, marks)
@@ -402,7 +402,7 @@ def test_more_marks_than_a_record_holds_are_a_programming_error() -> None:
 @pytest.mark.parametrize("limit", [1, 1_000, 5_000])
 def test_the_first_part_has_room_for_its_marks(limit: int) -> None:
     signatures = make_signatures(200, seed=9)
-    marks = [Committed(f"topic {number % 3}", number, 1) for number in range(30)]
+    marks = [CommitMark(f"topic {number % 3}", number, 1) for number in range(30)]
     parts = list(split(signatures, limit, marks))
     assert sum(map(len, parts)) == 200
     for number, part in enumerate(parts):
@@ -465,5 +465,5 @@ def test_a_record_of_exactly_the_limit_is_one_part_and_of_a_byte_more_is_two() -
 def test_a_very_long_address_is_cut_at_a_whole_character() -> None:
     signatures = dataclasses.replace(make_signatures(1, seed=1), urls=(("x" + "ä" * 50_000).encode(),))
     (part,) = split(signatures, 10_000)
-    assert part.urls[0].decode() == "x" + "ä" * ((MAX_ADDRESS_BYTES - 1) // 2)
+    assert part.urls[0].decode() == "x" + "ä" * ((MAX_URL_BYTES - 1) // 2)
     assert len(encode(part, WRITER, 0, DIGEST)) < 10_000

@@ -22,19 +22,19 @@ def rows_of(buckets: Buckets) -> list[list[tuple[int, int]]]:
     return [pairs[first:end] for first, end in zip(buckets.bounds, buckets.bounds[1:], strict=False)]
 
 
-def assert_equal(buckets: MemoryBuckets, twin: Contents, asked: NDArray[np.uint64]) -> None:
-    assert rows_of(buckets.read(asked)) == [twin.get(key, []) for key in asked.tolist()]
-    assert len(buckets) == len(twin)
-    assert sorted(buckets.keys().tolist()) == sorted(twin)
-    assert buckets.largest() == max(map(len, twin.values()), default=0)
+def assert_equal(buckets: MemoryBuckets, reference_kernel: Contents, asked: NDArray[np.uint64]) -> None:
+    assert rows_of(buckets.read(asked)) == [reference_kernel.get(key, []) for key in asked.tolist()]
+    assert len(buckets) == len(reference_kernel)
+    assert sorted(buckets.keys().tolist()) == sorted(reference_kernel)
+    assert buckets.largest() == max(map(len, reference_kernel.values()), default=0)
     for first, most in ((0, 3), (2**63, 10_000)):
-        expected = sorted(key for key in twin if key >= first)[:most]
+        expected = sorted(key for key in reference_kernel if key >= first)[:most]
         assert buckets.next_keys(first, most).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_buckets_are_those_of_a_dictionary(seed: int) -> None:
-    random, buckets, twin = np.random.default_rng(seed), MemoryBuckets(), Contents()
+    random, buckets, reference_kernel = np.random.default_rng(seed), MemoryBuckets(), Contents()
     # 0 and the greatest key are keys as all others. Runs of keys look alike but for their last bits.
     known = np.concatenate(
         [random.integers(0, 2**64, 3000, np.uint64), np.arange(500, dtype=np.uint64), np.array([2**64 - 1], np.uint64)]
@@ -50,10 +50,10 @@ def test_buckets_are_those_of_a_dictionary(seed: int) -> None:
         ]
         buckets.put(keys, buckets_of(rows))
         for key, row in zip(keys.tolist(), rows, strict=True):
-            twin.pop(key, None)
+            reference_kernel.pop(key, None)
             if row:
-                twin[key] = row
-        assert_equal(buckets, twin, known)
+                reference_kernel[key] = row
+        assert_equal(buckets, reference_kernel, known)
     buckets.put(known, buckets_of([[] for _ in known]))
     assert_equal(buckets, {}, known)
 

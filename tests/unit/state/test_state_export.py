@@ -124,13 +124,17 @@ def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -
     memories = [line for line in lines if "memory" in line]
     assert {memory["first"] is None for memory in memories} == {True, False}
     assert max(len(memory["items"]) for memory in memories) > 10
-    attempts = [line for line in lines if "attempt" in line]
-    pages = [(attempt["source"], attempt["partition"], attempt["attempt"]) for attempt in attempts]
+    pending_verdicts = [line for line in lines if "attempt" in line]
+    pages = [(attempt["source"], attempt["partition"], attempt["attempt"]) for attempt in pending_verdicts]
     assert pages == sorted(pages)
     assert {place[:2] for place in pages} >= {(0, -3), (0, 0), (0, 2), (2, 0)}
-    assert (attempts[1]["original"], attempts[1]["score"], attempts[0]["score"]) == (None, None, 0.1)
+    assert (pending_verdicts[1]["original"], pending_verdicts[1]["score"], pending_verdicts[0]["score"]) == (
+        None,
+        None,
+        0.1,
+    )
     postings = sum(len(bucket["entries"]) for bucket in buckets)
-    assert lines[-1] | {"memories": len(memories), "attempts": len(attempts)} == lines[-1]
+    assert lines[-1] | {"memories": len(memories), "attempts": len(pending_verdicts)} == lines[-1]
     assert (
         lines[-1] | {"end": True, "entries": len(entries), "buckets": len(buckets), "postings": postings} == lines[-1]
     )

@@ -1,4 +1,4 @@
-"""Memories of hosts, own texts and attempts: encoded, decoded, and kept alike by both stores."""
+"""Memories of hosts, own texts and pending_verdicts: encoded, decoded, and kept alike by both stores."""
 
 import dataclasses
 import json
@@ -14,13 +14,13 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.entries import decode_own_texts, encode_entries, entry_fault, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import IDENTITY, attempt_key, decode_attempt, encode_attempt, page_of_key, seal
-from spotsieve.state.horizon import Clock, Mark
+from spotsieve.state.horizon import Clock, StepMark
 from spotsieve.state.index import (
     NOBODY,
-    Attempt,
-    Committed,
+    CommitMark,
     HostMemories,
-    Living,
+    LiveView,
+    PendingVerdict,
     Removal,
     State,
     first_difference,
@@ -39,15 +39,15 @@ from tests.reference.stored import ObviousMemory, memory_value, own_text_of
 from tests.worlds.states.host_filings import (
     NO_BUCKETS,
     NO_KEYS,
-    filing_of,
+    index_update_of,
     memories_of,
     own_text,
     some_memories,
     some_own_text,
 )
 
-EVERYTHING = Committed("", -1, 0)
-TRIED = Attempt(3, 0.75, 2, 1)
+EVERYTHING = CommitMark("", -1, 0)
+TRIED = PendingVerdict(3, 0.75, 2, 1)
 
 
 def open_state(path: Path) -> RocksState:
@@ -78,11 +78,11 @@ def rows_of(memories: HostMemories) -> list[ObviousMemory]:
 @pytest.mark.parametrize("keeps_features", [False, True])
 def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_features: bool) -> None:
     for count in (0, 1, 30):
-        filing = dataclasses.replace(filing_of(0, count, seed=count), keeps_features=keeps_features)
-        values = encode_entries(filing, np.zeros(count, np.uint32))
+        index_update = dataclasses.replace(index_update_of(0, count, seed=count), keeps_features=keeps_features)
+        values = encode_entries(index_update, np.zeros(count, np.uint32))
         keys = [bytes([row]) for row in range(count)]
-        assert filing.learned is not None
-        own = filing.learned.own
+        assert index_update.learned is not None
+        own = index_update.learned.own
         assert_alike(decode_own_texts(keys, values), own)
         for row, value in enumerate(values):
             expected = (
@@ -99,7 +99,7 @@ def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_fea
 
 
 def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() -> None:
-    learning = filing_of(0, 5, seed=1)
+    learning = index_update_of(0, 5, seed=1)
     plain = encode_entries(dataclasses.replace(learning, learned=None), np.zeros(5, np.uint32))
     assert [len(value) for value in plain] == [
         42 + 16 + len(url) + len(label)
@@ -127,10 +127,10 @@ def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() ->
     ],
 )
 def test_a_damaged_own_text_is_corrupt_and_named(damage: Callable[[bytes], bytes], rule: str) -> None:
-    filing = filing_of(0, 1)
-    assert filing.learned is not None
-    learned = dataclasses.replace(filing.learned, own=own_text([(1, 2, 3, [5 << 5, 6 << 5], [7, 8])]))
-    (sound,) = encode_entries(dataclasses.replace(filing, learned=learned), np.zeros(1, np.uint32))
+    index_update = index_update_of(0, 1)
+    assert index_update.learned is not None
+    learned = dataclasses.replace(index_update.learned, own=own_text([(1, 2, 3, [5 << 5, 6 << 5], [7, 8])]))
+    (sound,) = encode_entries(dataclasses.replace(index_update, learned=learned), np.zeros(1, np.uint32))
     assert decode_own_texts([b""], [sound]).titles.tolist() == [7, 8]
     with pytest.raises(CorruptRecord, match=rf"entries\[00ff\].*{rule}"):
         decode_own_texts([b"\0", b"\x00\xff"], [sound, damage(sound)])
@@ -138,12 +138,13 @@ def test_a_damaged_own_text_is_corrupt_and_named(damage: Callable[[bytes], bytes
 
 
 def test_an_own_text_with_more_than_an_entry_has_room_for_is_a_programming_error() -> None:
-    filing = filing_of(0, 1)
-    assert filing.learned is not None
+    index_update = index_update_of(0, 1)
+    assert index_update.learned is not None
     own = own_text([(0, 0, 0, [identity << 5 for identity in range(256)], [])])
     with pytest.raises(ValueError, match="256 prints or title words, an entry has room for 255"):
         encode_entries(
-            dataclasses.replace(filing, learned=dataclasses.replace(filing.learned, own=own)), np.zeros(1, np.uint32)
+            dataclasses.replace(index_update, learned=dataclasses.replace(index_update.learned, own=own)),
+            np.zeros(1, np.uint32),
         )
 
 
@@ -211,7 +212,7 @@ def test_keys_of_attempts_ascend_as_page_ids_do_and_values_come_back() -> None:
     keys = [attempt_key(*page) for page in pages]
     assert keys == sorted(keys)
     assert [page_of_key(key) for key in keys] == pages
-    without = Attempt(NOBODY, float("nan"), 9, 0)
+    without = PendingVerdict(NOBODY, float("nan"), 9, 0)
     assert decode_attempt(b"", encode_attempt(TRIED)) == TRIED
     replacing = without._replace(original=0)
     for novel in (without, replacing):
@@ -228,26 +229,28 @@ def test_keys_of_attempts_ascend_as_page_ids_do_and_values_come_back() -> None:
 def steps(random: np.random.Generator, count: int = 40) -> list[dict[str, Any]]:
     """Filings of pages, memories, attempts, marks and horizons, each of them made once and applied to any state."""
     made, number, offset = list[dict[str, Any]](), 0, 0
-    marks: tuple[Mark, ...] = (Mark(0, 0),)
+    marks: tuple[StepMark, ...] = (StepMark(0, 0),)
     for position in range(1, count + 1):
-        filed = int(random.integers(0, 6))
+        indexed = int(random.integers(0, 6))
         hosts = sorted({int(host) << 56 for host in random.integers(0, 200, random.integers(0, 20))})
         tried = [
             ((f"source {random.integers(4)}", int(random.integers(-2, 2)), offset + place), TRIED)
             for place in range(random.integers(0, 5))
         ]
         committed = [
-            Committed(f"source {random.integers(6)}", int(random.integers(-2, 2)), offset - int(random.integers(-3, 9)))
+            CommitMark(
+                f"source {random.integers(6)}", int(random.integers(-2, 2)), offset - int(random.integers(-3, 9))
+            )
             for _ in range(random.integers(0, 4))
         ]
-        filing = filing_of(
-            number, filed, some_memories(hosts, number, random), tried, committed, int(random.integers(2**32))
+        index_update = index_update_of(
+            number, indexed, some_memories(hosts, number, random), tried, committed, int(random.integers(2**32))
         )
-        offset, number = offset + 5, number + filed
-        if position % 4 == 0 and number - filed > marks[-1].number:
-            marks = (*marks[-2:], Mark(marks[-1].step + 1, number - filed))
+        offset, number = offset + 5, number + indexed
+        if position % 4 == 0 and number - indexed > marks[-1].number:
+            marks = (*marks[-2:], StepMark(marks[-1].step + 1, number - indexed))
         clock = Clock(position, marks)
-        made.append({"filing": filing, "position": position, "last_record": 0, "clock": clock})
+        made.append({"filing": index_update, "position": position, "last_record": 0, "clock": clock})
     return made
 
 
@@ -258,19 +261,19 @@ def test_both_stores_hold_the_same_after_any_filings_also_when_reopened(seed: in
              for offset in range(0, 210, 1)]  # fmt: skip
     hosts = np.array([host << 56 for host in range(200)], np.uint64)
     store = open_state(tmp_path)
-    for step, filed in enumerate(steps(random)):
-        memory.file(**filed)
-        store.file(**filed)
+    for step, indexed in enumerate(steps(random)):
+        memory.file(**indexed)
+        store.file(**indexed)
         if step % 7 == 6:
             store.close()
             store = open_state(tmp_path)
         if step % 4 == 3:
             assert first_difference(memory, store) is None
-            assert memory.attempts(asked) == store.attempts(asked)
+            assert memory.pending_verdicts(asked) == store.pending_verdicts(asked)
             assert_alike(memory.memories(hosts), store.memories(hosts))
-            for state in (Living(memory, memory.clock.floor), memory):
+            for state in (LiveView(memory, memory.clock.floor), memory):
                 numbers = np.arange(memory.clock.floor, memory.entry_count, dtype=np.uint64)
-                assert_alike(state.filed(numbers).own_texts(), store.filed(numbers).own_texts())
+                assert_alike(state.indexed(numbers).own_texts(), store.indexed(numbers).own_texts())
     assert memory.stats()["attempts"] > 0
     assert memory.stats()["hosts"] > 0
     assert memory.clock.floor > 0
@@ -284,23 +287,23 @@ def both(tmp_path: Path) -> list[State]:
 def test_a_mark_removes_the_attempts_below_it_before_those_of_its_record_are_added(tmp_path: Path) -> None:
     for state in both(tmp_path):
         pages = [("a", 0, 5), ("a", 0, 6), ("a", 1, 5), ("b", 0, 5)]
-        state.file(filing_of(0, 0, attempts=[(page, TRIED) for page in pages]), 1, 0)
-        assert state.attempts([*pages, ("a", 0, 7), ("c", 0, 5)]) == [TRIED] * 4 + [None] * 2
-        marks = [Committed("a", 0, 6), Committed("unknown", 0, 9), Committed("b", 1, 9)]
-        state.file(filing_of(0, 0, attempts=[(("a", 0, 2), TRIED)], committed=marks), 2, 0)
-        assert state.attempts([*pages, ("a", 0, 2)]) == [None, TRIED, TRIED, TRIED, TRIED]
-        state.file(filing_of(0, 0, committed=[EVERYTHING]), 3, 0)
-        assert state.attempts([*pages, ("a", 0, 2)]) == [None] * 5
+        state.file(index_update_of(0, 0, pending_verdicts=[(page, TRIED) for page in pages]), 1, 0)
+        assert state.pending_verdicts([*pages, ("a", 0, 7), ("c", 0, 5)]) == [TRIED] * 4 + [None] * 2
+        marks = [CommitMark("a", 0, 6), CommitMark("unknown", 0, 9), CommitMark("b", 1, 9)]
+        state.file(index_update_of(0, 0, pending_verdicts=[(("a", 0, 2), TRIED)], committed=marks), 2, 0)
+        assert state.pending_verdicts([*pages, ("a", 0, 2)]) == [None, TRIED, TRIED, TRIED, TRIED]
+        state.file(index_update_of(0, 0, committed=[EVERYTHING]), 3, 0)
+        assert state.pending_verdicts([*pages, ("a", 0, 2)]) == [None] * 5
         assert not any(name.startswith(b"attempts/") for name, _ in state.items())
         state.close()
 
 
 def test_marks_count_without_anything_learned(tmp_path: Path) -> None:
     for state in both(tmp_path):
-        state.file(filing_of(0, 0, attempts=[(("a", 0, 5), TRIED)]), 1, 0)
-        marked = dataclasses.replace(filing_of(0, 0, committed=[Committed("a", 0, 6)]), learned=None)
+        state.file(index_update_of(0, 0, pending_verdicts=[(("a", 0, 5), TRIED)]), 1, 0)
+        marked = dataclasses.replace(index_update_of(0, 0, committed=[CommitMark("a", 0, 6)]), learned=None)
         state.file(marked, 2, 0)
-        assert state.attempts([("a", 0, 5)]) == [None]
+        assert state.pending_verdicts([("a", 0, 5)]) == [None]
         state.close()
 
 
@@ -309,26 +312,28 @@ def test_an_attempt_survives_a_reopening_and_states_without_attempts_are_not_rea
 ) -> None:
     pages = [("a", partition, offset) for partition in (-3, 0, 4) for offset in (7, 9, 12)]
     with open_state(tmp_path) as state:
-        state.file(filing_of(0, 0, attempts=[(page, TRIED) for page in pages]), 1, 0)
+        state.file(index_update_of(0, 0, pending_verdicts=[(page, TRIED) for page in pages]), 1, 0)
     with open_state(tmp_path) as state:
-        assert state.attempts(pages) == [TRIED] * 9
-        assert state.attempts([("a", 0, 8)]) == [None]
-        state.file(filing_of(0, 0, committed=[Committed("a", partition, 13) for partition in (-3, 0, 4)]), 2, 0)
+        assert state.pending_verdicts(pages) == [TRIED] * 9
+        assert state.pending_verdicts([("a", 0, 8)]) == [None]
+        state.file(index_update_of(0, 0, committed=[CommitMark("a", partition, 13) for partition in (-3, 0, 4)]), 2, 0)
         with monkeypatch.context() as patched:
             patched.delattr(state, "_attempts")
-            assert state.attempts(pages) == [None] * 9
+            assert state.pending_verdicts(pages) == [None] * 9
         assert state.stats()["attempts"] == 0
     with open_state(tmp_path) as state, monkeypatch.context() as patched:
         patched.setattr(state, "_read", None)
-        assert state.attempts(pages) == [None] * 9
+        assert state.pending_verdicts(pages) == [None] * 9
 
 
 def test_a_source_that_only_an_attempt_names_is_numbered_behind_those_of_filed_pages(tmp_path: Path) -> None:
     for state in both(tmp_path):
         signatures = make_signatures(3, seed=0, sources=("filed",))
-        filing = filing_of(0, 3, attempts=[(("tried", 0, 1), TRIED), (("also", 0, 1), TRIED)], signatures=signatures)
-        state.file(filing, 1, 0)
-        state.file(filing_of(3, 1, signatures=make_signatures(1, seed=0, sources=("tried",))), 2, 0)
+        index_update = index_update_of(
+            0, 3, pending_verdicts=[(("tried", 0, 1), TRIED), (("also", 0, 1), TRIED)], signatures=signatures
+        )
+        state.file(index_update, 1, 0)
+        state.file(index_update_of(3, 1, signatures=make_signatures(1, seed=0, sources=("tried",))), 2, 0)
         names = [value[1:].decode() for name, value in state.items() if name.startswith(b"sources/")]
         assert names == ["filed", "tried", "also"]
         assert state.page_ids(np.array([3], np.uint64))[0] == ("tried", 0, 0)
@@ -338,14 +343,14 @@ def test_a_source_that_only_an_attempt_names_is_numbered_behind_those_of_filed_p
 def test_a_memory_of_no_pages_is_deleted_and_a_dead_one_hidden_and_then_swept(tmp_path: Path) -> None:
     for state in both(tmp_path):
         rows = [(1, 2, 0, NOBODY, [0x11], []), (5, 1, 0, 0, [], []), (9, 3, 0, NOBODY, [], [0x101])]
-        state.file(filing_of(0, 2, memories_of(rows)), 1, 0)
+        state.file(index_update_of(0, 2, memories_of(rows)), 1, 0)
         hosts = np.array([1, 5, 9], np.uint64)
         assert state.memories(hosts).pages.tolist() == [2, 1, 3]
-        state.file(filing_of(2, 2, memories_of([(5, 0, 2, NOBODY, [], [])])), 2, 0)
+        state.file(index_update_of(2, 2, memories_of([(5, 0, 2, NOBODY, [], [])])), 2, 0)
         assert state.memories(hosts).pages.tolist() == [2, 0, 3]
-        clock = Clock(1, (Mark(0, 2),))
-        state.file(filing_of(4, 1, memories_of([(9, 4, 4, NOBODY, [], [0x102])])), 3, 0, clock=clock)
-        assert Living(state, 2).memories(hosts).pages.tolist() == [0, 0, 4]
+        clock = Clock(1, (StepMark(0, 2),))
+        state.file(index_update_of(4, 1, memories_of([(9, 4, 4, NOBODY, [], [0x102])])), 3, 0, clock=clock)
+        assert LiveView(state, 2).memories(hosts).pages.tolist() == [0, 0, 4]
         assert [name for name, _ in state.items() if name.startswith(b"hosts/")] == [b"hosts/" + bytes(7) + b"\x09"]
         state.close()
 
@@ -353,19 +358,21 @@ def test_a_memory_of_no_pages_is_deleted_and_a_dead_one_hidden_and_then_swept(tm
 def test_a_forgotten_page_loses_its_attempt(tmp_path: Path) -> None:
     for state in both(tmp_path):
         page = ("pages", 0, 0)
-        filing = filing_of(0, 1, attempts=[(page, TRIED)], signatures=make_signatures(1, seed=0, sources=("pages",)))
-        state.file(filing, 1, 0)
+        index_update = index_update_of(
+            0, 1, pending_verdicts=[(page, TRIED)], signatures=make_signatures(1, seed=0, sources=("pages",))
+        )
+        state.file(index_update, 1, 0)
         state.remove(Removal((page,), np.array([0], np.uint64), NO_KEYS, NO_BUCKETS, NO_KEYS), 2, 0)
-        assert state.attempts([page]) == [None]
+        assert state.pending_verdicts([page]) == [None]
         assert not any(name.startswith(b"attempts/") for name, _ in state.items())
         state.close()
 
 
 def test_a_view_of_own_texts_reads_what_was_filed(tmp_path: Path) -> None:
     for state in both(tmp_path):
-        state.file(filing_of(0, 20, seed=5), 1, 0)
+        state.file(index_update_of(0, 20, seed=5), 1, 0)
         assert_alike(
-            state.filed(np.arange(20, dtype=np.uint64)).own_texts(), some_own_text(20, np.random.default_rng(5))
+            state.indexed(np.arange(20, dtype=np.uint64)).own_texts(), some_own_text(20, np.random.default_rng(5))
         )
         state.close()
 

@@ -20,7 +20,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError, StateLocked
+from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError, StateLockedError
 from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import ChainSettings
@@ -64,7 +64,9 @@ sys.stdin.read()
         assert holder.stdin is not None
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
-        with pytest.raises(StateLocked, match="must belong to one process, and another one holds its lock") as refused:
+        with pytest.raises(
+            StateLockedError, match="must belong to one process, and another one holds its lock"
+        ) as refused:
             open_state(tmp_path)
         assert str(tmp_path) in str(refused.value)
         assert "stop the other process" in str(refused.value)
@@ -169,12 +171,12 @@ def test_an_applied_record_gives_the_same_verdicts_again_and_files_nothing(tmp_p
         for offset, record in enumerate(log):
             again = engine.apply(record, offset)
             assert again.again
-            assert again.filed == 0
+            assert again.indexed == 0
             np.testing.assert_array_equal(again.verdicts.kind, first[offset].verdicts.kind)
             np.testing.assert_array_equal(again.verdicts.score, first[offset].verdicts.score)
             assert again.verdicts.originals == first[offset].verdicts.originals
         assert list(state.items()) == before
-        assert first[0].filed > 0
+        assert first[0].indexed > 0
 
 
 def test_a_position_moves_even_where_nothing_is_filed_and_offsets_may_be_skipped(tmp_path: Path) -> None:
@@ -367,7 +369,7 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
     from spotsieve.stream.judge import judge
 
     with open_state(tmp_path) as state:
-        _, filing = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
-        state.file(filing, 1, 0)
+        _, index_update = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
+        state.file(index_update, 1, 0)
         with pytest.raises(ValueError, match="filing begins at entry 0, the state at"):
-            state.file(filing, 2, 0)
+            state.file(index_update, 2, 0)

@@ -23,7 +23,7 @@ from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
-from spotsieve.stream.errors import CorruptRecord, StateLocked
+from spotsieve.stream.errors import CorruptRecord, StateLockedError
 from spotsieve.stream.fingerprints.tables import BARE_TAGS
 from tests.conftest import REPOSITORY
 from tests.worlds.states.host_filings import remember_more
@@ -401,7 +401,7 @@ sys.stdin.read()
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
         for _ in range(2):
-            with pytest.raises(StateLocked, match="a running process holds its lock") as refused:
+            with pytest.raises(StateLockedError, match="a running process holds its lock") as refused:
                 verify(directory)
         assert "spotsieve state snapshot" in str(refused.value)
         holder.stdin.close()

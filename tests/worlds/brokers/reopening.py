@@ -12,7 +12,7 @@ from spotsieve.stream.kafka.client.clients import pages_consumer, stop_client
 from spotsieve.stream.kafka.client.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.client.shared_clients import SharedClients
 from spotsieve.stream.service.pages.commit import deliver
-from spotsieve.stream.service.pages.outputs import Outputs
+from spotsieve.stream.service.pages.outputs import OutputBatches
 from spotsieve.stream.settings.model import Settings
 
 Ask = Callable[[AIOKafkaConsumer, TopicPartition], Awaitable[int | None]]
@@ -55,7 +55,9 @@ async def reopen_often(
                 batch.append(timestamp=0, key=None, value=b"%d" % number, headers=[])
                 batch.prepare()
                 await producer.begin_transaction()
-                await deliver(producer, Outputs([(settings.topics.novel, partition.partition, batch)], Counter(), 0))
+                await deliver(
+                    producer, OutputBatches([(settings.topics.novel, partition.partition, batch)], Counter(), 0)
+                )
                 await producer.send_offsets_to_transaction({partition: number + 1}, settings.kafka.group_id)
                 committing = asyncio.create_task(producer.commit_transaction())
                 done, _ = await asyncio.wait([committing], timeout=LONGEST_HEARD_SECONDS * dice.random() ** 3)

@@ -13,7 +13,7 @@ from aiokafka.errors import for_code
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.kafka.cluster import administrator, create, retry_without_brokers
-from spotsieve.stream.kafka.topic.topics import until_told
+from spotsieve.stream.kafka.topic.topics import wait_for_topics
 from tests.worlds.pages.crawls import PageMessage
 from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until, wait_until_async
 
@@ -106,7 +106,7 @@ class TopicSet:
                 return (await create(admin, new))[0] == 0
 
             await wait_until_async(made, SECONDS, f"the broker to make {name}")
-            await until_told(admin, [name])
+            await wait_for_topics(admin, [name])
 
         asyncio.run(asyncio.wait_for(self._admin(make), START_SECONDS))
 
@@ -217,7 +217,7 @@ async def make_topics(admin: AIOKafkaAdminClient, new: Sequence[NewTopic]) -> No
     for topic in new:
         code, said = await create(admin, topic)
         assert code == 0, f"{topic.name}: {for_code(code).__name__}: {said}"
-    await until_told(admin, [topic.name for topic in new])
+    await wait_for_topics(admin, [topic.name for topic in new])
 
 
 async def send(servers: str, topic: str, messages: Iterable[PageMessage], **client: Any) -> None:

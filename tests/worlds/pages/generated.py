@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from spotsieve.stream.fingerprints.tables import design_tables
 from spotsieve.stream.judge import PLAIN, Policy
 from spotsieve.stream.judge.policy import ANY_BETTER
-from spotsieve.stream.judge.worth import Worth
+from spotsieve.stream.judge.worth import Preference
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import Signatures, Status, no_own_text
-from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from spotsieve.stream.signature import Signatures, SignatureStatus, no_own_text
+from spotsieve.stream.verdict import KeyKind, Kind, Reason, Verdicts
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
 from tests.worlds.pages.ranks import made_ranks
 
 ADDRESSES = 5
 """So many addresses the pages of a world have; now and then a page has none."""
-FINGERPRINTED = int(Status.FINGERPRINTED)
+FINGERPRINTED = int(SignatureStatus.FINGERPRINTED)
 
 
 class Look(NamedTuple):
@@ -50,7 +50,10 @@ NEAR = [0, 1, 3, 7, 15, 31, 1 << 20, (1 << 20) | 1, 1 << 40, (1 << 40) | 3, (1 <
 """Fingerprints that share buckets and lie 1..6 bits apart: chains of near pages and full buckets are common."""
 SKETCHES = [0, 1, 3, 7, 15, 0xFF, 0xFF00, 0xFFFF]
 LENGTHS = st.sampled_from([0, 8, 9, 10, 10, 10, 11, 12, 14, 30])
-STATUS = st.sampled_from([Status.FINGERPRINTED] * 6 + [Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]).map(int)
+STATUS = st.sampled_from(
+    [SignatureStatus.FINGERPRINTED] * 6
+    + [SignatureStatus.TOO_FEW_FEATURES, SignatureStatus.EMPTY, SignatureStatus.NOT_TEXT]
+).map(int)
 
 
 @dataclass(frozen=True)
@@ -62,32 +65,32 @@ class World:
     masks: tuple[int, ...]
     decisive_tables: bool
 
-    def twin(self, cap: int, candidate_limit: int, policy: Policy = PLAIN) -> ObviousJudge:
+    def reference_kernel(self, cap: int, candidate_limit: int, policy: Policy = PLAIN) -> ObviousJudge:
         """The obvious judge of this scheme."""
         return ObviousJudge(self.keys_of, confirm, cap, candidate_limit, policy)
 
     def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
         status = signatures.status[index]
-        if status == Status.EMPTY:
+        if status == SignatureStatus.EMPTY:
             return []
         word = int(signatures.fingerprint[index])
         tables = [
-            Key((table, word & mask), word, 3, self.decisive_tables, FoundBy.TABLES)
+            Key((table, word & mask), word, 3, self.decisive_tables, KeyKind.TABLES)
             for table, mask in enumerate(self.masks)
         ]
-        body = digest_key(signatures, index, "digest", FoundBy.BODY)
+        body = digest_key(signatures, index, "digest", KeyKind.BODY)
         if self.decisive_tables:
-            return tables if status == Status.FINGERPRINTED else [body]
+            return tables if status == SignatureStatus.FINGERPRINTED else [body]
         keys = [body]
         if signatures.text_digest[index].any():
-            keys.append(digest_key(signatures, index, "text_digest", FoundBy.TEXT))
-        if status == Status.FINGERPRINTED:
+            keys.append(digest_key(signatures, index, "text_digest", KeyKind.TEXT))
+        if status == SignatureStatus.FINGERPRINTED:
             first, last = signatures.features_bounds[index : index + 2]
             minima = [int(hash_) % 2**56 for hash_ in signatures.features[first:last]]
-            keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA, MINIMA_CAP) for hash_ in minima]
+            keys += tables + [Key(("minima", hash_), 0, 0, False, KeyKind.MINIMA, MINIMA_CAP) for hash_ in minima]
             if signatures.host[index]:
-                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.TITLE, 1))
+                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, KeyKind.TITLE, 1))
         return keys
 
 
@@ -131,10 +134,12 @@ PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[Healt
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
 limits = st.integers(1, 4)
-NEWEST, HIGHEST, LOWEST = (Policy(ANY_BETTER, worth=worth) for worth in (Worth.TIME, Worth.RANK, Worth.LOW_RANK))
-SAME_BYTES = Policy(same_address=int(FoundBy.BODY))
-POLICIES = [PLAIN, Policy(1.0), Policy(1.1), Policy(2.5), Policy(same_address=0), Policy(1.1, 0), SAME_BYTES]
-POLICIES += [NEWEST, HIGHEST, LOWEST, Policy(ANY_BETTER, int(FoundBy.BODY), worth=Worth.RANK)]
+NEWEST, HIGHEST, LOWEST = (
+    Policy(ANY_BETTER, preference=preference) for preference in (Preference.TIME, Preference.RANK, Preference.LOW_RANK)
+)
+SAME_BYTES = Policy(same_url=int(KeyKind.BODY))
+POLICIES = [PLAIN, Policy(1.0), Policy(1.1), Policy(2.5), Policy(same_url=0), Policy(1.1, 0), SAME_BYTES]
+POLICIES += [NEWEST, HIGHEST, LOWEST, Policy(ANY_BETTER, int(KeyKind.BODY), preference=Preference.RANK)]
 policies = st.sampled_from(POLICIES)
 
 

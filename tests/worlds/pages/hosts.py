@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, SignatureStatus
 from tests.worlds.pages.ranks import made_ranks
 
-FINGERPRINTED = int(Status.FINGERPRINTED)
+FINGERPRINTED = int(SignatureStatus.FINGERPRINTED)
 MOST_HOSTS = 3
 WORDS = 2
 """Of a sketch: few bits, so that the Jaccard takes few values and each of them often."""

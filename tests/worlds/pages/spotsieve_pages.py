@@ -40,8 +40,8 @@ def judged(pages: Sequence[Page], settings: SpotsieveSettings | None = None, bat
     scheme, state = scheme_of(settings or SpotsieveSettings()), MemoryState()
     found: list[Verdict] = []
     for first in range(0, len(pages), batch):
-        verdicts, filing = judge(scheme.sign(pages[first : first + batch]), scheme, state, 256, 64)
-        state.file(filing, first + batch, 0)
+        verdicts, index_update = judge(scheme.sign(pages[first : first + batch]), scheme, state, 256, 64)
+        state.file(index_update, first + batch, 0)
         rows = zip(verdicts.kind, verdicts.reason, verdicts.originals, verdicts.score, strict=True)
         found += [
             Verdict(Kind(kind), Reason(reason), original.offset if original else None, float(score))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spotsieve.stream.page import Page
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, SignatureStatus
 from tests.worlds.services.killed_at import owner_of
 
 STEPS = ("decode", "sign", "judge")
@@ -67,7 +67,7 @@ def breaking_resolve(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def resolve(round_: Any, *arguments: Any) -> Any:
         pages = zip(round_.signatures.urls, round_.signatures.status.tolist(), strict=True)
-        if any(WORD.encode() in url and status != Status.EMPTY for url, status in pages):
+        if any(WORD.encode() in url and status != SignatureStatus.EMPTY for url, status in pages):
             raise Defect("resolve")
         return step(round_, *arguments)
 
@@ -78,7 +78,7 @@ PLACES = {
     "decode": ("spotsieve.stream.intake.decoder:Decoder.decode", breaking_decode),
     "sign": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.sign", breaking_sign),
     "judge": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.probe", breaking_judge),
-    "resolve": ("spotsieve.stream.service.roles.resolver.work:resolve_walks", breaking_resolve),
+    "resolve": ("spotsieve.stream.service.roles.resolver.work:merge_resolutions", breaking_resolve),
 }
 
 

@@ -58,7 +58,7 @@ POINTS = (
     _same(
         "appended", "its signatures are in the log", "spotsieve.stream.service.log.signature_log:SignatureLog.append"
     ),
-    _same("probed", "candidates in the state are found", "spotsieve.stream.judge.by_host.walk:meet_filed"),
+    _same("probed", "candidates in the state are found", "spotsieve.stream.judge.by_host.walk:find_candidates"),
     _same("resolved", "every page of the record has its verdict", "spotsieve.stream.engine:judge_record"),
     _same("filed", "novel pages and log position are in the state", "spotsieve.state.store.rocks:RocksState.file"),
     Point("transaction begun", "nothing is sent in it yet", "aiokafka:AIOKafkaProducer.begin_transaction", None),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, Range, decode_told
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, RoundRange, decode_round_record
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import check_verdicts_sent, settings_from
 from tests.worlds.services.service import Spotsieve
@@ -78,12 +78,12 @@ class Roles:
         act()
         wait_until(lambda: self.topics.ends("matches")[shard] > before, SECONDS, f"an answer of shard {shard}", 0.2)
 
-    def outcomes(self) -> list[Range]:
+    def outcomes(self) -> list[RoundRange]:
         """The ranges of all rounds that have an outcome, in the order of `verdicts`."""
         settings = settings_from(self.toml)
         digest = settings_digest(verdict_settings_text(settings))
         told = [
-            decode_told(record.value or b"", digest, settings.cluster.shards, record.topic, record.offset)
+            decode_round_record(record.value or b"", digest, settings.cluster.shards, record.topic, record.offset)
             for record in self.topics.read("verdicts")
         ]
         return [one.range for one in told if one.kind == KIND_OUTCOME]

@@ -12,35 +12,38 @@ from spotsieve.state.log.record import decode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream import engine
 from spotsieve.stream.page import PageId
-from spotsieve.stream.service.roles.broken import broken_body
+from spotsieve.stream.service.roles.broken import poison_body
 from spotsieve.stream.service.roles.resolver import work as of_resolver
-from spotsieve.stream.service.roles.resolver.work import Outcome, ResolverWork
+from spotsieve.stream.service.roles.resolver.work import ResolveResult, ResolverWork
 from spotsieve.stream.service.roles.shard import work as of_shard
-from spotsieve.stream.service.roles.shard.work import Answered, ShardWork
-from spotsieve.stream.service.roles.told import Heard
-from spotsieve.stream.sharding.keys import Held
-from spotsieve.stream.sharding.records.broken import errors_told
+from spotsieve.stream.service.roles.shard.work import ShardResponse, ShardWork
+from spotsieve.stream.service.roles.told import RoundMessage
+from spotsieve.stream.sharding.keys import ShardReads
+from spotsieve.stream.sharding.records.broken import error_texts
 from spotsieve.stream.sharding.records.frame import (
-    KIND_BROKEN,
-    KIND_CONFIRMS,
-    KIND_MEETINGS,
+    KIND_POISON_ROWS,
+    KIND_CONFIRMATIONS,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
-    KIND_WALKS,
-    decode_told,
-    encode_told,
+    KIND_RESOLUTIONS,
+    decode_round_record,
+    encode_round_record,
     range_of,
 )
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import spare
-from spotsieve.stream.signature import Signatures, Status, page_ids_of
+from spotsieve.stream.sharding.sparing import exclude_pages
+from spotsieve.stream.signature import Signatures, SignatureStatus, page_ids_of
 from spotsieve.stream.verdict import Verdicts, concatenate
 from tests.worlds.states.shards import DIGEST, OneProcess
 
-OF_SHARD, OF_RESOLVER = ("answer", "confirm", "walk_round"), ("resolve", "check_guess", "resolve_walks")
+OF_SHARD, OF_RESOLVER = ("answer", "confirm", "resolve_hosts"), ("resolve", "check_speculation", "resolve_walks")
 Places = Sequence[tuple[ModuleType, Sequence[str]]]
 OF_ROLES: Places = ((of_shard, OF_SHARD), (of_resolver, OF_RESOLVER))
-STEPS, STEPS_WITH_HOSTS = ("answer", "resolve"), ("answer", "confirm", "walk_round", "check_guess", "resolve_walks")
+STEPS, STEPS_WITH_HOSTS = (
+    ("answer", "resolve"),
+    ("answer", "confirm", "resolve_hosts", "check_speculation", "resolve_walks"),
+)
 """The steps of a round that raise errors here; with a memory of hosts it has others."""
 
 
@@ -84,7 +87,7 @@ class Breaking:
 
     def _look(self, signatures: Signatures, breaks: Callable[[str, int], bool]) -> None:
         for page_id, status in zip(page_ids_of(signatures), signatures.status.tolist(), strict=True):
-            if status != Status.EMPTY and page_id in self.pages and breaks(*self.pages[page_id]):
+            if status != SignatureStatus.EMPTY and page_id in self.pages and breaks(*self.pages[page_id]):
                 raise Defect(f"{page_id[2]}: {self.pages[page_id]}")
 
 
@@ -97,7 +100,7 @@ class WorkingShards:
         self.states, self._works = self._anew()
         self._resolver = ResolverWork(one.settings, one.scheme)
         self._clock, self._next_number = self.states[0].clock, 0
-        self._history: list[tuple[Round, Heard]] = []
+        self._history: list[tuple[Round, RoundMessage]] = []
         self.sparings = 0
 
     def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
@@ -133,62 +136,64 @@ class WorkingShards:
             ShardWork(self._one.settings, self._one.scheme, cast("Any", one), share) for one, share in pairs
         ]
 
-    def _judge(self, round_: Round) -> tuple[Heard, Round, list[Held]]:
+    def _judge(self, round_: Round) -> tuple[RoundMessage, Round, list[ShardReads]]:
         """One attempt after the other, each without more pages."""
-        kept: dict[int, tuple[Held, Heard]] = {}
+        kept: dict[int, tuple[ShardReads, RoundMessage]] = {}
         while True:
             outcome, broken, held = self._attempt(round_, kept)
             if outcome is not None:
                 return self._told(round_, KIND_OUTCOME, self._shares[0], outcome.body), round_, held
             # What the resolver says of it is read by all others.
-            said = self._told(round_, KIND_BROKEN, self._shares[0], broken_body(round_, errors_told(broken))).broken()
+            said = self._told(
+                round_, KIND_POISON_ROWS, self._shares[0], poison_body(round_, error_texts(broken))
+            ).broken()
             assert all("Defect" in text for text in said.errors.values())
-            assert not set(said.errors) & set(round_.spared), "no page is spared twice"
-            round_, self.sparings = spare(round_, said.errors), self.sparings + 1
+            assert not set(said.errors) & set(round_.excluded), "no page is spared twice"
+            round_, self.sparings = exclude_pages(round_, said.errors), self.sparings + 1
             # A shard may be heard that has answered before: what it said of the spared page must count for nothing.
             kept = {number: one for number, one in kept.items() if self._dice.random() < 0.5}
 
     def _attempt(
-        self, round_: Round, kept: dict[int, tuple[Held, Heard]]
-    ) -> tuple[Outcome | None, Mapping[int, Exception], list[Held]]:
+        self, round_: Round, kept: dict[int, tuple[ShardReads, RoundMessage]]
+    ) -> tuple[ResolveResult | None, Mapping[int, Exception], list[ShardReads]]:
         """The outcome, or the errors of the pages that break a step; what the shards have read for it."""
         for work, share in zip(self._works, self._shares, strict=True):
             if share.number not in kept:
                 said = work.answer(round_)
                 if said.broken:
                     return None, said.broken, []
-                kept[share.number] = said.held, self._told(round_, KIND_MEETINGS, share, said.body)
+                kept[share.number] = said.held, self._told(round_, KIND_CANDIDATES, share, said.body)
         answers = [kept[share.number][1] for share in self._shares]
         # Who answers anew reads anew what it holds for the round.
-        held = [work.answer(round_).held if round_.spared else kept[n][0] for n, work in enumerate(self._works)]
-        confirmed = list[Heard]()
+        held = [work.answer(round_).held if round_.excluded else kept[n][0] for n, work in enumerate(self._works)]
+        confirmed = list[RoundMessage]()
         for work, share, one in zip(self._works, self._shares, held if self._resolver.walks else (), strict=False):
             confirm = work.confirm(round_, one, answers)
             if confirm.broken:
                 return None, confirm.broken, []
-            confirmed.append(self._told(round_, KIND_CONFIRMS, share, confirm.body))
-        meetings = self._resolver.meetings(round_, answers, confirmed or None)
+            confirmed.append(self._told(round_, KIND_CONFIRMATIONS, share, confirm.body))
+        shard_candidates = self._resolver.shard_candidates(round_, answers, confirmed or None)
         if not self._resolver.walks:
-            outcome = self._resolver.resolve(round_, meetings)
+            outcome = self._resolver.resolve(round_, shard_candidates)
             return (None, outcome.broken, []) if outcome.broken else (outcome, {}, held)
-        guess = self._resolver.first_guess(round_, meetings)
+        speculation = self._resolver.first_speculation(round_, shard_candidates)
         while True:
-            walked: dict[int, list[Heard]] = {}
+            resolution: dict[int, list[RoundMessage]] = {}
             for work, share, one in zip(self._works, self._shares, held, strict=True):
-                walk: Answered = work.walk(round_, one, answers, confirmed, guess)
+                walk: ShardResponse = work.walk(round_, one, answers, confirmed, speculation)
                 if walk.broken:
                     return None, walk.broken, []
-                walked[share.number] = [self._told(round_, KIND_WALKS, share, walk.body)]
-            of_all = self._resolver.walked(round_, walked, guess)
+                resolution[share.number] = [self._told(round_, KIND_RESOLUTIONS, share, walk.body)]
+            of_all = self._resolver.resolution(round_, resolution, speculation)
             walks = [of_all[share.number] for share in self._shares]
-            outcome = self._resolver.resolve_walks(round_, meetings, walks, guess)
+            outcome = self._resolver.resolve_walks(round_, shard_candidates, walks, speculation)
             if outcome.broken:
                 return None, outcome.broken, []
-            if outcome.guess is None:
+            if outcome.speculation is None:
                 return outcome, {}, held
-            guess = outcome.guess
+            speculation = outcome.speculation
 
-    def _told(self, round_: Round, kind: int, share: Share, body: bytes) -> Heard:
-        record = encode_told(kind, DIGEST, share, range_of(round_), body)
-        told = decode_told(record, DIGEST, len(self._shares), "topic", 0)
-        return Heard(told, "topic", len(self._history), int.from_bytes(record[-8:], "little"))
+    def _told(self, round_: Round, kind: int, share: Share, body: bytes) -> RoundMessage:
+        record = encode_round_record(kind, DIGEST, share, range_of(round_), body)
+        told = decode_round_record(record, DIGEST, len(self._shares), "topic", 0)
+        return RoundMessage(told, "topic", len(self._history), int.from_bytes(record[-8:], "little"))

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, Buckets, Committed, Filing, HostMemories, Learned, State
+from spotsieve.state.index import (
+    NOBODY,
+    Buckets,
+    CommitMark,
+    HostMemories,
+    HostUpdate,
+    IndexUpdate,
+    PendingVerdict,
+    State,
+)
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import OwnText, Signatures
 from tests.reference.signatures import make_signatures
@@ -80,25 +89,27 @@ def some_numbers(beyond: int, most: int, random: np.random.Generator) -> list[in
     return sorted({int(number) for number in random.integers(0, beyond, random.integers(0, most + 1))})
 
 
-def filing_of(
+def index_update_of(
     first_number: int,
-    filed: int,
+    indexed: int,
     memories: HostMemories | None = None,
-    attempts: Sequence[tuple[PageId, Attempt]] = (),
-    committed: Sequence[Committed] = (),
+    pending_verdicts: Sequence[tuple[PageId, PendingVerdict]] = (),
+    committed: Sequence[CommitMark] = (),
     seed: int = 0,
     signatures: Signatures | None = None,
-) -> Filing:
-    """A filing of `filed` pages, of what was learned and of what was tried."""
-    signatures = signatures or make_signatures(filed, seed, first_number)
-    learned = Learned(
-        some_own_text(filed, np.random.default_rng(seed)),
+) -> IndexUpdate:
+    """A filing of `indexed` pages, of what was learned and of what was tried."""
+    signatures = signatures or make_signatures(indexed, seed, first_number)
+    learned = HostUpdate(
+        some_own_text(indexed, np.random.default_rng(seed)),
         memories_of([]) if memories is None else memories,
-        tuple(page_id for page_id, _ in attempts),
-        tuple(attempt for _, attempt in attempts),
+        tuple(page_id for page_id, _ in pending_verdicts),
+        tuple(attempt for _, attempt in pending_verdicts),
     )
-    pages = np.arange(filed)
-    return Filing(signatures, pages, first_number, NO_KEYS, NO_BUCKETS, 0, learned=learned, committed=tuple(committed))
+    pages = np.arange(indexed)
+    return IndexUpdate(
+        signatures, pages, first_number, NO_KEYS, NO_BUCKETS, 0, learned=learned, committed=tuple(committed)
+    )
 
 
 def remember_more(state: State) -> None:
@@ -106,9 +117,9 @@ def remember_more(state: State) -> None:
     random, count = np.random.default_rng(7), state.entry_count
     memories = some_memories([host << 50 for host in range(1, 60)], count, random)
     tried = [
-        (("pages", partition, offset), Attempt(*verdict))
+        (("pages", partition, offset), PendingVerdict(*verdict))
         for partition in (-3, 0, 2)
         for offset, verdict in ((5, (3, 0.1, 2, 1)), (10**9, (NOBODY, float("nan"), 4, 0)), (2**40, (8, 1.0, 1, 2)))
     ]
-    tried += [(("only/tried.jsonl", 0, 0), Attempt(5, 0.5, 2, 1))]
-    state.file(filing_of(count, 0, memories, tried), state.position, state.last_record, clock=state.clock)
+    tried += [(("only/tried.jsonl", 0, 0), PendingVerdict(5, 0.5, 2, 1))]
+    state.file(index_update_of(count, 0, memories, tried), state.position, state.last_record, clock=state.clock)

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from spotsieve.state.index import Committed
+from spotsieve.state.index import CommitMark
 from tests.worlds.pages.hosts import Submitted
 from tests.worlds.states.remembering import Record
 
@@ -29,14 +29,14 @@ class Log:
 
     def marks(
         self, dice: random.Random, committed: dict[tuple[str, int], int], seen: Sequence[Submitted]
-    ) -> tuple[Committed, ...]:
+    ) -> tuple[CommitMark, ...]:
         """What the next record says, which holds from then on."""
         if dice.random() < 0.5:
             return ()
         for place in sorted({place_of(page) for page in dice.sample(seen, min(3, len(seen)))}):
             offset = dice.choice([page[1] for page in seen if place_of(page) == place]) + dice.choice([0, 1])
             committed[place] = max(committed.get(place, 0), offset)
-        return tuple(Committed(*place, offset) for place, offset in committed.items())
+        return tuple(CommitMark(*place, offset) for place, offset in committed.items())
 
 
 def place_of(page: Submitted) -> tuple[str, int]:

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Committed, Living, State, StateView
+from spotsieve.state.index import NOBODY, CommitMark, LiveView, State, StateView
 from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.judge.policy import ANY_BETTER, ANY_KIND
-from spotsieve.stream.judge.worth import Worth
+from spotsieve.stream.judge.worth import Preference
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import KeyKind
 from tests.reference.host_memory import Bars
 from tests.reference.judge import Outcome
 from tests.reference.remembering import KeysOfPages, RememberingJudge
@@ -45,7 +45,7 @@ class Record(NamedTuple):
     """Pages that are judged together. committed: what their record says cannot come back"""
 
     pages: Sequence[Submitted]
-    committed: tuple[Committed, ...] = ()
+    committed: tuple[CommitMark, ...] = ()
 
 
 def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
@@ -56,14 +56,14 @@ def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted
         # many alike: more than a chunk of the walk
         pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
     longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
-    policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, FoundBy.BODY]))
+    policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, KeyKind.BODY]))
     if dice.random() < 0.4:
         better = policy._replace(longer_by=ANY_BETTER)
-        policy = better._replace(worth=dice.choice([Worth.TIME, Worth.RANK, Worth.LOW_RANK]))
+        policy = better._replace(preference=dice.choice([Preference.TIME, Preference.RANK, Preference.LOW_RANK]))
     return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), policy)
 
 
-def twin_of(limits: Limits, bars: Bars | None = None) -> RememberingJudge:
+def reference_of(limits: Limits, bars: Bars | None = None) -> RememberingJudge:
     """The obvious judge of SCHEME."""
     return RememberingJudge(KeysOfPages(), bars or Bars(), *limits)
 
@@ -84,15 +84,15 @@ def run(
     """Judge and file records one after the other; -> the outcomes of each."""
     found = []
     for record in records:
-        verdicts, filing = judge(signatures_of(record.pages), scheme, state, *limits)
-        state.file(dataclasses.replace(filing, committed=record.committed), state.position + 1, 0)
+        verdicts, index_update = judge(signatures_of(record.pages), scheme, state, *limits)
+        state.file(dataclasses.replace(index_update, committed=record.committed), state.position + 1, 0)
         found.append(outcomes_of(verdicts))
     return found
 
 
-def run_twin(records: Sequence[Record], twin: RememberingJudge) -> list[list[Outcome]]:
+def run_reference(records: Sequence[Record], reference_kernel: RememberingJudge) -> list[list[Outcome]]:
     """The same by the twin."""
-    return [twin.judge(signatures_of(record.pages), record.committed) for record in records]
+    return [reference_kernel.judge(signatures_of(record.pages), record.committed) for record in records]
 
 
 class Remembered(NamedTuple):
@@ -132,11 +132,11 @@ def _counts(stored: NDArray[np.uint32], bits: int) -> dict[int, int]:
     return counts
 
 
-def memories_of_twin(twin: RememberingJudge) -> dict[int, Remembered]:
+def memories_of_twin(reference_kernel: RememberingJudge) -> dict[int, Remembered]:
     """The same of the twin."""
     return {
         host: Remembered(memory.pages, memory.last, memory.first, memory.items, memory.words)
-        for host, memory in twin.memories.items()
+        for host, memory in reference_kernel.memories.items()
     }
 
 
@@ -152,7 +152,7 @@ class OwnRow(NamedTuple):
 
 def own_texts_of(state: State, numbers: Sequence[int]) -> list[OwnRow]:
     """Of these entries, all of them living."""
-    found = state.filed(np.array(numbers, np.uint64)).own_texts()
+    found = state.indexed(np.array(numbers, np.uint64)).own_texts()
     return [
         OwnRow(
             int(found.site[row]),
@@ -165,11 +165,11 @@ def own_texts_of(state: State, numbers: Sequence[int]) -> list[OwnRow]:
     ]
 
 
-def own_texts_of_twin(twin: RememberingJudge, numbers: Sequence[int]) -> list[OwnRow]:
+def own_texts_of_twin(reference_kernel: RememberingJudge, numbers: Sequence[int]) -> list[OwnRow]:
     """The same of the twin."""
     rows = []
     for number in numbers:
-        entry = twin.entries[number]
+        entry = reference_kernel.entries[number]
         assert entry
         text = entry.text
         rows.append(
@@ -178,11 +178,13 @@ def own_texts_of_twin(twin: RememberingJudge, numbers: Sequence[int]) -> list[Ow
     return rows
 
 
-def assert_same_memory(state: State, twin: RememberingJudge) -> None:
+def assert_same_memory(state: State, reference_kernel: RememberingJudge) -> None:
     """Living entries and what is known of hosts are the same in both."""
-    assert state.entry_count == len(twin.entries)
-    numbers = [number for number, entry in enumerate(twin.entries) if entry and number >= twin.floor]
+    assert state.entry_count == len(reference_kernel.entries)
+    numbers = [
+        number for number, entry in enumerate(reference_kernel.entries) if entry and number >= reference_kernel.floor
+    ]
     if numbers:
-        assert own_texts_of(state, numbers) == own_texts_of_twin(twin, numbers)
-    hosts = {host_hash(host) for host in range(MOST_HOSTS)} | twin.memories.keys()
-    assert memories_of(Living(state, twin.floor), sorted(hosts)) == memories_of_twin(twin)
+        assert own_texts_of(state, numbers) == own_texts_of_twin(reference_kernel, numbers)
+    hosts = {host_hash(host) for host in range(MOST_HOSTS)} | reference_kernel.memories.keys()
+    assert memories_of(LiveView(state, reference_kernel.floor), sorted(hosts)) == memories_of_twin(reference_kernel)

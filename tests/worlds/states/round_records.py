@@ -5,50 +5,56 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spotsieve.state.horizon import Mark
-from spotsieve.state.index import NOBODY, Attempt
-from spotsieve.stream.judge.rules import nothing_found
-from spotsieve.stream.sharding.confirming import Confirms
-from spotsieve.stream.sharding.hosts import Walks
-from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
-from spotsieve.stream.sharding.records.broken import BrokenRows, read_broken, write_broken
+from spotsieve.state.horizon import StepMark
+from spotsieve.state.index import NOBODY, PendingVerdict
+from spotsieve.stream.judge.rules import empty_search
+from spotsieve.stream.sharding.confirming import ShardConfirmations
+from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, BucketSizes, SentTexts, ShardCandidates
+from spotsieve.stream.sharding.records.broken import PoisonRows, read_poison_rows, write_poison_rows
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
+from spotsieve.stream.sharding.records.confirms import read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_ASK,
-    KIND_BROKEN,
-    KIND_CONFIRMS,
-    KIND_FILLED,
-    KIND_GUESS,
-    KIND_MEETINGS,
+    KIND_REQUEST,
+    KIND_POISON_ROWS,
+    KIND_CONFIRMATIONS,
+    KIND_FILL_PROGRESS,
+    KIND_SPECULATION,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
     KIND_RANGE,
     KIND_RESIZE,
-    KIND_WALKS,
-    Range,
+    KIND_RESOLUTIONS,
+    RoundRange,
 )
-from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.records.range import Named, read_guess, read_named, write_guess, write_named
+from spotsieve.stream.sharding.records.range import (
+    RoundAnnouncement,
+    read_announcement,
+    read_speculation,
+    write_announcement,
+    write_speculation,
+)
 from spotsieve.stream.sharding.records.resize import (
-    read_ask,
-    read_filled,
+    read_fill_progress,
+    read_request,
     read_resize,
-    write_ask,
-    write_filled,
+    write_fill_progress,
+    write_request,
     write_resize,
 )
-from spotsieve.stream.sharding.records.walks import read_walks, write_walks
-from spotsieve.stream.sharding.resizing import Change, Filled, Resize
-from spotsieve.stream.sharding.resolving import Resolved
-from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.records.walks import read_resolutions, write_resolutions
+from spotsieve.stream.sharding.resizing import FillProgress, Resize, ResizeEvent
+from spotsieve.stream.sharding.resolving import RoundOutcome
+from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Entry, OwnText
-from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from spotsieve.stream.verdict import KeyKind, Kind, Reason, Verdicts
 
 FIRST = 1000
 SETTINGS, SHARE = bytes(range(16)), Share(1, 3)
-RANGE = Range(Place(7, 2), Place(9, 0), FIRST, 10, -5)
+RANGE = RoundRange(LogPlace(7, 2), LogPlace(9, 0), FIRST, 10, -5)
 ENTRIES = {
     3: Entry("pages", 0, 12, 1_700_000_000_000, "http://one.example/ä", ""),
     998: Entry("other", -1, 2**40, -1, "http://two.example/\udcff", "label"),
@@ -67,37 +73,37 @@ TEXTS = SentTexts(
         np.array([0, 2, 2]),
     ),
 )
-MEETINGS = Meetings(
+MEETINGS = ShardCandidates(
     np.array([4, 0, 300]),
     np.array([0, 3, 3, 5]),
     np.array([3, 40, 998, 998, 999]),
-    np.array([0, 0, FoundBy.BODY, 0, 0], np.uint8),
-    np.array([FoundBy.MINIMA, FoundBy.MINIMA, FoundBy.BODY | FoundBy.MINIMA, FoundBy.TABLES, FoundBy.PRINTS], np.uint8),
+    np.array([0, 0, KeyKind.BODY, 0, 0], np.uint8),
+    np.array([KeyKind.MINIMA, KeyKind.MINIMA, KeyKind.BODY | KeyKind.MINIMA, KeyKind.TABLES, KeyKind.PRINTS], np.uint8),
     np.array([255, 255, 3, 255, 255], np.uint8),
     np.array([ACCEPTED, REFUSED, REFUSED, OPEN, OF_HOST], np.uint8),
     np.array([0.75, np.nan, np.nan, np.nan, np.nan]),
     np.array([10, 20, 0, 70_000, 0]),
-    Sizes(np.array([1, 2**64 - 1], np.uint64), np.array([256, 4])),
+    BucketSizes(np.array([1, 2**64 - 1], np.uint64), np.array([256, 4])),
     np.array(list(ENTRIES)),
     ENTRIES,
     None,
-    {1: Attempt(3, 0.5, Reason.NEAR, FoundBy.MINIMA), 2: Attempt(NOBODY, np.nan, Reason.NO_MATCH, 0)},
+    {1: PendingVerdict(3, 0.5, Reason.NEAR, KeyKind.MINIMA), 2: PendingVerdict(NOBODY, np.nan, Reason.NO_MATCH, 0)},
 )
-CONFIRMS = Confirms(
+CONFIRMS = ShardConfirmations(
     np.array([REFUSED, OPEN, OF_HOST, OPEN], np.uint8),
     np.array(list(ENTRIES)),
     ENTRIES,
     TEXTS,
     np.array([True, False, True]),
 )
-RESOLVED = Resolved(
+RESOLVED = RoundOutcome(
     Verdicts(
         np.array([Kind.DUPLICATE, Kind.NOVEL, Kind.UNCHECKED], np.uint8),
         np.array([Reason.OWN_TEXT, Reason.LONGER, Reason.EMPTY], np.uint8),
         np.array([0.25, np.nan, np.nan]),
         (ENTRIES[3], None, None),
         np.array([9, 300, 0]),
-        np.array([FoundBy.TITLE, 0, 0], np.uint8),
+        np.array([KeyKind.TITLE, 0, 0], np.uint8),
         np.array([True, False, False]),
         (None, ENTRIES[998], None),
     ),
@@ -110,15 +116,15 @@ RESOLVED = Resolved(
 )
 
 
-def walks() -> Walks:
+def walks() -> HostResolutions:
     """Of pages 0 and 2: one is a copy of a filed page, one of an earlier page of the round."""
-    filed, within = nothing_found(2), nothing_found(2)
-    filed.number[0], filed.score[0], filed.reason[0], filed.found_by[0] = 3, 0.5, Reason.OWN_TEXT, FoundBy.TITLE
-    filed.replaced[1] = 998
-    within.number[1], within.proof[1], within.found_by[1], within.cut[1] = 0, FoundBy.BODY, FoundBy.BODY, True
-    return Walks(
+    indexed, within = empty_search(2), empty_search(2)
+    indexed.number[0], indexed.score[0], indexed.reason[0], indexed.found_by[0] = 3, 0.5, Reason.OWN_TEXT, KeyKind.TITLE
+    indexed.replaced[1] = 998
+    within.number[1], within.proof[1], within.found_by[1], within.cut[1] = 0, KeyKind.BODY, KeyKind.BODY, True
+    return HostResolutions(
         np.array([0, 2]),
-        filed,
+        indexed,
         within,
         np.array([False, False]),
         np.array([2, 0], np.uint8),
@@ -128,9 +134,9 @@ def walks() -> Walks:
     )
 
 
-NAMED = Named(2**63, (Mark(-7, 3), Mark(2, 900)), (0, 2**32, 9), ((7, 2), (8, 0), (300, 4)))
+NAMED = RoundAnnouncement(2**63, (StepMark(-7, 3), StepMark(2, 900)), (0, 2**32, 9), ((7, 2), (8, 0), (300, 4)))
 GUESS = np.array([True, False, True])
-BROKEN = BrokenRows(12, {0: "Defect: ä", 9: "", 11: "Defect: ä"})
+BROKEN = PoisonRows(12, {0: "Defect: ä", 9: "", 11: "Defect: ä"})
 
 
 class Kept(NamedTuple):
@@ -146,34 +152,36 @@ def kept() -> dict[str, Kept]:
     """One record of each kind that has a body."""
     return {
         "meetings": Kept(
-            KIND_MEETINGS,
-            write_meetings(MEETINGS, FIRST),
-            lambda columns: read_meetings(columns, FIRST),
-            lambda read: write_meetings(read, FIRST),
+            KIND_CANDIDATES,
+            write_candidates(MEETINGS, FIRST),
+            lambda columns: read_candidates(columns, FIRST),
+            lambda read: write_candidates(read, FIRST),
         ),
         "confirms": Kept(
-            KIND_CONFIRMS,
-            write_confirms(CONFIRMS, 2**64 - 2, FIRST),
-            lambda columns: read_confirms(columns, FIRST),
-            lambda read: write_confirms(read, 2**64 - 2, FIRST),
+            KIND_CONFIRMATIONS,
+            write_confirmations(CONFIRMS, 2**64 - 2, FIRST),
+            lambda columns: read_confirmations(columns, FIRST),
+            lambda read: write_confirmations(read, 2**64 - 2, FIRST),
         ),
         "walks": Kept(
-            KIND_WALKS,
-            write_walks(walks(), GUESS, FIRST),
-            lambda columns: read_walks(columns, FIRST),
-            lambda read: write_walks(read[0], read[1], FIRST),
+            KIND_RESOLUTIONS,
+            write_resolutions(walks(), GUESS, FIRST),
+            lambda columns: read_resolutions(columns, FIRST),
+            lambda read: write_resolutions(read[0], read[1], FIRST),
         ),
         "range": Kept(
             KIND_RANGE,
-            write_named(NAMED),
-            lambda columns: read_named(columns, RANGE.start.record),
-            write_named,
+            write_announcement(NAMED),
+            lambda columns: read_announcement(columns, RANGE.start.record),
+            write_announcement,
         ),
-        "guess": Kept(KIND_GUESS, write_guess(GUESS), read_guess, write_guess),
-        "broken": Kept(KIND_BROKEN, write_broken(BROKEN), read_broken, write_broken),
-        "resize": Kept(KIND_RESIZE, write_resize(Resize(Change.SWITCHED, 5, 2**40)), read_resize, write_resize),
-        "ask": Kept(KIND_ASK, write_ask(5), read_ask, write_ask),
-        "filled": Kept(KIND_FILLED, write_filled(Filled(True, 2**40)), read_filled, write_filled),
+        "guess": Kept(KIND_SPECULATION, write_speculation(GUESS), read_speculation, write_speculation),
+        "broken": Kept(KIND_POISON_ROWS, write_poison_rows(BROKEN), read_poison_rows, write_poison_rows),
+        "resize": Kept(KIND_RESIZE, write_resize(Resize(ResizeEvent.SWITCHED, 5, 2**40)), read_resize, write_resize),
+        "ask": Kept(KIND_REQUEST, write_request(5), read_request, write_request),
+        "filled": Kept(
+            KIND_FILL_PROGRESS, write_fill_progress(FillProgress(True, 2**40)), read_fill_progress, write_fill_progress
+        ),
         "outcome": Kept(
             KIND_OUTCOME, write_outcome(RESOLVED), lambda columns: read_outcome(columns, FIRST), write_outcome
         ),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import step_of
-from spotsieve.state.index import Committed, Heard, Living, State, StateView
+from spotsieve.state.index import CommitMark, LiveView, OutcomeRef, State, StateView
 from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import MemoryState
@@ -19,32 +19,32 @@ from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
 from spotsieve.stream.settings.rules import Rule
-from spotsieve.stream.sharding.ahead import ReadAhead
-from spotsieve.stream.sharding.answering import answer
-from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirms
-from spotsieve.stream.sharding.filing import file
-from spotsieve.stream.sharding.hosts import Walks, first_guess, walk_round
-from spotsieve.stream.sharding.keys import Held, hold, lay_out
+from spotsieve.stream.sharding.ahead import BucketPrefetch
+from spotsieve.stream.sharding.answering import find_shard_candidates
+from spotsieve.stream.sharding.confirming import ShardConfirmations, apply_confirmations, confirm
+from spotsieve.stream.sharding.filing import index_round
+from spotsieve.stream.sharding.hosts import HostResolutions, first_speculation, resolve_hosts
+from spotsieve.stream.sharding.keys import ShardReads, lay_out_keys, read_round
 from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.meetings import ShardCandidates
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import confirmed_answers, read_confirms, write_confirms
+from spotsieve.stream.sharding.records.confirms import read_combined_checksum, read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_CONFIRMS,
-    KIND_MEETINGS,
+    KIND_CONFIRMATIONS,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
-    KIND_WALKS,
+    KIND_RESOLUTIONS,
     decode_body,
-    decode_told,
-    encode_told,
+    decode_round_record,
+    encode_round_record,
     range_of,
 )
-from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.records.walks import read_walks, write_walks
-from spotsieve.stream.sharding.resolving import Resolved, resolve
-from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
-from spotsieve.stream.sharding.rounds import Round, next_round, told_round
+from spotsieve.stream.sharding.records.walks import read_resolutions, write_resolutions
+from spotsieve.stream.sharding.resolving import RoundOutcome, resolve
+from spotsieve.stream.sharding.resolving_hosts import check_speculation, merge_resolutions
+from spotsieve.stream.sharding.rounds import Round, next_round, round_between
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Verdicts, concatenate
@@ -71,7 +71,7 @@ class OneProcess:
         self._engine = Engine(scheme, self.state, index, DIGEST, "log", policy_of(self.settings))
         self._keys: dict[PageId, tuple[int, ...]] = {}
 
-    def sign(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> None:
+    def sign(self, signatures: Signatures, committed: Sequence[CommitMark] = ()) -> None:
         """Append a record of pages and judge it."""
         probes = self.scheme.probe(signatures)
         for row, (source, partition, offset) in enumerate(
@@ -84,8 +84,8 @@ class OneProcess:
 
     def forget(self, dice: random.Random) -> None:
         """Append a record that forgets some pages, now and then with their hosts."""
-        filed = range(self.state.entry_count)
-        numbers = dice.sample(filed, min(len(filed), dice.choice([1, 3])))
+        indexed = range(self.state.entry_count)
+        numbers = dice.sample(indexed, min(len(indexed), dice.choice([1, 3])))
         page_ids = self.state.page_ids(np.array(numbers, np.uint64))
         forgotten = [
             ForgottenPage(number, *page_id, self._keys[page_id], dice.random() < 0.2)
@@ -100,7 +100,7 @@ class OneProcess:
 class Shards:
     """S shards that hold parts of one state, and what a resolver knows beside them. They read some buckets ahead.
 
-    guess: of every round the first guess, or of all its pages the same, or what makes one for so many pages; None: the
+    speculation: of every round the first guess, or of all its pages the same, or what makes one for so many pages; None: the
     one that is made of the answers
     resizes: before the round of this number so many shards take over, which have filled themselves
     """
@@ -109,24 +109,24 @@ class Shards:
         self,
         one: OneProcess,
         shards: int,
-        guess: NDArray[np.bool_] | bool | Callable[[int], NDArray[np.bool_]] | None = None,
+        speculation: NDArray[np.bool_] | bool | Callable[[int], NDArray[np.bool_]] | None = None,
         resizes: Mapping[int, int] | None = None,
     ) -> None:
         self.scheme, self.limits = one.scheme, limits_in_shards(one.settings, one.scheme)
         self._be(shards)
         self._resizes = resizes or {}
-        self._history: list[tuple[Round, Resolved] | tuple[int, LogRecord]] = []
+        self._history: list[tuple[Round, RoundOutcome] | tuple[int, LogRecord]] = []
         self.step_ms = step_of(one.settings.index.horizon_hours)
         self.clock, self.entry_count, self.walks = self.states[0].clock, 0, 0
-        self.rounds: list[tuple[Round, Resolved]] = []
+        self.rounds: list[tuple[Round, RoundOutcome]] = []
         self.sent_bytes: dict[int, int] = {}
-        self._guess = guess
+        self._speculation = speculation
         self._heard = 0
         self._dice = random.Random(shards)
 
     def put(self, number: int, state: State) -> None:
         """Have another state for this shard."""
-        self.states[number], self._ahead[number] = state, ReadAhead(state)
+        self.states[number], self._ahead[number] = state, BucketPrefetch(state)
 
     def apply(self, log: Sequence[bytes], sizes: Sequence[int], first: int = 0) -> Verdicts:
         """Judge and file a log, from a record on, in rounds of these sizes, and then of the last of them.
@@ -153,7 +153,7 @@ class Shards:
         """Have so many shards, which are empty."""
         self.shares = [Share(number, shards) for number in range(shards)]
         self.states: list[State] = [MemoryState() for _ in self.shares]
-        self._ahead: list[ReadAhead] = [ReadAhead(state) for state in self.states]
+        self._ahead: list[BucketPrefetch] = [BucketPrefetch(state) for state in self.states]
         self._next_ahead = [0 for _ in self.shares]
 
     def _take_over(self, shards: int) -> None:
@@ -174,21 +174,24 @@ class Shards:
             state.remove(removal_of(record.forgotten, state, whole=False), offset + 1, record.checksum)
             ahead.drop()
 
-    def _judge(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> Resolved:
+    def _judge(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> RoundOutcome:
         self._assert_cut_alike(round_, records)
         views = [living(ahead, round_.clock.floor) for ahead in self._ahead]
         each = [
-            hold(round_.signatures, self.scheme, view, share) for view, share in zip(views, self.shares, strict=True)
+            read_round(round_.signatures, self.scheme, view, share)
+            for view, share in zip(views, self.shares, strict=True)
         ]
-        meetings = [
-            self._sent_meetings(round_, share, answer(round_.signatures, held, self.scheme, view, self.limits, share))
+        shard_candidates = [
+            self._sent_meetings(
+                round_, share, find_shard_candidates(round_.signatures, held, self.scheme, view, self.limits, share)
+            )
             for held, view, share in zip(each, views, self.shares, strict=True)
         ]
         if self.scheme.bars is None:
-            laid = lay_out(round_.signatures, self.scheme)
-            resolved = resolve(round_, laid, self.scheme, self.limits, meetings)
+            laid = lay_out_keys(round_.signatures, self.scheme)
+            resolved = resolve(round_, laid, self.scheme, self.limits, shard_candidates)
         else:
-            resolved = self._walk(round_, each, views, meetings)
+            resolved = self._walk(round_, each, views, shard_candidates)
         resolved = self._sent(round_, KIND_OUTCOME, Share(0, len(self.shares)), write_outcome(resolved), read_outcome)
         self._history.append((round_, resolved))
         self._read_ahead(records)
@@ -204,82 +207,95 @@ class Shards:
                     ahead.read(offset, record.signatures, self.scheme, share)
                     self._next_ahead[number] = offset + 1
 
-    def _file(self, round_: Round, resolved: Resolved, each: Sequence[Held] | None = None) -> None:
+    def _file(self, round_: Round, resolved: RoundOutcome, each: Sequence[ShardReads] | None = None) -> None:
         """File a round. each: what the shards read for it; None: they have not answered"""
         for number, (state, share) in enumerate(zip(self.states, self.shares, strict=True)):
             view = living(self._ahead[number], round_.clock.floor)
             held = each[number] if each else None
-            filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
-            if filing.places is not None:
-                filing = replace(filing, places=filing.places._replace(heard=Heard(self._heard, 0)))
-            state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+            index_update = index_round(round_, resolved, held, self.scheme, view, self.limits, share)
+            if index_update.places is not None:
+                index_update = replace(
+                    index_update, places=index_update.places._replace(heard=OutcomeRef(self._heard, 0))
+                )
+            state.file(index_update, round_.end.record, round_.last_record, round_.end.page, round_.clock)
             self._ahead[number].drop_before(round_.end.record)
-            self._ahead[number].changed(filing.keys)
+            self._ahead[number].changed(index_update.keys)
         self._heard += 1
 
     def _assert_cut_alike(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> None:
         """A shard that is told where a round begins and ends has the same round."""
         end = round_.end.record + (round_.end.page > 0)
         own = [record for record in records if record[0] < end]
-        told = told_round(own, round_.start, round_.end, round_.first_number, round_.clock)
+        told = round_between(own, round_.start, round_.end, round_.first_number, round_.clock)
         assert told is not None
         assert told._replace(signatures=round_.signatures) == round_
         assert page_ids_of(told.signatures) == page_ids_of(round_.signatures)
 
     def _walk(
-        self, round_: Round, each: Sequence[Held], views: Sequence[StateView], meetings: Sequence[Meetings]
-    ) -> Resolved:
+        self,
+        round_: Round,
+        each: Sequence[ShardReads],
+        views: Sequence[StateView],
+        shard_candidates: Sequence[ShardCandidates],
+    ) -> RoundOutcome:
         """Walk under one guess after the other, until none is wrong."""
         confirms = [
-            self._sent_confirms(round_, share, confirm(round_.signatures, meetings, self.scheme, view, share))
+            self._sent_confirms(round_, share, confirm(round_.signatures, shard_candidates, self.scheme, view, share))
             for view, share in zip(views, self.shares, strict=True)
         ]
-        meetings = with_confirms(meetings, confirms)
-        guess: NDArray[np.bool_] | None = first_guess(round_, meetings)
-        if self._guess is not None:
+        shard_candidates = apply_confirmations(shard_candidates, confirms)
+        speculation: NDArray[np.bool_] | None = first_speculation(round_, shard_candidates)
+        if self._speculation is not None:
             pages = len(round_.signatures)
-            guess = self._guess(pages) if callable(self._guess) else np.broadcast_to(self._guess, pages)
-        while guess is not None:
-            self.walks, used = self.walks + 1, guess
+            speculation = (
+                self._speculation(pages) if callable(self._speculation) else np.broadcast_to(self._speculation, pages)
+            )
+        while speculation is not None:
+            self.walks, used = self.walks + 1, speculation
             walks = [
                 self._sent_walks(
-                    round_, share, walk_round(round_, held, self.scheme, view, self.limits, meetings, used), used
+                    round_,
+                    share,
+                    resolve_hosts(round_, held, self.scheme, view, self.limits, shard_candidates, used),
+                    used,
                 )
                 for held, view, share in zip(each, views, self.shares, strict=True)
             ]
-            checked = check_guess(round_, self.scheme, self.limits, meetings, walks, used)
-            guess = checked.guess
-        return resolve_walks(round_, self.scheme, meetings, walks, checked)
+            checked = check_speculation(round_, self.scheme, self.limits, shard_candidates, walks, used)
+            speculation = checked.speculation
+        return merge_resolutions(round_, self.scheme, shard_candidates, walks, checked)
 
-    def _sent_meetings(self, round_: Round, share: Share, meetings: Meetings) -> Meetings:
-        body = write_meetings(meetings, round_.first_number)
-        return self._sent(round_, KIND_MEETINGS, share, body, read_meetings)
+    def _sent_meetings(self, round_: Round, share: Share, shard_candidates: ShardCandidates) -> ShardCandidates:
+        body = write_candidates(shard_candidates, round_.first_number)
+        return self._sent(round_, KIND_CANDIDATES, share, body, read_candidates)
 
-    def _sent_confirms(self, round_: Round, share: Share, confirms: Confirms) -> Confirms:
-        body = write_confirms(confirms, len(self.rounds), round_.first_number)
-        assert confirmed_answers(body) == len(self.rounds)
-        return self._sent(round_, KIND_CONFIRMS, share, body, read_confirms)
+    def _sent_confirms(self, round_: Round, share: Share, confirms: ShardConfirmations) -> ShardConfirmations:
+        body = write_confirmations(confirms, len(self.rounds), round_.first_number)
+        assert read_combined_checksum(body) == len(self.rounds)
+        return self._sent(round_, KIND_CONFIRMATIONS, share, body, read_confirmations)
 
-    def _sent_walks(self, round_: Round, share: Share, walks: Walks, guess: NDArray[np.bool_]) -> Walks:
-        body = write_walks(walks, guess, round_.first_number)
-        read, under = self._sent(round_, KIND_WALKS, share, body, read_walks)
-        np.testing.assert_array_equal(under, guess)
+    def _sent_walks(
+        self, round_: Round, share: Share, walks: HostResolutions, speculation: NDArray[np.bool_]
+    ) -> HostResolutions:
+        body = write_resolutions(walks, speculation, round_.first_number)
+        read, under = self._sent(round_, KIND_RESOLUTIONS, share, body, read_resolutions)
+        np.testing.assert_array_equal(under, speculation)
         return read
 
     def _sent(
         self, round_: Round, kind: int, share: Share, body: bytes, read: Callable[[ColumnReader, int], Told]
     ) -> Told:
         """What the others read of a record. sent_bytes counts them by kind"""
-        record = encode_told(kind, DIGEST, share, range_of(round_), body)
+        record = encode_round_record(kind, DIGEST, share, range_of(round_), body)
         self.sent_bytes[kind] = self.sent_bytes.get(kind, 0) + len(record)
-        told = decode_told(record, DIGEST, len(self.shares), "topic", 0)
+        told = decode_round_record(record, DIGEST, len(self.shares), "topic", 0)
         assert told.range == range_of(round_)
         return decode_body(told, kind, lambda columns: read(columns, told.range.first_number), "topic", 0)
 
 
 def living(state: StateView, floor: int) -> StateView:
     """What lives of a state."""
-    return Living(state, floor) if floor else state
+    return LiveView(state, floor) if floor else state
 
 
 def remembered(states: Sequence[State], family: str) -> dict[bytes, bytes]:

@@ -27,8 +27,8 @@ def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
         )
 
 
-def filed(scheme: Scheme, state: State, signed: Signatures, cap: int = 256, policy: Policy = PLAIN) -> list[Outcome]:
+def indexed(scheme: Scheme, state: State, signed: Signatures, cap: int = 256, policy: Policy = PLAIN) -> list[Outcome]:
     """Signatures as one record, judged and filed."""
-    verdicts, filing = judge(signed, scheme, state, cap, IndexSettings().candidate_limit, policy)
-    state.file(filing, state.position + 1, 0)
+    verdicts, index_update = judge(signed, scheme, state, cap, IndexSettings().candidate_limit, policy)
+    state.file(index_update, state.position + 1, 0)
     return list(outcomes_of(verdicts))

@@ -9,36 +9,36 @@ from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.roles.answers import Answers
-from spotsieve.stream.service.roles.broken import broken_in
+from spotsieve.stream.service.roles.answers import ShardResponses
+from spotsieve.stream.service.roles.broken import find_poison_pages
 from spotsieve.stream.service.roles.log_records import LogRecords
-from spotsieve.stream.service.roles.resolver.naming import Naming
-from spotsieve.stream.service.roles.resolver.opened import Judging, OpenRound
+from spotsieve.stream.service.roles.resolver.naming import RoundPlanner
+from spotsieve.stream.service.roles.resolver.opened import OpenRound, RoundJudge
 from spotsieve.stream.service.roles.resolver.publishing import Publisher
-from spotsieve.stream.service.roles.resolver.standing import Standing
+from spotsieve.stream.service.roles.resolver.standing import ResolverElection
 from spotsieve.stream.service.roles.resolver.taking_over import open_of
-from spotsieve.stream.service.roles.resolver.telling import Telling
+from spotsieve.stream.service.roles.resolver.telling import ResolverRecords
 from spotsieve.stream.service.roles.resolver.work import ResolverWork
 from spotsieve.stream.service.roles.role import Role
-from spotsieve.stream.service.roles.told import RoundReader, are_lost, heard_from
+from spotsieve.stream.service.roles.told import RoundReader, are_responses_lost, response_offsets
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
-from spotsieve.stream.service.run import Opened
+from spotsieve.stream.service.run import ProcessState
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.records.frame import KIND_GUESS, KIND_OUTCOME, range_of
-from spotsieve.stream.sharding.records.range import write_guess
+from spotsieve.stream.sharding.records.frame import KIND_SPECULATION, KIND_OUTCOME, range_of
+from spotsieve.stream.sharding.records.range import write_speculation
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.tasks import TaskScope, race
 
-MOST_GUESSES = 8
+MOST_SPECULATIONS = 8
 """After so many a round is named anew with half of its pages. Most need none or one. Pages that a stranger chains, each
 a copy if the one before it is none, need one for each page."""
 MISSING_SECONDS = 10.0
 """After so long without the answer of a shard a line says which shards are waited for."""
 
 
-def open_resolver(settings: Settings) -> Opened:
+def open_resolver(settings: Settings) -> ProcessState:
     """A resolver, which holds nothing. Raises SpotsieveError."""
     scheme = scheme_in_scope(settings)
     compile_rounds(scheme, limits_in_shards(settings, scheme))
@@ -49,7 +49,7 @@ def open_resolver(settings: Settings) -> Opened:
         metrics.role.labels("resolver", "").set_function(lambda: float(resolver.works()))
         return resolver
 
-    return Opened(None, begin)
+    return ProcessState(None, begin)
 
 
 class Resolver(Role):
@@ -60,14 +60,14 @@ class Resolver(Role):
 
     def __init__(self, settings: Settings, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
         super().__init__(settings, metrics)
-        self._standing = Standing(settings)
+        self._standing = ResolverElection(settings)
         self._log = LogRecords(settings, metrics, self._waits)
         self._rounds = RoundReader(settings, self._waits)
-        self._naming = Naming(settings, self._log, metrics)
-        self._telling = Telling(settings, self._rounds, self._naming)
-        self._judging = Judging(work, metrics, heartbeats)
+        self._naming = RoundPlanner(settings, self._log, metrics)
+        self._telling = ResolverRecords(settings, self._rounds, self._naming)
+        self._judging = RoundJudge(work, metrics, heartbeats)
         self._publisher = Publisher(settings)
-        self._answers = Answers(0)
+        self._answers = ShardResponses(0)
         self._hearing: asyncio.Task[None] | None = None
         self._open: OpenRound | None = None
 
@@ -95,20 +95,22 @@ class Resolver(Role):
         await self._publisher.start()
         await self._rounds.start()
         end = await find_end(self._rounds, settings.topics.verdicts)
-        sizing = end.sizing if end.sizing.shards else end.sizing._replace(shards=settings.cluster.shards)
-        await self._rounds.read_matches_of(sizing.most)
+        cluster_size = (
+            end.cluster_size if end.cluster_size.shards else end.cluster_size._replace(shards=settings.cluster.shards)
+        )
+        await self._rounds.read_matches_of(cluster_size.most)
         spans = await self._rounds.matches_spans()
-        sizing = sizing.over(spans[0][1])
-        self._telling.begin_with(sizing, [last for _, last in spans])
-        self._answers = Answers(sizing.shards)
+        cluster_size = cluster_size.over(spans[0][1])
+        self._telling.begin_with(cluster_size, [last for _, last in spans])
+        self._answers = ShardResponses(cluster_size.shards)
         # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
         answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
         self._naming.begin(end.place, end.clock, end.next_number)
         await self._log.start(end.place.record, end.place.page, end.last_record)
         if end.open is not None:
             self._open = await open_of(end, *end.open, self._log, settings.topics.log)
-        self._rounds.seek_matches(heard_from(answers, spans))
-        if self._open is not None and are_lost(answers, spans):
+        self._rounds.seek_matches(response_offsets(answers, spans))
+        if self._open is not None and are_responses_lost(answers, spans):
             await self._ask_anew(self._open)
 
     async def _work_on(self) -> None:
@@ -153,7 +155,7 @@ class Resolver(Role):
     def _switch(self) -> bytes:
         """Let the new shards answer from the next round on; -> the record that says so. No round is open."""
         said = self._telling.resizing.switch()
-        self._answers = Answers(said.shards)
+        self._answers = ShardResponses(said.shards)
         return self._telling.resize(said)
 
     async def _name(self, round_: Round) -> list[bytes]:
@@ -175,7 +177,7 @@ class Resolver(Role):
             if broken.keys() - opened.errors.keys():
                 await self._go_on_without(opened, broken)
             await self._resolve(opened)
-            if self._tell_missing(opened) and (not opened.asked_anew or await self._are_lost(opened)):
+            if self._tell_missing(opened) and (not opened.announced_again or await self._are_lost(opened)):
                 await self._ask_anew(opened)
 
     async def _resolve(self, opened: OpenRound) -> None:
@@ -184,14 +186,14 @@ class Resolver(Role):
         if outcome is None:
             return
         if outcome.broken:
-            await self._go_on_without(opened, broken_in(opened.round, outcome.broken))
-        elif outcome.guess is not None:
-            if opened.guesses == MOST_GUESSES and await self._halve(opened, "its pages hang on each other"):
+            await self._go_on_without(opened, find_poison_pages(opened.round, outcome.broken))
+        elif outcome.speculation is not None:
+            if opened.speculations == MOST_SPECULATIONS and await self._halve(opened, "its pages hang on each other"):
                 return
-            opened.guess, opened.guesses = outcome.guess, opened.guesses + 1
+            opened.speculation, opened.speculations = outcome.speculation, opened.speculations + 1
             self._answers.forget_walks(opened.range)
-            guess = self._telling.record(KIND_GUESS, opened.range, write_guess(outcome.guess))
-            await self._publisher.publish(guess)
+            speculation = self._telling.record(KIND_SPECULATION, opened.range, write_speculation(outcome.speculation))
+            await self._publisher.publish(speculation)
             self._metrics.round_guesses.inc()
         elif outcome.resolved is not None:
             await self._end(opened, outcome.resolved.next_number, outcome.body)
@@ -202,7 +204,7 @@ class Resolver(Role):
         await self._publisher.publish(self._telling.broken(opened))
 
     async def _are_lost(self, opened: OpenRound) -> bool:
-        return are_lost(opened.named.answers, await self._rounds.matches_spans())
+        return are_responses_lost(opened.named.answers, await self._rounds.matches_spans())
 
     async def _ask_anew(self, opened: OpenRound) -> None:
         """Have an open round answered once more, by naming it again.
@@ -212,7 +214,7 @@ class Resolver(Role):
         """
         logger().warning("answers may be gone from the topic of matches: the round is answered once more")
         opened.forget_answers()
-        opened.asked_anew = True
+        opened.announced_again = True
         await self._publisher.publish(*await self._telling.name(opened))
 
     async def _end(self, opened: OpenRound, next_number: int, body: bytes) -> None:
@@ -266,15 +268,15 @@ class Resolver(Role):
         waits = time.monotonic() - opened.waits_since
         missing = opened.awaited if waits > MISSING_SECONDS else ()
         self._metrics.observe_waiting(missing, waits)
-        if missing and missing != opened.told_missing:
+        if missing and missing != opened.missing_logged:
             text = f"no answer of shard(s) {', '.join(map(str, missing))}"
             self._waits.failed("round", text, waited_for="shards")
             logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
         elif not missing:
             self._waits.over("round")
-            if opened.told_missing:
+            if opened.missing_logged:
                 logger().info("the round goes on: the shards that it waited for have answered")
-        opened.told_missing = missing
+        opened.missing_logged = missing
         return bool(missing)
 
     async def _close(self) -> None:

@@ -6,24 +6,24 @@ from spotsieve.state.horizon import Clock, step_of
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.records.frame import Range
-from spotsieve.stream.sharding.records.range import Named
-from spotsieve.stream.sharding.rounds import Place, Round, next_round
+from spotsieve.stream.sharding.records.frame import RoundRange
+from spotsieve.stream.sharding.records.range import RoundAnnouncement
+from spotsieve.stream.sharding.rounds import LogPlace, Round, next_round
 
 GROWTH = 8
 """Behind a round that was named anew with half of its pages, each has an eighth more, up to cluster.round_pages."""
 
 
-class Naming:
+class RoundPlanner:
     """The end of all rounds that are over, and what comes behind it."""
 
     def __init__(self, settings: Settings, log: LogRecords, metrics: Metrics) -> None:
         self._log, self._metrics = log, metrics
         self._step_ms = step_of(settings.index.horizon_hours)
         self._most = self._usual = settings.cluster.round_pages
-        self._place, self._clock, self._next_number = Place(0, 0), Clock(), 0
+        self._place, self._clock, self._next_number = LogPlace(0, 0), Clock(), 0
 
-    def begin(self, place: Place, clock: Clock, next_number: int) -> None:
+    def begin(self, place: LogPlace, clock: Clock, next_number: int) -> None:
         """Go on at this place of the log. next_number: of the next page that is filed"""
         self._place, self._clock, self._next_number = place, clock, next_number
         self._metrics.log_position.set(place.record)
@@ -34,16 +34,16 @@ class Naming:
         self._most = min(self._usual, self._most + max(1, self._most // GROWTH))
         self.begin(round_.end, round_.clock, next_number)
 
-    def here(self) -> Range:
+    def here(self) -> RoundRange:
         """An empty range, where the next round begins."""
-        return Range(self._place, self._place, self._next_number, self._clock.floor, self._clock.watermark_ms)
+        return RoundRange(self._place, self._place, self._next_number, self._clock.floor, self._clock.watermark_ms)
 
     def next(self) -> Round | None:
         """The next round of what is at hand; None where the log has no pages yet."""
         self._log.drop_before(self._place.record)
         for offset, _ in takewhile(lambda one: not has_pages(one[1]), self._log.held):
             # Pages to forget, and what moves nothing: every shard comes to it by itself.
-            self._place = Place(offset + 1, 0)
+            self._place = LogPlace(offset + 1, 0)
         place = self._place
         self._metrics.log_position.set(place.record)
         self._log.drop_before(place.record)
@@ -59,13 +59,13 @@ class Naming:
         smaller = self.next()
         return smaller if smaller is not None and len(smaller.signatures) < pages else None
 
-    def named(self, round_: Round) -> Named:
+    def named(self, round_: Round) -> RoundAnnouncement:
         """What is said of a round that comes next, but for where its answers stand."""
         records = list[tuple[int, int]]()
         for offset, record in self._log.held:
-            if Place(offset, 0) >= round_.end:
+            if LogPlace(offset, 0) >= round_.end:
                 break
             begin = round_.start.page if offset == round_.start.record else 0
             stop = round_.end.page if offset == round_.end.record else len(record.signatures)
             records.append((offset, stop - begin))
-        return Named(round_.last_record, round_.clock.marks, (), tuple(records))
+        return RoundAnnouncement(round_.last_record, round_.clock.marks, (), tuple(records))

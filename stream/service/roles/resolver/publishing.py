@@ -7,7 +7,7 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.stream.errors import BrokerTrouble
 from spotsieve.stream.kafka.client.clients import output_producer, stop_client
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.settings.model import Settings
 
 
@@ -37,7 +37,7 @@ class Publisher:
                     await sent
                 await producer.commit_transaction()
         except KafkaError as error:
-            raise ended(error, self._settings, "publishing verdicts") from error
+            raise final_error(error, self._settings, "publishing verdicts") from error
         except TimeoutError:
             raise BrokerTrouble("resolver", "had no answer to a commit in time; it begins anew") from None
 

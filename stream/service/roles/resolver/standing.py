@@ -15,7 +15,7 @@ from spotsieve.stream.tasks import race
 POLL_MS = 1_000
 
 
-class Standing(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
+class ResolverElection(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
     """A resolver's place in the group. It reads nothing: the group is its election, and the broker holds it."""
 
     def __init__(self, settings: Settings) -> None:

@@ -5,19 +5,21 @@ from spotsieve.stream.errors import StateError
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.resolver.opened import OpenRound
 from spotsieve.stream.service.roles.told import MAKE_ANEW
-from spotsieve.stream.service.roles.told_end import ToldEnd
-from spotsieve.stream.sharding.records.frame import Range
-from spotsieve.stream.sharding.records.range import Named
-from spotsieve.stream.sharding.rounds import told_round
+from spotsieve.stream.service.roles.told_end import RoundsEnd
+from spotsieve.stream.sharding.records.frame import RoundRange
+from spotsieve.stream.sharding.records.range import RoundAnnouncement
+from spotsieve.stream.sharding.rounds import round_between
 
 
-async def open_of(end: ToldEnd, range_: Range, named: Named, log: LogRecords, log_name: str) -> OpenRound:
+async def open_of(
+    end: RoundsEnd, range_: RoundRange, named: RoundAnnouncement, log: LogRecords, log_name: str
+) -> OpenRound:
     """The open round, of the records of the log. Raises StateError where that is another log."""
     stop = range_.end.record + (range_.end.page > 0)
     await log.until(stop)
     records = [one for one in log.held if range_.start.record <= one[0] < stop]
     clock = Clock(range_.watermark_ms, named.marks)
-    round_ = told_round(records, range_.start, range_.end, range_.first_number, clock)
+    round_ = round_between(records, range_.start, range_.end, range_.first_number, clock)
     if round_ is None or round_.last_record != named.last_record:
         raise StateError(
             f"log {log_name}[{range_.start.record}]",
@@ -27,5 +29,5 @@ async def open_of(end: ToldEnd, range_: Range, named: Named, log: LogRecords, lo
         )
     opened = OpenRound(range_, round_, named)
     opened.go_on_without(end.broken)
-    opened.guess = end.guess
+    opened.speculation = end.speculation
     return opened

@@ -6,11 +6,11 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from numpy.typing import NDArray
 
-from spotsieve.state.format.meta import Part as PartOfState
+from spotsieve.state.format.meta import StatePart as PartOfState
 from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
@@ -18,63 +18,63 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.service.one_by_one import OneByOne
-from spotsieve.stream.service.roles.answers import Answers, word_of
-from spotsieve.stream.service.roles.broken import broken_body, broken_in
+from spotsieve.stream.service.one_by_one import SerialExecutor
+from spotsieve.stream.service.roles.answers import ShardResponses, combined_checksum
+from spotsieve.stream.service.roles.broken import find_poison_pages, poison_body
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
 from spotsieve.stream.service.roles.role import Role
-from spotsieve.stream.service.roles.shard.filling import Filling, check_wanted
+from spotsieve.stream.service.roles.shard.filling import FillReporter, check_wanted
 from spotsieve.stream.service.roles.shard.place import go_on
-from spotsieve.stream.service.roles.shard.work import Answered, ShardWork
-from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader, heard_from
+from spotsieve.stream.service.roles.shard.work import ShardResponse, ShardWork
+from spotsieve.stream.service.roles.told import MAKE_ANEW, RoundMessage, RoundReader, response_offsets
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
-from spotsieve.stream.service.run import Opened
+from spotsieve.stream.service.run import ProcessState
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.keys import Held
+from spotsieve.stream.sharding.keys import ShardReads
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import (
-    KIND_BROKEN,
-    KIND_CONFIRMS,
-    KIND_GUESS,
-    KIND_MEETINGS,
+    KIND_POISON_ROWS,
+    KIND_CONFIRMATIONS,
+    KIND_SPECULATION,
+    KIND_CANDIDATES,
     KIND_OUTCOME,
     KIND_RANGE,
     KIND_TOO_LARGE,
-    KIND_WALKS,
-    Range,
-    encode_told,
+    KIND_RESOLUTIONS,
+    RoundRange,
+    encode_round_record,
 )
-from spotsieve.stream.sharding.records.range import Named
-from spotsieve.stream.sharding.resizing import Sizing
-from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.records.range import RoundAnnouncement
+from spotsieve.stream.sharding.resizing import ClusterSize
+from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import spare
+from spotsieve.stream.sharding.sparing import exclude_pages
 from spotsieve.stream.tasks import race
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenRound:
     """A round that was named and has no outcome yet. round, held: once it was answered
 
-    spared: pages that it goes on without  guess: that of the resolver, None for the first one
-    confirmed: the word for the answers whose pairs were confirmed  walked: under the guess that counts now
+    excluded: pages that it goes on without  speculation: that of the resolver, None for the first one
+    confirmed: the word for the answers whose pairs were confirmed  resolution: under the guess that counts now
     refused: nothing can be said of it before the resolver has spoken
     """
 
-    range: Range
-    named: Named
-    spared: tuple[int, ...] = ()
+    range: RoundRange
+    named: RoundAnnouncement
+    excluded: tuple[int, ...] = ()
     round: Round | None = None
-    held: Held | None = None
-    guess: NDArray[np.bool_] | None = None
+    held: ShardReads | None = None
+    speculation: NDArray[np.bool_] | None = None
     confirmed: int | None = None
-    walked: bool = False
+    resolution: bool = False
     refused: bool = False
 
 
-def open_shard(settings: Settings, share: Share) -> Opened:
+def open_shard(settings: Settings, share: Share) -> ProcessState:
     """A shard over its own state directory. Raises SpotsieveError."""
     text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
     index = settings.index
@@ -82,16 +82,16 @@ def open_shard(settings: Settings, share: Share) -> Opened:
     state = RocksState.open(index.directory, text, settings.topics.log, index, PartOfState(*share))
     work = ShardWork(settings, scheme, state, share)
 
-    def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> Shard:
-        shard = Shard(settings, share, scheme.bars is not None, state, work, metrics, heartbeats)
+    def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> ShardRole:
+        shard = ShardRole(settings, share, scheme.bars is not None, state, work, metrics, heartbeats)
         metrics.role.labels("shard", str(share.number)).set_function(lambda: float(shard.works()))
         metrics.log_position.set(state.position)
         return shard
 
-    return Opened(state, begin)
+    return ProcessState(state, begin)
 
 
-class Shard(Role):
+class ShardRole(Role):
     """One shard, with one set of Kafka clients."""
 
     def __init__(
@@ -112,12 +112,12 @@ class Shard(Role):
         self._log = LogRecords(settings, metrics, self._waits)
         self._rounds = RoundReader(settings, self._waits, share.shards)
         self._sending = RecordWriter(settings, self._waits, lambda: 0, "matches", share.number)
-        self._answers = Answers(share.shards)
-        self._filling = Filling(share, self._digest, self._rounds, self._sending)
-        self._sizing = Sizing()
+        self._answers = ShardResponses(share.shards)
+        self._filling = FillReporter(share, self._digest, self._rounds, self._sending)
+        self._cluster_size = ClusterSize()
         self._listening = False
-        self._open: _Open | None = None
-        self._working = OneByOne("shard", heartbeats)
+        self._open: _OpenRound | None = None
+        self._working = SerialExecutor("shard", heartbeats)
 
     async def _start(self) -> None:
         state = self._state
@@ -126,9 +126,9 @@ class Shard(Role):
             await self._rounds.start()
             await self._log.start(state.position, state.pages_applied, state.last_record)
             begin, end = await self._rounds.verdicts_span()
-            now = (await find_end(self._rounds, self._settings.topics.verdicts)).sizing
+            now = (await find_end(self._rounds, self._settings.topics.verdicts)).cluster_size
         except KafkaError as error:
-            raise ended(error, self._settings, "starting the shard") from None
+            raise final_error(error, self._settings, "starting the shard") from None
         check_wanted(self._share, now, state.heard is None)
         await go_on(self._rounds, state.heard, self._settings.topics.verdicts, begin, end)
         catching_up = CatchUp(state.position, await self._log.end())
@@ -139,7 +139,7 @@ class Shard(Role):
             self.step = catching_up.text()
         catching_up.done()
         # The records behind its state may tell of no shards; the end of the topic does.
-        self._sizing = self._sizing if self._sizing.shards else now
+        self._cluster_size = self._cluster_size if self._cluster_size.shards else now
         if self._fills:
             logger().info(
                 "this shard fills itself, and does not answer yet", shards=self._share.shards, answering=now.shards
@@ -148,7 +148,7 @@ class Shard(Role):
     @property
     def _fills(self) -> bool:
         """Whether other shards answer, and this one only files."""
-        return self._sizing.shards not in (0, self._share.shards)
+        return self._cluster_size.shards not in (0, self._share.shards)
 
     async def _listen(self) -> None:
         """Take in the answers of all shards from the first round on that is open while this one answers.
@@ -160,13 +160,13 @@ class Shard(Role):
             return
         self._listening, answers = True, opened.named.answers
         spans = await self._rounds.matches_spans()
-        known = heard_from(answers, spans)
+        known = response_offsets(answers, spans)
         self._rounds.seek_matches([*known, *(begin for begin, _ in spans[len(known) :])])
 
     async def _tell_filled(self) -> None:
         state, clock = self._state, self._state.clock
-        place = Place(state.position, state.pages_applied)
-        await self._filling.tell(Range(place, place, state.entry_count, clock.floor, clock.watermark_ms))
+        place = LogPlace(state.position, state.pages_applied)
+        await self._filling.tell(RoundRange(place, place, state.entry_count, clock.floor, clock.watermark_ms))
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
@@ -191,9 +191,9 @@ class Shard(Role):
             else:
                 await self._listen()
                 await self._answer()
-            before, filled = self._sizing, self._fills
+            before, filled = self._cluster_size, self._fills
             await self._hear()
-            check_wanted(self._share, self._sizing, not before.shards)
+            check_wanted(self._share, self._cluster_size, not before.shards)
             if filled and not self._fills:
                 logger().info("this shard answers from now on", shards=self._share.shards)
 
@@ -204,17 +204,17 @@ class Shard(Role):
         for heard in await self._rounds.fetch():
             told = heard.told
             if heard.topic != self._settings.topics.verdicts:
-                if told.kind != KIND_WALKS:  # They are for the resolver.
+                if told.kind != KIND_RESOLUTIONS:  # They are for the resolver.
                     self._answers.add(heard)
                 continue
-            self._sizing = heard.sizing(self._sizing)
+            self._cluster_size = heard.cluster_size(self._cluster_size)
             if told.kind == KIND_RANGE:
-                self._open = _Open(told.range, heard.named())
+                self._open = _OpenRound(told.range, heard.named())
                 self._answers.forget_before(told.range)
-            elif told.kind == KIND_BROKEN and self._open is not None and told.range == self._open.range:
-                self._open = _Open(told.range, self._open.named, tuple(heard.broken().errors))
-            elif told.kind == KIND_GUESS and self._open is not None and told.range == self._open.range:
-                self._open.guess, self._open.walked = heard.guess(), False
+            elif told.kind == KIND_POISON_ROWS and self._open is not None and told.range == self._open.range:
+                self._open = _OpenRound(told.range, self._open.named, tuple(heard.broken().errors))
+            elif told.kind == KIND_SPECULATION and self._open is not None and told.range == self._open.range:
+                self._open.speculation, self._open.resolution = heard.speculation(), False
             elif told.kind == KIND_OUTCOME:
                 await self._file(heard)
                 if self._fills:
@@ -229,53 +229,53 @@ class Shard(Role):
             round_ = await self._cut(opened)
             with self._metrics.timed("answer"):
                 said = await self._working.do(self._work.answer, round_)
-            if not await self._say(opened, round_, KIND_MEETINGS, said):
+            if not await self._say(opened, round_, KIND_CANDIDATES, said):
                 return
             opened.held = said.held
         answers = self._answers.met(opened.range)
         if not self._walks or answers is None or opened.round is None:
             return
-        if opened.confirmed != word_of(answers):
+        if opened.confirmed != combined_checksum(answers):
             with self._metrics.timed("confirm"):
                 said = await self._working.do(self._work.confirm, opened.round, opened.held, answers)
-            if not await self._say(opened, opened.round, KIND_CONFIRMS, said):
+            if not await self._say(opened, opened.round, KIND_CONFIRMATIONS, said):
                 return
-            opened.confirmed = word_of(answers)
+            opened.confirmed = combined_checksum(answers)
         confirmed = self._answers.confirmed(opened.range)
-        if confirmed is not None and not opened.walked:
+        if confirmed is not None and not opened.resolution:
             with self._metrics.timed("walk"):
                 said = await self._working.do(
-                    self._work.walk, opened.round, opened.held, answers, confirmed, opened.guess
+                    self._work.walk, opened.round, opened.held, answers, confirmed, opened.speculation
                 )
-            opened.walked = True
-            await self._say(opened, opened.round, KIND_WALKS, said)
+            opened.resolution = True
+            await self._say(opened, opened.round, KIND_RESOLUTIONS, said)
 
-    async def _cut(self, opened: _Open) -> Round:
+    async def _cut(self, opened: _OpenRound) -> Round:
         end = opened.range.end
         await self._log.until(end.record + (end.page > 0))
         round_ = opened.round
         if round_ is None:
             round_ = await self._working.do(self._work.cut, opened.range, opened.named, list(self._log.held))
-            opened.round = round_ = spare(round_, opened.spared)
+            opened.round = round_ = exclude_pages(round_, opened.excluded)
         return round_
 
-    async def _say(self, opened: _Open, round_: Round, kind: int, said: Answered) -> bool:
+    async def _say(self, opened: _OpenRound, round_: Round, kind: int, said: ShardResponse) -> bool:
         """Send an answer, or why there is none: pages break the code, or it is too large; -> whether it was sent.
 
         The resolver then says without which pages the round goes on, or names a smaller one.
         """
         if said.broken:
-            kind, body = KIND_BROKEN, broken_body(round_, broken_in(round_, said.broken))
+            kind, body = KIND_POISON_ROWS, poison_body(round_, find_poison_pages(round_, said.broken))
         else:
             body = said.body
-        record = encode_told(kind, self._digest, self._share, opened.range, body)
+        record = encode_round_record(kind, self._digest, self._share, opened.range, body)
         if len(record) > LOG_RECORD_BYTES:
-            kind, record = KIND_TOO_LARGE, encode_told(KIND_TOO_LARGE, self._digest, self._share, opened.range)
-        opened.refused = kind in (KIND_BROKEN, KIND_TOO_LARGE)
+            kind, record = KIND_TOO_LARGE, encode_round_record(KIND_TOO_LARGE, self._digest, self._share, opened.range)
+        opened.refused = kind in (KIND_POISON_ROWS, KIND_TOO_LARGE)
         await self._sending.write(record)
         return not opened.refused
 
-    async def _file(self, outcome: Heard) -> None:
+    async def _file(self, outcome: RoundMessage) -> None:
         """File the outcome of the open round. Raises StateError where it is that of another one."""
         opened = self._open
         if opened is None or opened.range != outcome.told.range:

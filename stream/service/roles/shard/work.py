@@ -8,40 +8,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Heard, Living, StateView
+from spotsieve.state.index import LiveView, OutcomeRef, StateView
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.poison import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.service.roles.answers import confirmed_of, word_of
+from spotsieve.stream.service.roles.answers import combined_checksum, confirmed_candidates
 from spotsieve.stream.service.roles.log_records import has_pages
 from spotsieve.stream.service.roles.told import MAKE_ANEW
-from spotsieve.stream.service.roles.told import Heard as HeardRecord
+from spotsieve.stream.service.roles.told import RoundMessage as HeardRecord
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.ahead import ReadAhead
-from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.ahead import BucketPrefetch
+from spotsieve.stream.sharding.answering import find_shard_candidates
 from spotsieve.stream.sharding.confirming import confirm
-from spotsieve.stream.sharding.filing import file
-from spotsieve.stream.sharding.hosts import first_guess, walk_round
-from spotsieve.stream.sharding.keys import Held, hold
+from spotsieve.stream.sharding.filing import index_round
+from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
+from spotsieve.stream.sharding.keys import ShardReads, read_round
 from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.records.confirms import write_confirms
-from spotsieve.stream.sharding.records.frame import Range
-from spotsieve.stream.sharding.records.meetings import write_meetings
-from spotsieve.stream.sharding.records.range import Named
-from spotsieve.stream.sharding.records.walks import write_walks
-from spotsieve.stream.sharding.rounds import Place, Round, told_round
+from spotsieve.stream.sharding.meetings import ShardCandidates
+from spotsieve.stream.sharding.records.confirms import write_confirmations
+from spotsieve.stream.sharding.records.frame import RoundRange
+from spotsieve.stream.sharding.records.meetings import write_candidates
+from spotsieve.stream.sharding.records.range import RoundAnnouncement
+from spotsieve.stream.sharding.records.walks import write_resolutions
+from spotsieve.stream.sharding.rounds import LogPlace, Round, round_between
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import is_spared, left_out, spare
+from spotsieve.stream.sharding.sparing import exclude_pages, is_excluded, without_excluded
 
 
-class Answered(NamedTuple):
+class ShardResponse(NamedTuple):
     """What a shard says of a round: a body, and what was read for it; or which of its pages break the code, by row."""
 
-    held: Held
+    held: ShardReads
     body: bytes
     broken: Mapping[int, Exception]
 
@@ -52,15 +52,15 @@ class ShardWork:
     def __init__(self, settings: Settings, scheme: Scheme, state: RocksState, share: Share) -> None:
         self._log_name = settings.topics.log
         self._scheme, self._state, self._share = scheme, state, share
-        self._ahead = ReadAhead(state)
+        self._ahead = BucketPrefetch(state)
         self._limits = limits_in_shards(settings, scheme)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LogPlace:
         """Where the next round begins at the earliest."""
-        return Place(self._state.position, self._state.pages_applied)
+        return LogPlace(self._state.position, self._state.pages_applied)
 
-    def cut(self, range_: Range, named: Named, records: Iterable[tuple[int, LogRecord]]) -> Round:
+    def cut(self, range_: RoundRange, named: RoundAnnouncement, records: Iterable[tuple[int, LogRecord]]) -> Round:
         """The round of this range; what stands before it in the log is applied: pages to forget, and nothing else.
 
         records: of the log, at least from the state's position to the end of the range. Raises StateError where the
@@ -71,7 +71,7 @@ class ShardWork:
         end = range_.end.record + (range_.end.page > 0)
         of_round = [(at, one) for at, one in held if range_.start.record <= at < end]
         clock = Clock(range_.watermark_ms, named.marks)
-        found = told_round(of_round, range_.start, range_.end, range_.first_number, clock)
+        found = round_between(of_round, range_.start, range_.end, range_.first_number, clock)
         if found is None or found.last_record != named.last_record or not all(has_pages(one) for _, one in of_round):
             raise StateError(
                 f"log {self._log_name}[{range_.start.record}]",
@@ -81,7 +81,7 @@ class ShardWork:
             )
         return found
 
-    def _go_to(self, range_: Range, records: Sequence[tuple[int, LogRecord]]) -> None:
+    def _go_to(self, range_: RoundRange, records: Sequence[tuple[int, LogRecord]]) -> None:
         state, start = self._state, range_.start
         between = [(at, one) for at, one in records if state.position <= at < start.record]
         goes_on = self.place == start or (not state.pages_applied and not start.page and self.place < start)
@@ -111,71 +111,79 @@ class ShardWork:
             return
 
     def _view(self, round_: Round) -> StateView:
-        return Living(self._ahead, round_.clock.floor) if round_.clock.floor else self._ahead
+        return LiveView(self._ahead, round_.clock.floor) if round_.clock.floor else self._ahead
 
-    def answer(self, round_: Round) -> Answered:
+    def answer(self, round_: Round) -> ShardResponse:
         """What the round meets under the shard's own keys: the body of kind 1."""
-        (held, body), broken = isolate(lambda rows: self._answer(spare(round_, rows)), len(round_.signatures))
-        return Answered(held, body, broken)
+        (held, body), broken = isolate(lambda rows: self._answer(exclude_pages(round_, rows)), len(round_.signatures))
+        return ShardResponse(held, body, broken)
 
-    def _answer(self, round_: Round) -> tuple[Held, bytes]:
+    def _answer(self, round_: Round) -> tuple[ShardReads, bytes]:
         view = self._view(round_)
-        held = hold(round_.signatures, self._scheme, view, self._share)
-        met = answer(round_.signatures, held, self._scheme, view, self._limits, self._share)
-        return held, write_meetings(met, round_.first_number)
+        held = read_round(round_.signatures, self._scheme, view, self._share)
+        met = find_shard_candidates(round_.signatures, held, self._scheme, view, self._limits, self._share)
+        return held, write_candidates(met, round_.first_number)
 
-    def confirm(self, round_: Round, held: Held, answers: Sequence[HeardRecord]) -> Answered:
+    def confirm(self, round_: Round, held: ShardReads, answers: Sequence[HeardRecord]) -> ShardResponse:
         """What the shard says of the entries that it holds: the body of kind 11.
 
         held: as of answer  answers: of all shards, in their order
         """
-        meetings, of = [one.meetings for one in answers], word_of(answers)
-        body, broken = isolate(lambda rows: self._confirm(spare(round_, rows), meetings, of), len(round_.signatures))
-        return Answered(held, body, broken)
+        shard_candidates, of = [one.shard_candidates for one in answers], combined_checksum(answers)
+        body, broken = isolate(
+            lambda rows: self._confirm(exclude_pages(round_, rows), shard_candidates, of), len(round_.signatures)
+        )
+        return ShardResponse(held, body, broken)
 
-    def _confirm(self, round_: Round, meetings: Sequence[Meetings], of: int) -> bytes:
+    def _confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates], of: int) -> bytes:
         # Of spared pages too, since the others look for what is said of all pairs.
-        confirms = confirm(round_.signatures, meetings, self._scheme, self._view(round_), self._share)
-        return write_confirms(confirms, of, round_.first_number)
+        confirms = confirm(round_.signatures, shard_candidates, self._scheme, self._view(round_), self._share)
+        return write_confirmations(confirms, of, round_.first_number)
 
     def walk(
         self,
         round_: Round,
-        held: Held,
+        held: ShardReads,
         answers: Sequence[HeardRecord],
         confirmed: Sequence[HeardRecord],
-        guess: NDArray[np.bool_] | None,
-    ) -> Answered:
+        speculation: NDArray[np.bool_] | None,
+    ) -> ShardResponse:
         """Verdicts of the pages of the shard's hosts: the body of kind 2.
 
         held: as of answer  answers, confirmed: of all shards, in their order
-        guess: None for the first one, which they give
+        speculation: None for the first one, which they give
         """
-        meetings = confirmed_of(answers, confirmed)
+        shard_candidates = confirmed_candidates(answers, confirmed)
         body, broken = isolate(
-            lambda rows: self._walk(spare(round_, rows), None if rows else held, meetings, guess),
+            lambda rows: self._walk(exclude_pages(round_, rows), None if rows else held, shard_candidates, speculation),
             len(round_.signatures),
         )
-        return Answered(held, body, broken)
+        return ShardResponse(held, body, broken)
 
     def _walk(
-        self, round_: Round, held: Held | None, meetings: Sequence[Meetings], guess: NDArray[np.bool_] | None
+        self,
+        round_: Round,
+        held: ShardReads | None,
+        shard_candidates: Sequence[ShardCandidates],
+        speculation: NDArray[np.bool_] | None,
     ) -> bytes:
-        view, met = self._view(round_), left_out(meetings, round_)
+        view, met = self._view(round_), without_excluded(shard_candidates, round_)
         if held is None:
-            held = hold(round_.signatures, self._scheme, view, self._share)
-        used = first_guess(round_, met) if guess is None else guess & ~is_spared(round_)
-        walks = walk_round(round_, held, self._scheme, view, self._limits, met, used)
-        return write_walks(walks, used, round_.first_number)
+            held = read_round(round_.signatures, self._scheme, view, self._share)
+        used = first_speculation(round_, met) if speculation is None else speculation & ~is_excluded(round_)
+        walks = resolve_hosts(round_, held, self._scheme, view, self._limits, met, used)
+        return write_resolutions(walks, used, round_.first_number)
 
-    def file(self, round_: Round, held: Held | None, outcome: HeardRecord) -> int:
+    def file(self, round_: Round, held: ShardReads | None, outcome: HeardRecord) -> int:
         """File what the outcome says; -> how many entries the shard took. held: as of answer, None where it did not"""
         resolved = outcome.outcome()
         view = self._view(round_)
-        filing = file(round_, resolved, held, self._scheme, view, self._limits, self._share)
-        if filing.places is not None:
-            filing = replace(filing, places=filing.places._replace(heard=Heard(outcome.offset, outcome.checksum)))
-        self._state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        index_update = index_round(round_, resolved, held, self._scheme, view, self._limits, self._share)
+        if index_update.places is not None:
+            index_update = replace(
+                index_update, places=index_update.places._replace(heard=OutcomeRef(outcome.offset, outcome.checksum))
+            )
+        self._state.file(index_update, round_.end.record, round_.last_record, round_.end.page, round_.clock)
         self._ahead.drop_before(round_.end.record)
-        self._ahead.changed(filing.keys)
-        return len(filing.pages)
+        self._ahead.changed(index_update.keys)
+        return len(index_update.pages)
