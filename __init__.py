@@ -7,11 +7,11 @@ package, and nothing else is installed at top level.
 
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cpu import choose_cpu
+from spotsieve.stream.base.startup import choose_cpu
 
 if TYPE_CHECKING:
-    from spotsieve.stream.errors import PageError, SettingError, SpotsieveError, StateError
-    from spotsieve.stream.library import CrawledPage, Deduplicator, Original, Verdict
+    from spotsieve.stream.base.errors import PageError, SettingError, SpotsieveError, StateError
+    from spotsieve.stream.local.library import CrawledPage, Deduplicator, Original, Verdict
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,8 +36,8 @@ if not TYPE_CHECKING:  # A type checker must refuse names that are not there, wh
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
 
-        errors = importlib.import_module("spotsieve.stream.errors")
-        found = errors if hasattr(errors, name) else importlib.import_module("spotsieve.stream.library")
+        errors = importlib.import_module("spotsieve.stream.base.errors")
+        found = errors if hasattr(errors, name) else importlib.import_module("spotsieve.stream.local.library")
         return getattr(found, name)
 
     def __dir__() -> list[str]:

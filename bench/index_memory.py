@@ -26,7 +26,7 @@ from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.index import Buckets
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-memory.md"
 PAGES = 20_000_000

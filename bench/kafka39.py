@@ -22,10 +22,10 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.speed.report import machine
+from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
-from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.kafka.topic.committed import stable_committed
+from spotsieve.stream.kafka.committed import stable_committed
 from tests.worlds.brokers.reopening import Ask, Reopened, reopen_often
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import settings_from
@@ -154,7 +154,7 @@ were given up before the broker had answered.
 | --- | ---: | ---: | ---: | ---: |
 {races}
 
-The service asks with `require_stable` (`stream/kafka/topic/committed.py`). `make classic` writes this document; do not
+The service asks with `require_stable` (`stream/kafka/committed.py`). `make classic` writes this document; do not
 edit it.
 """
 

@@ -15,18 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spotsieve.stream.evaluation import ALL
-from spotsieve.stream.evaluation.choices import named_schemes, over_its_threshold, with_model
-from spotsieve.stream.evaluation.judging import SetResult, score_set
-from spotsieve.stream.evaluation.plots import plot
-from spotsieve.stream.evaluation.provenance import measured_on
-from spotsieve.stream.evaluation.set_models import build_models
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.progress import ProgressLine
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.scoring import load_truth
-from spotsieve.stream.scoring.comparison import MEANINGS, comparison_text
-from spotsieve.stream.settings.load import load_settings
+from spotsieve.stream.base.progress import ProgressLine
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.research.evaluation import ALL
+from spotsieve.stream.research.evaluation.choices import named_schemes, over_its_threshold, with_model
+from spotsieve.stream.research.evaluation.planning import build_models
+from spotsieve.stream.research.evaluation.plots import plot
+from spotsieve.stream.research.evaluation.report import measured_on
+from spotsieve.stream.research.evaluation.trial import SetResult, score_set
+from spotsieve.stream.research.scoring import load_truth
+from spotsieve.stream.research.scoring.comparison import MEANINGS, comparison_text
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups"))

@@ -29,38 +29,42 @@ from bench.speed.index_load import CandidateLoad
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.judge.rules import Limits
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.sharding.ahead import BucketPrefetch
-from spotsieve.stream.sharding.answering import find_shard_candidates
-from spotsieve.stream.sharding.confirming import apply_confirmations, confirm
-from spotsieve.stream.sharding.filing import index_round
-from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
+from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
+from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.confirmation import apply_confirmations, confirm
+from spotsieve.stream.sharding.hosts import check_speculation, first_speculation, merge_resolutions, resolve_hosts
+from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.keys import ShardReads, read_round
-from spotsieve.stream.sharding.meetings import ShardCandidates
-from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_CONFIRMATIONS,
     KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
     KIND_OUTCOME,
     KIND_RESOLUTIONS,
+    ColumnReader,
     decode_body,
     decode_round_record,
     encode_round_record,
     range_of,
 )
-from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
-from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.records.walks import read_resolutions, write_resolutions
-from spotsieve.stream.sharding.resolving import RoundOutcome
-from spotsieve.stream.sharding.resolving_hosts import check_speculation, merge_resolutions
+from spotsieve.stream.sharding.records.resolver import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.shard import (
+    read_candidates,
+    read_confirmations,
+    read_resolutions,
+    write_candidates,
+    write_confirmations,
+    write_resolutions,
+)
+from spotsieve.stream.sharding.resolution import RoundOutcome
+from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), bytes(16)
 LIMITS = Limits(INDEX.bucket_cap, INDEX.candidate_limit or SCHEME.candidate_limit, KEEP_FIRST)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.base.errors import StateError
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600

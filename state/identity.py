@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, StatePart
-from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
-from spotsieve.stream.settings.verdicts import describe_difference, settings_digest
+from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError
+from spotsieve.stream.base.settings.digest import describe_difference, settings_digest
 
 _ONE_CONFIGURATION = (
     "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), carry the memory "

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
-from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import CandidateColumns, Entry, OwnText, Signatures, empty_rows
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, Signatures, empty_rows
 
 NOBODY = -1
 """Stands for an entry number where there is no entry."""
@@ -208,7 +208,7 @@ class IndexedPages(IndexedEntries, Protocol):
         """Return when the pages were fetched: int64[e], milliseconds. Raises CorruptRecord."""
 
     def ranks(self) -> NDArray[np.uint64]:
-        """Return the ranks of the pages (stream/ranks.py): uint64[e]. Raises CorruptRecord if entries have none."""
+        """Return the ranks of the pages (stream/base/page.py): uint64[e]. Raises CorruptRecord if entries have none."""
 
 
 class StateView(Protocol):

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, IndexUpdate, Removal, State
-from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.page import PageId
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.page import PageId
 
 
 class ForgottenPage(NamedTuple):

@@ -10,16 +10,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotsieve.stream.errors import EXIT_OK, SpotsieveError
-from spotsieve.stream.evaluation.choices import with_model
-from spotsieve.stream.evaluation.set_models import build_models
-from spotsieve.stream.evaluation.trial import PAGES_FILE
-from spotsieve.stream.kernels import EDITED, STORY, compile_kernels
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.load import unknown_scheme
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, SpotsieveError
+from spotsieve.stream.base.settings.load import unknown_scheme
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.engine.warmup import EDITED, STORY, compile_kernels
+from spotsieve.stream.research.evaluation.choices import with_model
+from spotsieve.stream.research.evaluation.planning import build_models
+from spotsieve.stream.research.evaluation.trial import PAGES_FILE
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 
 def compile_named(name: str) -> None:

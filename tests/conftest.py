@@ -109,7 +109,7 @@ def topics(kafka: Broker) -> Iterator[Topics]:
     """
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-    from spotsieve.stream.kafka.cluster import administrator
+    from spotsieve.stream.kafka.clients import administrator
     from tests.worlds.brokers.topics import make_topics
 
     made: list[str] = []

@@ -14,8 +14,8 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
+from spotsieve.stream.base.errors import EXIT_OK, SettingError, SpotsieveError
 from spotsieve.stream.demo.localkafka.jars import cache_directory
-from spotsieve.stream.errors import EXIT_OK, SettingError, SpotsieveError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEPLOY = REPOSITORY / "deploy"

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.evaluation.set_models import build_models
-from spotsieve.stream.evaluation.trial import pages_of
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.judge import judge
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import TERMS, scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.research.evaluation.planning import build_models
+from spotsieve.stream.research.evaluation.trial import pages_of
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import TERMS, scheme_of
 from tests.reference.acceptance import CLAIMS, Accepts, originals_of
 from tests.worlds.pages.scheme_settings import settings_named
 

@@ -21,10 +21,10 @@ MOST_BYTES = 16_384
 SECONDS_AN_INPUT = 60
 MEMORY_MIB = 4_096
 INSTRUMENTED = (
-    "spotsieve.stream.intake",
+    "spotsieve.stream.sign.intake",
     "spotsieve.stream.files",
-    "spotsieve.stream.hosts",
-    "spotsieve.stream.schemes.identity",
+    "spotsieve.stream.base.urls",
+    "spotsieve.stream.sign.schemes.identity",
     "spotsieve.state.log.record",
     "spotsieve.state.log.local",
     "spotsieve.state.log.bodies",

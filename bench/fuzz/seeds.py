@@ -33,12 +33,12 @@ from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.snapshot.snapshots import FileFacts, Manifest, encode_manifest
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.digest import settings_digest
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.sharding.records.frame import encode_round_record
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
 from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept

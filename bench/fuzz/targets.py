@@ -38,25 +38,23 @@ from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.rocks_options import FAMILIES
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.log import examine_log
-from spotsieve.stream.errors import InputError, PageError, StateError
-from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
-from spotsieve.stream.features.sieve import blocks_of as kept_blocks_of
+from spotsieve.stream.base.errors import InputError, PageError, StateError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.progress import ignore_progress
+from spotsieve.stream.base.settings.model import MOST_ROUND_PAGES, FieldPaths, InputSettings
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.warc import Capture, capture_of, split_warc
 from spotsieve.stream.files.warc.http import HttpResponse, read_http
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.intake.charset import to_utf8
-from spotsieve.stream.page import Page
-from spotsieve.stream.progress import ignore_progress
-from spotsieve.stream.schemes.identity import identity_columns
-from spotsieve.stream.schemes.registry import SCHEMES as REGISTERED
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.cluster import MOST_ROUND_PAGES
-from spotsieve.stream.settings.model import FieldPaths, InputSettings
-from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.frame import decode_body, decode_round_record, encode_round_record
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.sharding.records.frame import ColumnReader, decode_body, decode_round_record, encode_round_record
+from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
+from spotsieve.stream.sign.features.sieve import blocks_of as kept_blocks_of
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.intake.charset import to_utf8
+from spotsieve.stream.sign.schemes.identity import identity_columns
+from spotsieve.stream.sign.schemes.registry import SCHEMES as REGISTERED
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of

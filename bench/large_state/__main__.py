@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.large_state.report import PAGES, Ran, broken, document
 from bench.large_state.variants import LARGE, VARIANTS, Plan, compare
 from bench.speed.report import machine
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "large-state.md"
 

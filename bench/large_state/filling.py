@@ -43,11 +43,18 @@ from spotsieve.state.index import (
 )
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import Tuning, column_families
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import OwnText, Signatures
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.sign.fingerprints.permuted_tables import (
+    DIGEST_TAG,
+    KEY_BITS,
+    MINIMA_TAG,
+    PRINT_TAG,
+    TITLE_TAG,
+    tagged,
+)
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 KEYS = ((TITLE_TAG, 1, KEY_BITS), (PRINT_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
 """Tag, keys a page and random bits of a key, in the order of the keys; a test compares it with the scheme."""

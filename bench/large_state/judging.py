@@ -16,9 +16,9 @@ from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store import rocks_opening
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import Tuning, column_families, database_options
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.verdict import Kind
+from spotsieve.stream.engine.warmup import compile_kernels
 
 MIB = 2**20
 _NO_SETTINGS = bytes(16)

@@ -12,7 +12,7 @@ from bench.large_state.filling import fill
 from bench.large_state.judging import Judged, judge_on
 from bench.speed.index_load import HOST_PAGES, CandidateLoad
 from spotsieve.state.store.rocks_options import TUNING, Tuning
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 
 FILTER_BYTES = 18
 """Of filters and indexes a page, as docs/measured/index-memory.md has it."""

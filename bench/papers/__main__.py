@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.papers import page
 from bench.quality.sets import DATA
-from spotsieve.stream.errors import InputError, SpotsieveError
+from spotsieve.stream.base.errors import InputError, SpotsieveError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "papers.md"
 

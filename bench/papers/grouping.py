@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.distance import count_bits
-from spotsieve.stream.fingerprints.grouping import VALUE_BITS, cut_groups, group_values
+from spotsieve.stream.sign.fingerprints.minhash import VALUE_BITS, cut_groups, group_values
+from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
 MOST_FINGERPRINTS = 2**32 - 1
 MOST_GROUPS = 2**16

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.papers.page import paragraphs, table
-from spotsieve.stream.fingerprints.tables import TableDesign, design_tables
+from spotsieve.stream.sign.fingerprints.permuted_tables import TableDesign, design_tables
 
 TITLE = "Manku, Jain, Das Sarma, WWW 2007"
 K = 3
@@ -21,7 +21,8 @@ AT_ONCE = 2**20
 ABOUT = """\
 Section 3, k = 3: how many tables, and how many fingerprints a query is compared with. A table whose p leading bits are
 matched gives 2^(d - p) of 2^d random fingerprints. Theirs: d = 34, 8 billion pages, by that formula. Ours: the same
-designs (`stream/fingerprints/tables.py`), 2^20 to 2^24 random fingerprints and 4,096 random queries, all tables
+designs (`stream/sign/fingerprints/permuted_tables.py`), 2^20 to 2^24 random fingerprints and 4,096 random queries,
+all tables
 together, measured beside the formula. (The paper's text is not kept here; its figures are those of its section 3.)
 """
 SAYS = """\

@@ -2,7 +2,7 @@
 
 The batch form rotates all fingerprints by one bit, sorts them and compares neighbours, 64 times. Two fingerprints are
 neighbours where they agree on a long run of bits, read around the circle of 64, that no other one shares. The stream
-files a fingerprint under the leading bits of each rotation instead (stream/fingerprints/rotations.py). How the two
+files a fingerprint under the leading bits of each rotation instead (stream/sign/fingerprints/simhash.py). How the two
 relate, for the same fingerprints:
 
 - With leading_bits = b and a window as long as the list, the batch form gives exactly the pairs that meet in the index.
@@ -17,9 +17,9 @@ So each finds pairs that the other does not. Both compare what they find in the 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.rotations import BITS, rotations
-from spotsieve.stream.schemes.by_terms.concept import Likeness, compare, similarities
-from spotsieve.stream.settings.schemes import ConceptSettings
+from spotsieve.stream.base.settings.schemes import ConceptSettings
+from spotsieve.stream.sign.fingerprints.simhash import BITS, rotations
+from spotsieve.stream.sign.schemes.concept import Likeness, compare, similarities
 
 
 def neighbour_pairs(fingerprints: NDArray[np.uint64], window: int = 1, leading_bits: int = 0) -> NDArray[np.int64]:

@@ -13,16 +13,14 @@ from bench.papers.page import decimals, paragraphs, table
 from bench.papers.rotations import batch_pairs, neighbour_pairs
 from bench.quality.ours import in_batches
 from bench.quality.sets import LabelledSet, load_set
-from spotsieve.stream.fingerprints.rotations import BITS
-from spotsieve.stream.models.concepts import ConceptCounter
-from spotsieve.stream.schemes.by_terms.concept import ConceptScheme, Likeness, compare, similarities
-from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel, encode_concepts
-from spotsieve.stream.schemes.by_terms.idf import digest_of
-from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
-from spotsieve.stream.schemes.simhash.subhash import SubhashScheme
-from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.settings.schemes import ConceptSettings, SubhashSettings
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.base.settings.schemes import ConceptSettings, SubhashSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.research.models.concepts import ConceptCounter
+from spotsieve.stream.research.scoring import Label, Truth
+from spotsieve.stream.sign.fingerprints.simhash import BITS
+from spotsieve.stream.sign.schemes.concept import ConceptScheme, Likeness, compare, similarities
+from spotsieve.stream.sign.schemes.simhash import SubhashScheme
+from spotsieve.stream.sign.schemes.terms import ConceptModel, ConceptTerms, digest_of, encode_concepts
 
 TITLE = "Roul, Mittal, Joshi: textual and conceptual techniques"
 SAMPLE = 128

@@ -12,14 +12,14 @@ from bench.papers.page import decimals, paragraphs, table
 from bench.papers.theobald_matching import Collection, Matched, brute_force, collect, spotsigs
 from bench.papers.theobald_stream import STREAM_SAYS, stream_table
 from bench.quality.sets import LabelledSet, load_set
-from spotsieve.stream.features.page_shingles import shingle_pages
-from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotSettings
-from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
-from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes.by_terms.spotsigs import partition_boundaries
-from spotsieve.stream.schemes.by_terms.terms import SpotTerms, TokenTerms
-from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.text.tokens import extract_tokens
+from spotsieve.stream.base.page import Page, lay_out
+from spotsieve.stream.research.scoring import Label, Truth
+from spotsieve.stream.sign.features.shingles import shingle_pages
+from spotsieve.stream.sign.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotSettings
+from spotsieve.stream.sign.fingerprints.minhash import linear_hashes, minimum_hashes
+from spotsieve.stream.sign.schemes.spotsigs import partition_boundaries
+from spotsieve.stream.sign.schemes.terms import SpotTerms, TokenTerms
+from spotsieve.stream.sign.text.tokens import extract_tokens
 
 TITLE = "Theobald, Siddharth, Paepcke 2008"
 SETS = ("news", "docs", "newsgroups")
@@ -109,7 +109,7 @@ lies whole in a longer one is found from its own side only.
 
 
 Hashes = tuple[NDArray[np.uint64], NDArray[np.int64]]
-"""Terms of pages, as of spotsieve.stream.schemes.by_terms.idf.Terms."""
+"""Terms of pages, as of spotsieve.stream.sign.schemes.terms.Terms."""
 
 
 class Competitor(NamedTuple):

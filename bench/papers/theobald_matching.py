@@ -7,9 +7,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.schemes.by_terms.idf import DECIMALS
-from spotsieve.stream.schemes.by_terms.spotsigs import REPEAT_BITS, SLACK, partition_boundaries
-from spotsieve.stream.schemes.by_terms.terms import order_repeats
+from spotsieve.stream.sign.schemes.spotsigs import REPEAT_BITS, SLACK, partition_boundaries
+from spotsieve.stream.sign.schemes.terms import DECIMALS, order_repeats
 
 NO_PARTITIONS = np.array([1, 2**62])
 

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from bench.papers.page import table
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
-from spotsieve.stream.schemes.by_terms.terms import terms_of
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import CandidateColumns, Signatures, candidate_columns, unused_columns
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import SpotsigsSettings
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, candidate_columns, unused_columns
+from spotsieve.stream.sign.schemes.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
+from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 
 CASES = (
     *((30_000, 1, 256), (30_000, 1, 4_096), (100_000, 1, 4_096), (300_000, 1, 4_096)),

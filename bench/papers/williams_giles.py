@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from bench.papers.page import decimals, paragraphs, table
 from bench.quality.ours import Judged, in_batches, judge, settings_with, sign
 from bench.quality.sets import LabelledSet, load_set
-from spotsieve.stream.schemes.minwise.minhash import unpack_minima
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.research.scoring import Label, Truth
+from spotsieve.stream.sign.schemes.minwise import unpack_minima
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 TITLE = "Williams, Giles, CiteSeerX 2013"
 K = range(11)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from bench.papers.page import decimals, paragraphs, table
 from bench.papers.yuan_counting import counting
 from bench.papers.yuan_search import figure_5, times
-from spotsieve.stream.evaluation.trial import pages_of, read_batches
-from spotsieve.stream.features.page_shingles import shingle_pages
-from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import SignatureStatus
-from spotsieve.stream.text.tokens import extract_tokens
+from spotsieve.stream.base.page import Page, lay_out
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import OnebitSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
+from spotsieve.stream.sign.features.shingles import shingle_pages
+from spotsieve.stream.sign.schemes.minwise import OnebitScheme
+from spotsieve.stream.sign.text.tokens import extract_tokens
 
 BITS = (64, 400)
 RESEMBLANCES = (0.7, 0.8, 0.9)

@@ -13,12 +13,12 @@ from bench.quality.ours import in_batches
 from bench.quality.sets import load_set
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import OnebitSettings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.sign.schemes.minwise import OnebitScheme
 
 K, R = 400, 0.7
 COUNTS = (1, 2, 3, 6, 8)

@@ -21,9 +21,9 @@ from bench.papers.grouping import (
 from bench.papers.page import table
 from bench.quality.ours import in_batches
 from bench.quality.sets import load_set
-from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
-from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.base.settings.schemes import OnebitSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.sign.schemes.minwise import OnebitScheme
 
 N, R, C = 300_000, 0.7, 3
 QUERIES = {64: 1000, 100: 1000, 200: 1000, 400: 1000, 600: 200, 1000: 50}

@@ -14,8 +14,8 @@ from bench.quality.plots import draw_plots
 from bench.quality.report import as_markdown
 from bench.quality.sets import find_sets, load_set
 from bench.targets import exit_code
-from spotsieve.stream.errors import InputError, SpotsieveError
-from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.base.errors import InputError, SpotsieveError
+from spotsieve.stream.engine.warmup import compile_kernels
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
 QUICK_PAGES = 300

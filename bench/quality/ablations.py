@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD
 
 
 class Instead(Enum):

@@ -1,8 +1,8 @@
 """Counts which keys found the originals: a digest, one kind of keys alone, or several."""
 
 from bench.quality.ours import Judged
-from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.research.scoring import Label, Truth
 
 WAYS = {
     KeyKind.TABLES: "tables only",

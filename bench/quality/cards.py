@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD
-from spotsieve.stream.text.html.elements import SECTIONS, section_of
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD
+from spotsieve.stream.sign.text.html.elements import SECTIONS, section_of
 
 Ints = NDArray[np.int64]
 Points = Mapping[str, Sequence[int]]

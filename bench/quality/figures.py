@@ -19,10 +19,10 @@ from bench.quality.scorecard_fit import Fit, Material
 from bench.quality.sets import LabelledSet
 from bench.quality.thresholds import AXES, Axis
 from bench.quality.validation import SEEDS, Validation, validate
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.scoring import Scores, score
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.research.scoring import Scores, score
 
 SPEED_SET = "news"
 """Signing speed is measured on it, and the robustness bench has its targets on it; without it the first set."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.quality.figures import PARTS, Figures, Run
 from bench.speed.report import machine
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
 
 _SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 _MEASURED = re.compile(r"on (\d{4}-\d\d-\d\d) \(commit (\w+)\)")

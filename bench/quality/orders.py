@@ -9,7 +9,7 @@ from statistics import median
 
 from bench.quality.ours import Judged
 from bench.quality.sets import LabelledSet
-from spotsieve.stream.scoring import Label
+from spotsieve.stream.research.scoring import Label
 
 ORDERS = 5
 """The file's own order, then shuffled ones."""

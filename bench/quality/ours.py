@@ -11,15 +11,15 @@ from bench.quality.sets import LabelledSet
 from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.scoring import Scores, Truth, check_verdicts, score
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.verdict import Reason
+from spotsieve.stream.research.scoring import Scores, Truth, check_verdicts, score
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 BATCH_PAGES = 512
 ANY_SETTINGS = bytes(16)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.quality.figures import Figures
 from bench.quality.robustness import Row
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
 
 FEW = 10
 """Novel pages lost that are counted on an even scale."""

@@ -12,9 +12,9 @@ from bench.quality.report_targets import SPEED_PEER, TIMES_QUICKER, is_met, targ
 from bench.quality.validation import FITTED_SCHEME
 from bench.speed.report import machine
 from bench.targets import met
-from spotsieve.stream.scoring import Scores
-from spotsieve.stream.scoring.score_text import three_decimals
-from spotsieve.stream.verdict import Kind, reasons_of
+from spotsieve.stream.base.verdict import Kind, reasons_of
+from spotsieve.stream.research.scoring import Scores
+from spotsieve.stream.research.scoring.comparison import three_decimals
 
 PACKAGES = ("numpy", "numba", *EXTRACTORS, "datasketch", "simhash", "rensa")
 

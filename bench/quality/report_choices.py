@@ -11,8 +11,8 @@ from bench.quality.orders import Ordered
 from bench.quality.robustness import INJECTED, Row
 from bench.quality.validation import Validation
 from bench.targets import met
-from spotsieve.stream.scoring import Scores
-from spotsieve.stream.scoring.score_text import three_decimals
+from spotsieve.stream.research.scoring import Scores
+from spotsieve.stream.research.scoring.comparison import three_decimals
 
 
 def ablations(run: Run, figures: Figures) -> str:

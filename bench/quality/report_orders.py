@@ -5,7 +5,7 @@ from statistics import median
 from bench.quality.figures import Figures, FirstPages
 from bench.quality.markdown import paragraph, table
 from bench.quality.orders import FIRST_PAGES, Arrivals
-from spotsieve.stream.scoring.score_text import three_decimals
+from spotsieve.stream.research.scoring.comparison import three_decimals
 
 
 def orders(figures: Figures) -> str:

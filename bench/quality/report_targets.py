@@ -8,8 +8,8 @@ from bench.quality.figures import Figures, Run
 from bench.quality.markdown import paragraph, table
 from bench.quality.orders import Ordered
 from bench.targets import met
-from spotsieve.stream.scoring import Scores
-from spotsieve.stream.scoring.score_text import three_decimals
+from spotsieve.stream.research.scoring import Scores
+from spotsieve.stream.research.scoring.comparison import three_decimals
 
 
 class Target(NamedTuple):

@@ -14,9 +14,9 @@ from bench.quality.extracts import trafilatura, whole_page
 from bench.quality.ours import ANY_SETTINGS, in_batches
 from bench.quality.peers import minhash, rensa_sketch
 from bench.quality.sets import LabelledSet
-from spotsieve.stream.evaluation.trial import Trial
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.research.evaluation.trial import Trial
 
 SEED = 4
 LEAST_WORDS = 100

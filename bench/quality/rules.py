@@ -14,8 +14,9 @@ from unittest.mock import patch
 
 from numba import njit
 
-from spotsieve.stream import jit, judge
-from spotsieve.stream.jit import inlined
+from spotsieve.stream import judge
+from spotsieve.stream.base import jit
+from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.judge import by_host
 
 _MODULES = ("memory", "own_text", "pairs", "learning", "walk")

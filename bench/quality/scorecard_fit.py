@@ -1,4 +1,5 @@
-"""Fits stream/features/scorecard.txt: from the labelled blocks of a set with main texts to the points of both cards.
+"""Fits stream/sign/features/scorecard.txt: from the labelled blocks of a set with main texts to the points of both
+cards.
 
 `python -m bench.quality.scorecard_fit` writes the file and its digest; with `--check` it compares. A block is
 labelled as text of its page if at least 60 % of its 3-word runs occur in the main text that people marked. Each card is
@@ -23,10 +24,10 @@ from numpy.typing import NDArray
 from bench.quality.cards import CHANCE, SCALE, Columns, Ints, Points, first_places, second_places
 from bench.quality.edits import MarkedPage, draw_link_lists, inject, link_texts, mark, words_of
 from bench.quality.sets import DATA, LabelledSet, load_set
-from spotsieve.stream.errors import InputError, SpotsieveError
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD
-from spotsieve.stream.features.sieve import blocks_of
+from spotsieve.stream.base.errors import InputError, SpotsieveError
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD
+from spotsieve.stream.sign.features.sieve import blocks_of
 
 FITTED_ON = "news"
 LABEL_SHARE = 0.6
@@ -49,10 +50,8 @@ MOST_WEIGHT, WEIGHT_UNIT = 300, 20
 TOLERANCE = 2
 """Points by which another release of the regression may differ."""
 FEATURES = Path(scorecard.__file__).parent
-ABOUT = "Fit both scorecards to the labelled blocks of a set: writes stream/features/scorecard.txt and its digest."
-HEADER = (
-    "# The tables of the scorecards, fitted to the labelled blocks of shared/data/news (stream/features/scorecard.py)."
-)
+ABOUT = "Fit both scorecards to the labelled blocks of a set: writes stream/sign/features/scorecard.txt and its digest."
+HEADER = "# The tables of the scorecards, fitted to the labelled blocks of shared/data/news (stream/sign/features/scorecard.py)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     difference, group = greatest_difference(points, scorecard.frozen_points())
-    print(f"greatest difference from stream/features/scorecard.txt: {difference} points, in {group!r}")
+    print(f"greatest difference from stream/sign/features/scorecard.txt: {difference} points, in {group!r}")
     if options.check:
         return int(difference > TOLERANCE)
     write(points, FEATURES)

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from spotsieve.stream.errors import InputError
-from spotsieve.stream.evaluation.trial import PAGES_FILE, pages_of, read_batches
-from spotsieve.stream.page import Page
-from spotsieve.stream.scoring import Truth, load_truth
-from spotsieve.stream.scoring.measures import join
-from spotsieve.stream.scoring.truth import TruthPair
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.research.evaluation.trial import PAGES_FILE, pages_of, read_batches
+from spotsieve.stream.research.scoring import Truth, load_truth
+from spotsieve.stream.research.scoring.measures import join
+from spotsieve.stream.research.scoring.truth import TruthPair
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 TEXTS_FILE = "texts.jsonl.xz"

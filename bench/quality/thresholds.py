@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from spotsieve.stream.fingerprints.tables import MAX_DISTANCE_BITS, possible_tables
+from spotsieve.stream.sign.fingerprints.permuted_tables import MAX_DISTANCE_BITS, possible_tables
 
 MOST_TABLES = 70
 

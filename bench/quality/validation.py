@@ -18,9 +18,9 @@ from bench.quality.ours import Judged
 from bench.quality.scorecard_fit import Fit, Material, points_replaced
 from bench.quality.sets import LabelledSet
 from bench.quality.thresholds import AXES, choices
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.scoring import Label
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.research.scoring import Label
+from spotsieve.stream.sign.features import scorecard
 
 SEEDS = 2
 KEEP_BAR = "keep bar"

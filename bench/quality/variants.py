@@ -13,15 +13,15 @@ from bench.quality.ours import Judged
 from bench.quality.rules import rules_changed
 from bench.quality.scorecard_fit import points_replaced
 from bench.quality.sets import LabelledSet
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.scorecard import SECOND_CARD
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.judge.slots import kinds_of
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Probes, Scheme
-from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.scorecard import SECOND_CARD
+from spotsieve.stream.sign.schemes import Probes, Scheme
+from spotsieve.stream.sign.schemes.by_url import WrappedScheme
 
 _KEEP_ALL = 1_000_000
 

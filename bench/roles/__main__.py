@@ -11,10 +11,10 @@ from pathlib import Path
 from bench.roles.report import broken, document
 from bench.roles.run import Plan, run
 from bench.speed.report import machine
+from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "roles.md"

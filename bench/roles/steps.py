@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.speed.report import machine
+from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.services.matrix import Outcome
 from tests.worlds.services.oracle import settings_from

@@ -21,8 +21,8 @@ from bench.scale.workers import measure_worker
 from bench.shards import made_log, measure, measure_one, measure_shards
 from bench.speed.report import bench_file, machine
 from bench.targets import exit_code
+from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
-from spotsieve.stream.errors import SpotsieveError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
 FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"

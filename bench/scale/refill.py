@@ -18,10 +18,10 @@ from bench.scale.real import ROLES, cpu_of, processes_of, settings_of
 from bench.shards import LOG_PAGES, made_log
 from bench.speed.pipeline import make_topics
 from spotsieve.state.log.record import encode_configuration
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 
 TIMEOUT_S, POLL_S = 300.0, 0.02
 BEGUN = 0.1

@@ -15,9 +15,9 @@ import simpy
 
 from bench.scale.costs import Costs
 from bench.scale.outcomes import Outcome, outcome_of
+from spotsieve.stream.base.settings.model import ClusterSettings
+from spotsieve.stream.base.settings.runtime import ServiceSettings
 from spotsieve.stream.service.worker import MOST_IN_FLIGHT
-from spotsieve.stream.settings.cluster import ClusterSettings
-from spotsieve.stream.settings.edges import ServiceSettings
 
 BATCH_PAGES, LINGER_S = ServiceSettings().batch_pages, ServiceSettings().linger_ms / 1e3
 TICK_S = 0.002

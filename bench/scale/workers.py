@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from bench.speed.pages import json_messages
 from spotsieve.state.log.record import encode
-from spotsieve.stream.intake.decoder import Decoder, Message
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.sign.intake.decoder import Decoder, Message
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 PAGES = 512
 

@@ -10,8 +10,8 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.settings.verdicts import verdict_settings_text
-from spotsieve.stream.signature import page_id_text
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.signature import page_id_text
 from tests.worlds.brokers.topics import TopicSet, header
 from tests.worlds.services.oracle import Verdict, judge_again_in, settings_from
 

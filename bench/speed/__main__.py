@@ -16,8 +16,8 @@ from bench.speed.memory import measure_memory
 from bench.speed.pages import html_pages
 from bench.speed.pipeline import measure_pipeline
 from bench.targets import exit_code
+from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
-from spotsieve.stream.errors import SpotsieveError
 
 INDEX_SIZES = (1_000_000, 5_000_000)
 INDEX_TABLES = (10, 20)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from bench.speed.pages import PAGE_BYTES, json_messages
-from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
+from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """Kafka's numbers of the codecs (record batch format, version 2)."""

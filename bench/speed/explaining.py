@@ -15,11 +15,11 @@ import numpy as np
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.still.view import ReadOnlyView
-from spotsieve.stream.explain.asking import ExplainContext, ExplainSubject, explain, find_subject
-from spotsieve.stream.explain.finding import find_in_entries
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.insight.explain.context import ExplainContext, ExplainSubject, explain, find_subject
+from spotsieve.stream.insight.explain.page_lookup import find_in_entries
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 BATCH_PAGES = 2_048
 ASKED = 5

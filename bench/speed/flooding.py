@@ -32,13 +32,13 @@ from bench.speed.index_load import (
     own_text,
     signatures_of,
 )
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSettings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from spotsieve.stream.sign.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
 
 CAP = IndexSettings().bucket_cap
 KEY_PRINTS = SOME_KEYS

@@ -16,11 +16,11 @@ from bench.speed.index_load import CandidateLoad
 from spotsieve.state.index import CommitMark, State
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 PAGE_MS = 1000
 """Of event time between two pages."""

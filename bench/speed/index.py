@@ -15,15 +15,15 @@ import psutil
 
 from bench.speed.index_load import URL_BYTES, CandidateLoad, FingerprintLoad
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSettings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Kind
+from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.judge import judge
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 BATCH_PAGES = 512
 WINDOW_PAGES = 10_240

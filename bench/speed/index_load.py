@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.features.prints import KEPT
-from spotsieve.stream.signature import Signatures, SignatureStatus, unused_columns
+from spotsieve.stream.base.signature import Signatures, SignatureStatus, unused_columns
+from spotsieve.stream.sign.features.block_fingerprints import KEPT
 
 DUPLICATES = 0.3
 URL_BYTES = 60

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
-from spotsieve.stream.features.extract import extract_spots
-from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
-from spotsieve.stream.features.spots import SpotModel, SpotSettings
-from spotsieve.stream.fingerprints.simhash import simhash64
-from spotsieve.stream.text.machine.vectors import PADDING
+from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
+from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
+from spotsieve.stream.sign.fingerprints.simhash import simhash64
+from spotsieve.stream.sign.text.machine import PADDING
 from tests.reference.lexbor import DATA, pages_of
 
 BATCH_PAGES = 512

@@ -6,9 +6,16 @@ from random import Random
 
 import orjson
 
-from spotsieve.stream.demo.articles import Article, material, write_articles
-from spotsieve.stream.demo.edits import ArticleEdit
-from spotsieve.stream.demo.sites import NEWSPAPERS, SITES, Site, render
+from spotsieve.stream.demo.articles import (
+    NEWSPAPERS,
+    SITES,
+    Article,
+    ArticleEdit,
+    Site,
+    material,
+    render,
+    write_articles,
+)
 
 PAGE_BYTES = 20_000
 DUPLICATES = 0.3

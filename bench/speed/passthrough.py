@@ -12,8 +12,8 @@ import sys
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
-from spotsieve.stream.settings.edges import ServiceSettings
+from spotsieve.stream.base.settings.runtime import ServiceSettings
+from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 
 
 async def copy(servers: str, source: str, target: str, group: str, guarantee: str) -> None:

@@ -20,7 +20,7 @@ from aiokafka.structs import OffsetAndMetadata
 from bench.speed.pages import json_messages
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
-from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.clients import administrator
 
 PARTITIONS = 4
 POLL_S = 0.05

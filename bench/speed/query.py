@@ -15,8 +15,8 @@ from spotsieve.state.format.buckets import decode_keys
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.still.view import ReadOnlyView
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.engine.warmup import compile_kernels
 
 SHARES = (0.01, 0.1, 0.5)
 """Of all buckets, those that are asked for."""

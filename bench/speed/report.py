@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.targets import met
-from spotsieve.stream.evaluation import provenance
+from spotsieve.stream.research.evaluation import report
 
 KERNEL_MB_PER_S = 700
 CHAIN_MB_PER_S = 800
@@ -49,7 +49,7 @@ def keep(figures: dict[str, Any]) -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """What the figures were measured on, with Kafka, the commit and the packages that are measured."""
     packages = {package: version(package) for package in PACKAGES}
-    return {**provenance.machine(), "kafka": _kafka_version(), "commit": _commit(), **packages}
+    return {**report.machine(), "kafka": _kafka_version(), "commit": _commit(), **packages}
 
 
 def table(figures: dict[str, Any]) -> str:

@@ -4,9 +4,9 @@ import time
 from collections.abc import Sequence
 
 from bench.speed.pages import PAGE_BYTES, html_pages
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.worlds.pages.scheme_settings import settings_named
 
 BATCH_PAGES = 256

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.deploy.dashboard.write import FILE, dashboard_text
-from spotsieve.stream.demo.localkafka.ports import free_port
+from spotsieve.stream.demo.localkafka.broker import free_port
 from spotsieve.stream.observe.metrics import Metrics
 from tests.worlds.debian import needs_debian
 from tests.worlds.waiting import SECONDS, wait_until

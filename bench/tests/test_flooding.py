@@ -6,11 +6,11 @@ import pytest
 from bench.speed.flooding import CAP, ChainFlood, Flood
 from bench.speed.index import Load, measure
 from bench.speed.index_load import CandidateLoad, FingerprintLoad
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.schemes.spotsieve import PRINT_CAP, SOME_KEYS, SpotsieveScheme
-from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
+from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSettings
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from spotsieve.stream.sign.schemes.spotsieve import PRINT_CAP, SOME_KEYS, SpotsieveScheme
 
 PAGES = 20_480
 MOST_OF_ORDINARY = 5.0

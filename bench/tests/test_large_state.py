@@ -13,8 +13,8 @@ from bench.large_state.judging import Judged
 from bench.large_state.report import PAGES, Ran, broken, document
 from bench.large_state.variants import DEFAULTS, HALF_CACHE, VARIANTS, Plan, compare
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.fingerprints.tables import KEY_BITS
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
 PLAN = Plan(pages=2_000, judged=400, batch=100, buffer_mb=1)
 WELL = Judged(360, 90.0, 200.0, 9.0, 20.0, 30.0, 15.0, 0.5, 2e3, 40.0, 900.0, 10 * 2**30, 2**30, 270, 130)

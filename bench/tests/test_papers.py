@@ -12,12 +12,12 @@ from bench.papers.page import HEAD, decimals, find_papers, table, with_section
 from bench.papers.roul import Found, all_duplicates, found_pages, sample_of
 from bench.papers.williams_giles import kinds_of
 from bench.papers.yuan import distances, resemblances, shingle_sets
-from spotsieve.stream.fingerprints.tables import design_tables
-from spotsieve.stream.models.sampling_trials import SizeClass, Trials, sampling_trials
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.by_terms.concept import similarities
-from spotsieve.stream.scoring.truth import Truth, TruthPair
-from spotsieve.stream.settings.schemes import ConceptSettings
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import ConceptSettings
+from spotsieve.stream.research.models.sampling import SizeClass, Trials, sampling_trials
+from spotsieve.stream.research.scoring.truth import Truth, TruthPair
+from spotsieve.stream.sign.fingerprints.permuted_tables import design_tables
+from spotsieve.stream.sign.schemes.concept import similarities
 from tests.reference.shingles import shingles_of, words_of
 from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
 

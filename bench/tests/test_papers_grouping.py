@@ -12,7 +12,7 @@ from bench.papers.grouping import (
     search_by_group_merging,
     search_by_grouping,
 )
-from spotsieve.stream.schemes.minwise.onebit import pack_bits
+from spotsieve.stream.sign.schemes.minwise import pack_bits
 from tests.reference.grouping import pairs_within, unpack_bits
 
 PAIRS = (pairs_by_grouping, pairs_by_group_merging)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bench.papers.theobald import LEAST_SPOTS, equal_sets, figures_of, searches
 from bench.papers.theobald_matching import Collection, Matched, brute_force, collect
-from spotsieve.stream.scoring.truth import Truth, TruthPair
+from spotsieve.stream.research.scoring.truth import Truth, TruthPair
 
 PAGES = st.lists(st.lists(st.integers(0, 9), max_size=25), min_size=2, max_size=25)
 

@@ -8,10 +8,10 @@ import pytest
 from bench.quality import figures, keep, ours, report_orders
 from bench.quality.orders import Arrivals, Ordered, count_arrivals, in_orders
 from bench.quality.sets import LabelledSet
-from spotsieve.stream.errors import InputError
-from spotsieve.stream.page import Page
-from spotsieve.stream.scoring import Label, Truth
-from spotsieve.stream.scoring.truth import TruthPair
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.research.scoring import Label, Truth
+from spotsieve.stream.research.scoring.truth import TruthPair
 from tests.worlds.filter_crawl import article
 
 COUNT = 30

@@ -12,7 +12,7 @@ from tests.reference.host_memory import Host
 from tests.reference.judge import Outcome
 from tests.reference.remembering import RememberingJudge
 from tests.worlds.pages.hosts import any_temper, made_pages, signatures_of, with_ids
-from tests.worlds.states.remembering import Limits, Record, memories_of, run, run_reference, reference_of
+from tests.worlds.states.remembering import Limits, Record, memories_of, reference_of, run, run_reference
 
 LIMITS = Limits()
 SEEDS = range(12)

@@ -18,12 +18,12 @@ from bench.quality.candidates import ways_of_finding
 from bench.quality.orders import Ordered
 from bench.quality.sets import LabelledSet, find_sets, load_set
 from bench.quality.thresholds import AXES, Axis, axis
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.cli import main as spotsieve
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.sieve import blocks_of
-from spotsieve.stream.page import Page
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.sieve import blocks_of
 from tests.worlds.filter_crawl import article, lines, page, page_in_a_site
 from tests.worlds.pages.labelled_sets import write_labels
 

@@ -16,11 +16,11 @@ from bench.quality.cards import (
     starts,
 )
 from bench.quality.sets import load_set
-from spotsieve.stream.errors import InputError
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.scorecard import FIRST_CARD, KEEP_ABOVE, SECOND_CARD
-from spotsieve.stream.features.sieve import blocks_of
-from spotsieve.stream.text.html.elements import SECTIONS
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.scorecard import FIRST_CARD, KEEP_ABOVE, SECOND_CARD
+from spotsieve.stream.sign.features.sieve import blocks_of
+from spotsieve.stream.sign.text.html.elements import SECTIONS
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import first_classes, second_classes
 from tests.worlds.filter_crawl import article, page_in_a_site

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.schemes import BEGIN, END, main
-from spotsieve.stream.schemes.registry import SCHEMES
+from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
 from tests.worlds.pages.labelled_sets import labelled
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS
-from spotsieve.stream.jit import kernel
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS, KEY_BITS
 
 
 def encode_keys(numbers: NDArray[np.uint64]) -> list[bytes]:

@@ -28,12 +28,12 @@ from spotsieve.state.format.entry_bytes import (
     write_entries,
 )
 from spotsieve.state.index import IndexUpdate
-from spotsieve.stream.byte_texts import ByteTexts, byte_texts
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.jit import kernel
-from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import CandidateColumns, Entry, OwnText, no_features
-from spotsieve.stream.text.machine.memory import copy_bytes
+from spotsieve.stream.base.arrays import ByteTexts, byte_texts
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, no_features
+from spotsieve.stream.sign.text.machine import copy_bytes
 
 ENTRY_VERSION = 3
 RANKED_VERSION = 4

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import read_word, write_word
 from spotsieve.state.index import IndexUpdate
-from spotsieve.stream.byte_texts import byte_texts
-from spotsieve.stream.jit import kernel
-from spotsieve.stream.signature import OwnText, no_own_text
+from spotsieve.stream.base.arrays import byte_texts
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import OwnText, no_own_text
 
 OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
 _OWN_TEXT = struct.Struct("<HBHBB")

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import NUMBER_BYTES, encode_keys, read_word, write_word
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories
-from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.jit import kernel
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.jit import kernel
 
 LEAD_VERSION = 1
 """Of the memory of a host with one page, which is filed."""

@@ -20,7 +20,7 @@ import xxhash
 from spotsieve.state.horizon import NO_TIME, Clock, StepMark
 from spotsieve.state.index import NOBODY, OutcomeRef, PendingVerdict
 from spotsieve.state.removal import Sweep
-from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.base.errors import CorruptRecord
 
 _CHECKSUM = struct.Struct("<Q")
 

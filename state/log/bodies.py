@@ -26,7 +26,7 @@ from typing import NamedTuple
 import xxhash
 
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.batches import batches
+from spotsieve.stream.base.batches import batches
 
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<QiqHI")

@@ -23,8 +23,8 @@ import numpy as np
 
 from spotsieve.state.log.bodies import decode_body
 from spotsieve.state.log.record import KIND_FORGET, KIND_SIGNATURES, NO_PAGES, LogRecord, checksum_of, decode, is_older
-from spotsieve.stream.errors import DamagedRecord
-from spotsieve.stream.signature import Signatures, unused_columns
+from spotsieve.stream.base.errors import DamagedRecord
+from spotsieve.stream.base.signature import Signatures, unused_columns
 
 FORMER_VERSION = 2
 _HEAD = struct.Struct("<BB16sQ16s")

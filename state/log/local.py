@@ -22,7 +22,7 @@ import xxhash
 
 from spotsieve.state.directory import LOG_FILE, make_directory, open_file
 from spotsieve.state.format.meta import LOCAL
-from spotsieve.stream.errors import CorruptRecord, StateError, StateLockedError
+from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
 
 RECORD_BYTES = 8 * 2**20
 """The greatest size of a record of signatures in a local log."""

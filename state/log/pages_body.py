@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import CommitMark
-from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.byte_texts import ByteTexts, text_lengths
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_FINGERPRINTS
-from spotsieve.stream.jit import kernel
-from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MAX_URL_BYTES, Signatures, SignatureStatus
-from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
+from spotsieve.stream.base.arrays import ByteTexts, bounds_of, sizes_of, text_lengths
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MAX_URL_BYTES, Signatures, SignatureStatus
+from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MOST_FINGERPRINTS
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 MAX_MARKS = 4096
 """Of one record: 56 KiB beside the sources."""

@@ -39,10 +39,10 @@ from spotsieve.state.log.pages_body import decode_pages, encode_pages
 from spotsieve.state.log.pages_body import may_name as pages_may_name
 from spotsieve.state.log.pages_body import split as split_signatures
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.errors import DamagedRecord, StateError
-from spotsieve.stream.page import PageId
-from spotsieve.stream.settings.verdicts import settings_digest
-from spotsieve.stream.signature import Signatures, unused_columns
+from spotsieve.stream.base.errors import DamagedRecord, StateError
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.settings.digest import settings_digest
+from spotsieve.stream.base.signature import Signatures, unused_columns
 
 MAGIC = b"\xf5sps"
 """No UTF-8 text begins with it."""

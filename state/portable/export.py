@@ -36,10 +36,10 @@ from spotsieve.state.horizon import NO_TIME, Clock, StepMark
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Buckets, HostMemories, PendingVerdict
 from spotsieve.state.removal import Sweep
 from spotsieve.state.still.reading import ReadOnlyState
-from spotsieve.stream.bounds import bounds_of
-from spotsieve.stream.fingerprints.tables import KEY_BITS
-from spotsieve.stream.progress import OnProgress, ignore_progress
-from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.base.arrays import bounds_of
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.settings.digest import settings_digest
+from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
 VERSION = 2
 COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")

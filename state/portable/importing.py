@@ -47,9 +47,9 @@ from spotsieve.state.portable.export import (
 )
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.stream.errors import CorruptRecord, InputError
-from spotsieve.stream.progress import OnProgress, ignore_progress
-from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.base.errors import CorruptRecord, InputError
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.settings.digest import settings_digest
 
 
 class NewState:

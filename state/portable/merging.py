@@ -24,9 +24,9 @@ from spotsieve.state.portable.importing import NewState
 from spotsieve.state.removal import Sweep
 from spotsieve.state.still.reading import ReadOnlyState, read_only_state
 from spotsieve.state.store.loaded import SourceNumbers
-from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.sharding.shares import shards_of
 
 BATCH = 4096

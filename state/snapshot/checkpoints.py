@@ -28,8 +28,8 @@ from spotsieve.state.index import State
 from spotsieve.state.store.rocks_errors import locked, rocks_errors
 from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.stream.errors import StateError, StateLockedError
-from spotsieve.stream.progress import OnProgress
+from spotsieve.stream.base.errors import StateError, StateLockedError
+from spotsieve.stream.base.progress import OnProgress
 
 FOLDER, LOCK, REQUEST, ANSWER = "snapshot", "lock", "request", "answer"
 NAME_DIGITS = 32

@@ -39,9 +39,9 @@ from spotsieve.state.directory import (
 from spotsieve.state.log.local import whole_frames
 from spotsieve.state.snapshot.checkpoints import check_holds_state, checkpoint_of
 from spotsieve.state.store.rocks_opening import opened_secondary, read_meta
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.progress import OnProgress, ignore_progress
-from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.settings.digest import settings_digest
 
 MANIFEST_FILE = "snapshot.manifest"
 _KIND = b"spotsieve-snapshot "

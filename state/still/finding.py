@@ -10,10 +10,10 @@ from spotsieve.state.format.entries import FORGOTTEN, decode_entry
 from spotsieve.state.log.pages_body import cut_url
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.reading import ReadOnlyState
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.hosts import host_of
-from spotsieve.stream.progress import OnProgress, ignore_progress
-from spotsieve.stream.signature import Entry
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.signature import Entry
+from spotsieve.stream.base.urls import host_of
 
 BATCH = 4096
 MOST_SIMILAR = 5
@@ -24,7 +24,7 @@ class PageQuery:
     """Which pages to look for.
 
     urls: addresses as they were sent, cut as the log cuts them  ids: own names of pages, or source/partition/offset
-    prefixes: beginnings of addresses  hosts: as spotsieve.stream.hosts.host_of gives them
+    prefixes: beginnings of addresses  hosts: as spotsieve.stream.base.urls.host_of gives them
     """
 
     urls: frozenset[str] = frozenset()

@@ -21,8 +21,8 @@ from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_opening import keys_and_values, opened_secondary, read_meta
 from spotsieve.state.store.rocks_options import column_families
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
 
 _READAHEAD_BYTES = 2**21
 

@@ -18,7 +18,7 @@ from spotsieve.state.index import Buckets, HostMemories, PendingVerdict
 from spotsieve.state.still.reading import ReadOnlyState
 from spotsieve.state.store.loaded import SourceNumbers
 from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.stream.page import PageId
+from spotsieve.stream.base.page import PageId
 
 PASSED_TO_ASKED = 0.4
 """CPU time of a bucket in a pass, over that of one in a MultiGet in key order: .70 us over 1.72 us, in a state of

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.byte_texts import ByteTexts, byte_texts
-from spotsieve.stream.distinct import SPREAD
-from spotsieve.stream.jit import kernel, part
-from spotsieve.stream.text.machine.memory import copy_bytes
+from spotsieve.stream.base.arrays import SPREAD, ByteTexts, byte_texts
+from spotsieve.stream.base.jit import kernel, part
+from spotsieve.stream.sign.text.machine import copy_bytes
 
 MOST_BYTES = 8 * 2**20
 """Kept at once. An entry has 120 to 300 bytes, and some kilobytes where a scheme compares features."""

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import attempt_key
 from spotsieve.state.index import CommitMark, IndexUpdate
-from spotsieve.stream.page import PageId
+from spotsieve.stream.base.page import PageId
 
 
 class Numbered(NamedTuple):
-    """indexed: uint32[f], the source number of each filed page  pending_verdicts: those of these  new: sources to add"""
+    """indexed: uint32[f], the source number of each filed page  pending_verdicts: those of these  new: sources to
+    add
+    """
 
     indexed: NDArray[np.uint32]
     pending_verdicts: list[int]

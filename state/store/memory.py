@@ -24,8 +24,8 @@ from spotsieve.state.index import Buckets, CommitMark, HostMemories, HostUpdate,
 from spotsieve.state.removal import Sweep, walk_on, walk_on_hosts
 from spotsieve.state.store.loaded import RememberedAttempts, SourceNumbers
 from spotsieve.state.store.memory_buckets import MemoryBuckets
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.page import PageId
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.page import PageId
 
 
 class MemoryState:

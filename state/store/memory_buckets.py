@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.jit import kernel
+from spotsieve.stream.base.jit import kernel
 
 _KEY, _FIRST, _SIZE = range(3)
 _EMPTY = np.uint64(0)

@@ -49,9 +49,9 @@ from spotsieve.state.store.rocks_opening import (
     read_sources,
 )
 from spotsieve.state.store.rocks_options import FAMILIES, column_families
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.page import PageId
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.settings.model import IndexSettings
 
 
 class RocksState:
@@ -247,7 +247,8 @@ class RocksState:
     def stats(self) -> dict[str, int]:
         """Return figures that cost microseconds: entries, position, bytes on disk and in memory, estimated keys.
 
-        hosts, pending_verdicts: estimates, which count what was written twice or removed lately; attempts is 0 if there is none
+        hosts, pending_verdicts: estimates, which count what was written twice or removed lately; attempts is 0 if
+        there is none
         """
         families = self._families()
 

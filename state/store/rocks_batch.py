@@ -12,7 +12,7 @@ from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import attempt_key, encode_attempt, encode_source
 from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate
 from spotsieve.state.store.loaded import Numbered, SourceNumbers
-from spotsieve.stream.bounds import sizes_of
+from spotsieve.stream.base.arrays import sizes_of
 
 
 def put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -> None:

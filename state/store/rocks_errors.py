@@ -13,7 +13,7 @@ from pathlib import Path
 from rocksdict import DbClosedError
 
 from spotsieve.state.store.rocks_options import most_open_files
-from spotsieve.stream.errors import CorruptRecord, StateError, StateLockedError
+from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
 _DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")

@@ -37,8 +37,8 @@ from spotsieve.state.index import OutcomeRef
 from spotsieve.state.store.loaded import RememberedAttempts
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.settings.model import IndexSettings
 
 
 class MetaValues(NamedTuple):

@@ -15,7 +15,7 @@ from rocksdict import (
     Options,
 )
 
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 
 MIB = 2**20
 MEMTABLES = 8

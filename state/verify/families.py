@@ -19,7 +19,7 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_errors import locked
 from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.stream.errors import SpotsieveError, StateError
+from spotsieve.stream.base.errors import SpotsieveError, StateError
 
 
 @dataclass(frozen=True, slots=True)

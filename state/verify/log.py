@@ -11,8 +11,8 @@ from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.log.local import MAGIC
 from spotsieve.state.log.record import decode, is_foreign
 from spotsieve.state.verify.families import Findings
-from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.progress import OnProgress
+from spotsieve.stream.base.errors import SpotsieveError
+from spotsieve.stream.base.progress import OnProgress
 
 _HEAD = struct.Struct("<II")
 _CHECK_BYTES = 8

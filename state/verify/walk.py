@@ -42,12 +42,12 @@ from spotsieve.state.index import Buckets
 from spotsieve.state.removal import Sweep
 from spotsieve.state.verify.families import Family, Findings, open_families
 from spotsieve.state.verify.log import examine_log
-from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.fingerprints.tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
-from spotsieve.stream.progress import OnProgress, ignore_progress
-from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.errors import SpotsieveError
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.settings.digest import settings_digest
 from spotsieve.stream.sharding.shares import shards_of, shards_of_entries
+from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import spotsieve
+from spotsieve.stream.base.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
+from spotsieve.stream.base.terminal import escape_control_characters, show
 from spotsieve.stream.cli.standard_streams import fill_closed_streams
-from spotsieve.stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
-from spotsieve.stream.text_safety import escape_control_characters, show
 
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",

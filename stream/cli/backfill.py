@@ -10,24 +10,24 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
-from spotsieve.stream.cli.outputs import add_force_argument
-from spotsieve.stream.cli.settings import (
+from spotsieve.stream.cli.options import (
+    add_force_argument,
     add_scheme_arguments,
     add_settings_arguments,
     directory,
     file_name,
     settings_of,
 )
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.state.index import State
     from spotsieve.state.log.local import LocalLog
-    from spotsieve.stream.backfill.outcomes import OutcomeStore
-    from spotsieve.stream.backfill.running import Backfill
-    from spotsieve.stream.backfill.schedule import Readers
+    from spotsieve.stream.local.backfill.outcomes import OutcomeStore
+    from spotsieve.stream.local.backfill.run import Backfill
+    from spotsieve.stream.local.backfill.schedule import Readers
     from spotsieve.stream.local.summary import FilterSummary
 
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
@@ -87,23 +87,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the archives; the exit code."""
-    from spotsieve.stream.backfill.processes.server import begin_loading
-    from spotsieve.stream.quick_start import quick_start
+    from spotsieve.stream.base.startup import quick_start
+    from spotsieve.stream.local.backfill.processes.server import begin_loading
 
     on_ray = options.address is not None or options.shards > 1
     settings = settings_of(options)
     if not on_ray:
         begin_loading()  # Readers are forked from it: it is busy for as long as the imports below.
     quick_start()
-    from spotsieve.stream.backfill.processes.readers import ProcessReaders
-    from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, connect_ray
-    from spotsieve.stream.backfill.running import Backfill
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.files.targets import place_of
-    from spotsieve.stream.kernels import compile_kernels
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
-    from spotsieve.stream.sharding.limits import limits_in_shards
+    from spotsieve.stream.local.backfill.processes.readers import ProcessReaders
+    from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards, check_ray, connect_ray
+    from spotsieve.stream.local.backfill.run import Backfill
+    from spotsieve.stream.sharding.rounds import limits_in_shards
+    from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
     if on_ray:
         check_ray()
@@ -194,9 +194,9 @@ def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
 
     outputs: their places
     """
-    from spotsieve.stream.backfill.parts import check_pyarrow
     from spotsieve.stream.files.remote import is_url
     from spotsieve.stream.files.targets import STDOUT
+    from spotsieve.stream.local.backfill.parts import check_pyarrow
 
     if outputs["verdicts"]:
         check_pyarrow()
@@ -240,7 +240,7 @@ def _make_directories(outputs: dict[str, str | None]) -> None:
 
 def _check_parts(backfill: "Backfill") -> None:
     """Raises SettingError where a part of a new run is there already."""
-    from spotsieve.stream.cli.outputs import check_new
+    from spotsieve.stream.cli.options import check_new
 
     for parts in backfill.parts:
         check_new(parts._asdict())

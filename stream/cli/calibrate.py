@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.cli.settings import add_settings_arguments, file_name, settings_of
-from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of
 
 if TYPE_CHECKING:
-    from spotsieve.stream.models.sampling_trials import SizeClass
+    from spotsieve.stream.research.models.sampling import SizeClass
 
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
@@ -58,8 +58,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _by_labels(options: argparse.Namespace) -> int:
     """Print what each value of the threshold is worth by the labels, and the lines of the one to take."""
-    from spotsieve.stream.cli.labels import estimated, reviewed
-    from spotsieve.stream.labelling.estimating import estimate_json, estimate_lines, notes, recommend, threshold_choices
+    from spotsieve.stream.cli.options import estimated, reviewed
+    from spotsieve.stream.research.labelling.estimates import (
+        estimate_json,
+        estimate_lines,
+        notes,
+        recommend,
+        threshold_choices,
+    )
 
     if options.precision is not None:
         _check_precision(options.precision)
@@ -93,11 +99,10 @@ def _by_labels(options: argparse.Namespace) -> int:
 
 def _by_sampling(options: argparse.Namespace) -> int:
     """Print the table of sizes and ratios of adaptive-shingles."""
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.models.calibrating import read_sample
-    from spotsieve.stream.models.sampling_trials import choose_ratios, merged, share_processed
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
+    from spotsieve.stream.research.models.sampling import choose_ratios, merged, read_sample, share_processed
 
     sizes = _checked(options)
     settings = settings_of(options)
@@ -170,7 +175,7 @@ def _check_precision(precision: float) -> None:
 
 def _checked(options: argparse.Namespace) -> list[int]:
     """The sizes. Raises SettingError for a wrong flag."""
-    from spotsieve.stream.features.sampling import check_sizes
+    from spotsieve.stream.sign.features.shingles import check_sizes
 
     if options.scheme is None or options.precision is None:
         absent = "--precision" if options.scheme else "--scheme"

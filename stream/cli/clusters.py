@@ -10,15 +10,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of, settings_of_state
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    add_force_argument,
+    add_settings_arguments,
+    check_names,
+    directory,
+    file_name,
+    settings_of,
+    settings_of_state,
+)
 
 if TYPE_CHECKING:
-    from spotsieve.stream.clusters.grouping import ClusterBuilder, Member, Totals
-    from spotsieve.stream.files.writer import OutputFile
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.files.outputs import OutputFile
+    from spotsieve.stream.insight.clusters.grouping import ClusterBuilder, Member, Totals
 
 ABOUT = """Pages are connected where one was called a copy of the other, or replaces it (policy.keep); with lines of
 `query --all`, by every match. The canonical page of a cluster is the first that was let through and that no other
@@ -64,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
             "clusters", "must be given FILEs, --state DIR or --topics, and one of these", None, "such as verdicts.jsonl"
         )
     check_names({"out": options.out}, options.files, options.json, options.force)
-    from spotsieve.stream.clusters.grouping import ClusterBuilder
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.insight.clusters.grouping import ClusterBuilder
 
     with tempfile.TemporaryFile(prefix="spotsieve-clusters-") as spool:
         grouping = ClusterBuilder(spool)
@@ -85,8 +92,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _take_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Take in what the lines of files say; -> what could not be read."""
-    from spotsieve.stream.clusters.files import InputLines, read_files
     from spotsieve.stream.files.inputs import check_inputs, total_bytes
+    from spotsieve.stream.insight.clusters.sources import InputLines, read_files
 
     inputs = check_inputs(options.files)
     total, read = total_bytes(inputs), InputLines()
@@ -98,8 +105,8 @@ def _take_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "
 def _take_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Take in what the log of a state says when it is judged again."""
     from spotsieve.state.still.reading import read_only_state
-    from spotsieve.stream.local.log_verdicts import check_has_log, judge_log
-    from spotsieve.stream.progress import COMPILING
+    from spotsieve.stream.base.progress import COMPILING
+    from spotsieve.stream.insight.clusters.sources import check_has_log, judge_log
 
     with read_only_state(options.state, on_progress=line.update_step) as state:
         check_has_log(options.state)
@@ -114,9 +121,9 @@ def _take_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: 
     """Take in what the output topics of a service say."""
     import asyncio
 
-    from spotsieve.stream.errors import InputError
+    from spotsieve.stream.base.errors import InputError
+    from spotsieve.stream.insight.topics import read_verdicts
     from spotsieve.stream.observe.logs import configure_logs
-    from spotsieve.stream.service.recorded_verdicts import read_verdicts
 
     settings = settings_of(options)
     configure_logs(settings.log.model_copy(update={"level": "warning"}))
@@ -129,9 +136,9 @@ def _take_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: 
 
 def _write(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> int:
     """Write the lines that are wanted; -> how many."""
-    from spotsieve.stream.clusters.listing import csv_heading, csv_line, json_line
     from spotsieve.stream.files.formats import CSV
-    from spotsieve.stream.files.writer import OutputFile
+    from spotsieve.stream.files.outputs import OutputFile
+    from spotsieve.stream.insight.clusters.sources import csv_heading, csv_line, json_line
 
     as_csv = options.csv or CSV in Path(options.out).suffixes
     output, listed = OutputFile(options.out, lines_only=True, writes=CSV if as_csv else ""), 0

@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Iterator
 
-from spotsieve.stream.errors import EXIT_OK
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.base.terminal import show
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 FILES = ("FILE", "MODEL", "TARGET")

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.errors import EXIT_OK
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.cli.options import add_force_argument, check_names
 
 REVIEWED_PAIRS = 50
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _write_crawl(name: str, overwrite: bool) -> int:
     """Write the pages of the demo, without its odd messages. Raises SettingError for a file that may not be written."""
-    from spotsieve.stream.text_safety import show
+    from spotsieve.stream.base.terminal import show
 
     check_names({"crawl": name}, [], False, overwrite)
     show(f"{_write_pages(name)} made-up pages in {name}")
@@ -49,7 +49,7 @@ def _write_crawl(name: str, overwrite: bool) -> int:
 
 def _write_pages(name: str) -> int:
     from spotsieve.stream.demo.crawl import build_crawl
-    from spotsieve.stream.files.writer import OutputFile
+    from spotsieve.stream.files.outputs import OutputFile
 
     out, pages = OutputFile(name), [sent for sent in build_crawl() if sent.article is not None]
     for sent in pages:
@@ -60,14 +60,13 @@ def _write_pages(name: str) -> int:
 
 def _write_review() -> None:
     """Write a review of the demo's pages into the cache, and tell where it is."""
+    from spotsieve.stream.base.settings.model import Settings
+    from spotsieve.stream.base.terminal import show
     from spotsieve.stream.demo.localkafka.jars import cache_directory
     from spotsieve.stream.files import check_inputs
-    from spotsieve.stream.files.writer import write_whole
-    from spotsieve.stream.labelling.review.population import find_population
-    from spotsieve.stream.labelling.review.review_page import review_page
-    from spotsieve.stream.labelling.review.strata import draw
-    from spotsieve.stream.settings.model import Settings
-    from spotsieve.stream.text_safety import show
+    from spotsieve.stream.files.outputs import write_whole
+    from spotsieve.stream.research.labelling.population import draw, find_population
+    from spotsieve.stream.research.labelling.review_page import review_page
 
     directory, settings = cache_directory(), Settings()
     directory.mkdir(parents=True, exist_ok=True)
@@ -83,7 +82,7 @@ def _write_review() -> None:
 def _name_dashboard() -> None:
     """Tell where the dashboard is. A checkout has it, a wheel does not."""
     import spotsieve
-    from spotsieve.stream.text_safety import show
+    from spotsieve.stream.base.terminal import show
 
     file = Path(spotsieve.__file__).resolve().parent / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
     if file.is_file():

@@ -9,28 +9,29 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import (
+from spotsieve.stream.base.errors import EXIT_OK, NotFoundError, SettingError
+from spotsieve.stream.base.terminal import show, show_styled, wants_colour
+from spotsieve.stream.cli.options import (
+    add_force_argument,
     add_scheme_arguments,
     add_settings_arguments,
     add_timeout_argument,
+    check_names,
     directory,
     file_name,
     settings_of,
     settings_of_state,
 )
-from spotsieve.stream.errors import EXIT_OK, NotFoundError, SettingError
-from spotsieve.stream.text_safety import show, show_styled, wants_colour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spotsieve.state.still.reading import ReadOnlyState
-    from spotsieve.stream.explain.explanation import Explanation
-    from spotsieve.stream.explain.in_files import RecordedVerdict
+    from spotsieve.stream.base.page import Page
+    from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.files.inputs import Input
-    from spotsieve.stream.page import Page
-    from spotsieve.stream.settings.model import Settings
+    from spotsieve.stream.insight.explain.explanation import Explanation
+    from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
 
 MOST_COLUMNS = 98
 
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         _check_jinja()
     explanation = _explained(options)
     if options.html:
-        from spotsieve.stream.explain.as_html import html_page
+        from spotsieve.stream.insight.explain.rendering import html_page
 
         try:
             Path(options.html).write_text(html_page(explanation), encoding="utf-8")
@@ -87,11 +88,11 @@ def run(options: argparse.Namespace) -> int:
             rule = f"cannot be written: {error.strerror}"
             raise SettingError("--html", rule, options.html, "name a file that can be made") from None
     if options.json:
-        from spotsieve.stream.explain.explanation import as_json
+        from spotsieve.stream.insight.explain.explanation import as_json
 
         show(json.dumps(as_json(explanation), ensure_ascii=False))
         return EXIT_OK
-    from spotsieve.stream.explain.as_text import as_text
+    from spotsieve.stream.insight.explain.rendering import as_text
 
     columns = min(shutil.get_terminal_size((MOST_COLUMNS, 24)).columns, MOST_COLUMNS)
     show_styled(as_text(explanation, columns), colour=wants_colour(sys.stdout, os.environ))
@@ -101,8 +102,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explained(options: argparse.Namespace) -> "Explanation":
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.quick_start import quick_start
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.base.startup import quick_start
 
     files = _inputs(options.pages)
     line = ProgressLine(sys.stderr, None)
@@ -132,7 +133,7 @@ def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
 def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "ReadOnlyState") -> "Explanation":
     """Explain by a state."""
     from spotsieve.state.still.view import ReadOnlyView
-    from spotsieve.stream.explain.asking import (
+    from spotsieve.stream.insight.explain.context import (
         ExplainContext,
         ExplainSubject,
         explain,
@@ -140,9 +141,8 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Rea
         find_subject,
         subject_of,
     )
-    from spotsieve.stream.explain.finding import StateEntry, find_in_entries
-    from spotsieve.stream.explain.given import read_given
-    from spotsieve.stream.schemes.registry import scheme_in_scope
+    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_given
+    from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of_state(options, state)
     given = read_given(options.page, options.url, "--url", settings.input)
@@ -152,7 +152,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Rea
     recorded = given.recorded or _recorded(options, given.name)
     page, where = given.page, f"file {options.page}"
     if page is None and files:
-        from spotsieve.stream.explain.in_files import find_first_page
+        from spotsieve.stream.insight.explain.page_lookup import find_first_page
 
         page, where = find_first_page(given.name, files, settings.input), "the files of --pages"
     found: ExplainSubject | StateEntry = (
@@ -172,10 +172,9 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Rea
 
 def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
     """Explain by pages in memory: those before it in the files of --pages, or OTHER alone."""
-    from spotsieve.stream.explain.asking import explain, subject_of
-    from spotsieve.stream.explain.given import name_apart, read_given
-    from spotsieve.stream.local.explaining import context_after, context_before
-    from spotsieve.stream.schemes.registry import scheme_in_scope
+    from spotsieve.stream.insight.explain.context import context_after, context_before, explain, subject_of
+    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_given
+    from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of(options)
     scheme = scheme_in_scope(settings)
@@ -202,7 +201,7 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
 
 def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
     """A page of the files of --pages. Raises NotFoundError, InputError."""
-    from spotsieve.stream.explain.in_files import find_first_page
+    from spotsieve.stream.insight.explain.page_lookup import find_first_page
 
     page = find_first_page(name, files, settings.input)
     if page is None:
@@ -211,10 +210,12 @@ def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
 
 
 def _recorded(options: argparse.Namespace, name: str) -> "RecordedVerdict | None":
-    """The verdict that --verdicts has of a page. Raises NotFoundError if it has none, InputError if it cannot be read."""
+    """The verdict that --verdicts has of a page. Raises NotFoundError if it has none, InputError if it cannot be
+    read.
+    """
     if options.verdicts is None:
         return None
-    from spotsieve.stream.explain.in_files import find_recorded
+    from spotsieve.stream.insight.explain.page_lookup import find_recorded
 
     recorded = find_recorded([Path(options.verdicts)], name)
     if recorded is None:

@@ -12,16 +12,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import (
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    add_force_argument,
     add_scheme_arguments,
     add_settings_arguments,
+    check_names,
     directory,
     file_name,
     settings_of,
 )
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -81,18 +82,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
-    from spotsieve.stream.quick_start import quick_start
+    from spotsieve.stream.base.startup import quick_start
 
     quick_start()
+    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
-    from spotsieve.stream.files.writer import Outputs
-    from spotsieve.stream.kernels import compile_kernels
-    from spotsieve.stream.local.filtering import filter_files
-    from spotsieve.stream.local.local_engine import LocalEngine
+    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.local.engines import LocalEngine
+    from spotsieve.stream.local.file_filter import filter_files
     from spotsieve.stream.local.summary import FilterSummary
-    from spotsieve.stream.progress import COMPILING, ProgressLine
-    from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
+    from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)

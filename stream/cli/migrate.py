@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, directory, settings_of
-from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
 
 if TYPE_CHECKING:
     from spotsieve.stream.files import Input
-    from spotsieve.stream.migration.report import MigrationReport
+    from spotsieve.stream.insight.migrate.report import MigrationReport
 
 ABOUT = """A service: -c is the configuration that runs, --to that of the new settings, with another topics.log, which
 must exist and be empty, and another index.directory. Input topic and group stay the same. The command runs beside the
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if options.from_state is not None and (options.switch or options.to is not None):
         raise SettingError("--from-state", "must stand without --to and --switch", None, "files have no workers")
     report = _of_service(options) if options.from_state is None else _of_files(options)
-    from spotsieve.stream.migration.report import as_json, as_text
+    from spotsieve.stream.insight.migrate.report import as_json, as_text
 
     show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
     return EXIT_OK
@@ -72,8 +72,8 @@ def _of_files(options: argparse.Namespace) -> "MigrationReport":
         raise SettingError(
             "--state", "must be another directory than --from-state", str(options.state), "name a new one"
         )
-    from spotsieve.stream.local.migrating import migrate_state
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.insight.migrate.local import migrate_state
 
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
         return migrate_state(options.from_state, options.state, settings, line.update_step, _files(options))
@@ -84,9 +84,9 @@ def _of_service(options: argparse.Namespace) -> "MigrationReport":
         raise SettingError("-c", "must name the configuration of the service that runs", None, "and --to the new one")
     old = settings_of(argparse.Namespace(config=options.config, given=[]))
     new = settings_of(argparse.Namespace(**{**vars(options), "config": options.to or options.config}))
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.insight.migrate.service import migrate_service
     from spotsieve.stream.observe.logs import configure_logs
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.service.migrate.run import migrate_service
 
     configure_logs(new.log, of_a_command=True)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:

@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
-from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_settings_arguments, settings_of
 
 if TYPE_CHECKING:
-    from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel
-    from spotsieve.stream.schemes.by_terms.idf import IdfModel
+    from spotsieve.stream.sign.schemes.terms import ConceptModel, IdfModel
 
 BUILD_ABOUT = """Count on how many pages each term of the scheme is, and write a model that the scheme's settings name
 by path and digest. FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and records
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build a model, or look at one; the exit code."""
-    from spotsieve.stream.schemes.by_terms.idf import read_model
+    from spotsieve.stream.sign.schemes.terms import read_model
 
     name = _build(options) if options.action == "build" else None
     path = str(options.out if name else options.model)
@@ -59,11 +58,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _build(options: argparse.Namespace) -> str:
     """Count and write; -> the scheme's name."""
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import write_whole
-    from spotsieve.stream.models.building import build_model
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.schemes.registry import TERMS
+    from spotsieve.stream.files.outputs import write_whole
+    from spotsieve.stream.research.models.concepts import build_model
+    from spotsieve.stream.sign.schemes.registry import TERMS
 
     name = options.chosen_scheme
     if name not in TERMS:

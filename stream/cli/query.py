@@ -7,16 +7,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import (
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    add_force_argument,
     add_settings_arguments,
     add_timeout_argument,
+    check_names,
     directory,
     file_name,
     settings_of_state,
 )
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
-from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.stream.local.summary import FilterSummary
@@ -65,17 +66,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask about the files; the exit code."""
-    from spotsieve.stream.quick_start import quick_start
+    from spotsieve.stream.base.startup import quick_start
 
     quick_start()
     from spotsieve.state.still.reading import read_only_state
+    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import Outputs
-    from spotsieve.stream.kernels import compile_kernels
-    from spotsieve.stream.local.querying import StateQuery, query_files
+    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.local.query import StateQuery, query_files
     from spotsieve.stream.local.summary import FilterSummary
-    from spotsieve.stream.progress import COMPILING, ProgressLine
-    from spotsieve.stream.schemes.registry import scheme_of
+    from spotsieve.stream.sign.schemes.registry import scheme_of
 
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")
@@ -118,8 +119,8 @@ def _as_json(summary: "FilterSummary", passes: int) -> dict[str, Any]:
 
 def _as_text(summary: "FilterSummary") -> str:
     """The summary in a few lines for a person."""
-    from spotsieve.stream.progress import duration
-    from spotsieve.stream.text_safety import escape_control_characters
+    from spotsieve.stream.base.progress import duration
+    from spotsieve.stream.base.terminal import escape_control_characters
 
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items())
     lines = [

@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, directory, settings_of
-from spotsieve.stream.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    add_force_argument,
+    add_scheme_arguments,
+    add_settings_arguments,
+    check_new,
+    directory,
+    settings_of,
+)
 
 if TYPE_CHECKING:
-    from spotsieve.stream.settings.model import Settings
+    from spotsieve.stream.base.settings.model import Settings
 
 PROGRESS_SECONDS = 0.5
 ABOUT = """Nothing of the service is touched: no consumer group, no offsets, no topic, no state of its own. Pages are
@@ -69,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Replay; the exit code."""
-    from spotsieve.stream.replay.bounds import parse_bound
+    from spotsieve.stream.insight.replay.range import parse_bound
 
     service, judged = (
         _service_settings(options),
@@ -86,9 +92,9 @@ def run(options: argparse.Namespace) -> int:
         check_new({"into": options.into})
     with _state_directory(options.state, service) as directory, _progress() as told:
         # Not imported for --help: numba and aiokafka take a second.
+        from spotsieve.stream.insight.replay.report import as_json, as_text
+        from spotsieve.stream.insight.replay.run import Replay, ReplayRequest
         from spotsieve.stream.observe.logs import configure_logs
-        from spotsieve.stream.replay.report import as_json, as_text
-        from spotsieve.stream.service.replay.run import Replay, ReplayRequest
 
         configure_logs(service.log.model_copy(update={"level": "warning"}))
         report = Replay(
@@ -135,7 +141,7 @@ def _state_directory(wanted: Path | None, service: "Settings") -> Iterator[Path]
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """A progress line on standard error, if that is a terminal; it changes twice a second."""
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
 
     said = float("-inf")
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:

@@ -5,11 +5,18 @@ import contextlib
 import sys
 from pathlib import Path
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.saving import NEWEST_PAGES, save_newest
-from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, file_name, settings_of
-from spotsieve.stream.errors import EXIT_OK, InputError, SettingError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    NEWEST_PAGES,
+    add_force_argument,
+    add_scheme_arguments,
+    add_settings_arguments,
+    check_names,
+    file_name,
+    save_newest,
+    settings_of,
+)
 
 MOST_PAIRS = 5_000
 ABOUT = """FILES as of `spotsieve filter`; they are read twice, so none is standard input. With --topic the newest
@@ -48,15 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw the pairs and write the page; the exit code."""
+    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import write_whole
-    from spotsieve.stream.kernels import compile_kernels
-    from spotsieve.stream.labelling.review.population import DROPPED, find_population
-    from spotsieve.stream.labelling.review.recorded import read_verdicts
-    from spotsieve.stream.labelling.review.review_page import review_page
-    from spotsieve.stream.labelling.review.strata import draw
-    from spotsieve.stream.progress import COMPILING, ProgressLine
-    from spotsieve.stream.schemes.registry import scheme_of
+    from spotsieve.stream.files.outputs import write_whole
+    from spotsieve.stream.research.labelling.population import DROPPED, draw, find_population, read_verdicts
+    from spotsieve.stream.research.labelling.review_page import review_page
+    from spotsieve.stream.sign.schemes.registry import scheme_of
 
     _check(options)
     settings = settings_of(options)

@@ -2,8 +2,8 @@
 
 import argparse
 
-from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, directory, settings_of
-from spotsieve.stream.errors import EXIT_DEFECT, SpotsieveError
+from spotsieve.stream.base.errors import EXIT_DEFECT, SpotsieveError
+from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         },
     )
     # Not imported for --help: numba and aiokafka take a second.
-    from spotsieve.stream.quick_start import quick_start
+    from spotsieve.stream.base.startup import quick_start
 
     quick_start()
     from spotsieve.stream.observe.logs import configure_logs, logger

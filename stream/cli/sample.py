@@ -5,10 +5,9 @@ import contextlib
 import sys
 from pathlib import Path
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
-from spotsieve.stream.errors import EXIT_OK, InputError, SettingError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_force_argument, add_settings_arguments, check_new, directory, settings_of
 
 MOST_PAGES = 20_000
 ABOUT = """FILES as of `spotsieve filter`. SET is a folder as `spotsieve score` reads it. Of the text pages --pages
@@ -35,14 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take pages, plant copies, write the set; the exit code."""
+    from spotsieve.stream.base.progress import COMPILING, ProgressLine
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.labelling.sample.edits import ABOUT as EDITS
-    from spotsieve.stream.labelling.sample.edits import PlantedEdit
-    from spotsieve.stream.labelling.sample.own_text import FEWEST_WORDS, PageSample, read_own
-    from spotsieve.stream.labelling.sample.planting import FEWEST_COPIED_WORDS, plant
-    from spotsieve.stream.labelling.sample.set_files import EXACT, count_kinds, pairs_of, write_set
-    from spotsieve.stream.models.counting import batches_of
-    from spotsieve.stream.progress import COMPILING, ProgressLine
+    from spotsieve.stream.research.labelling.distinctive_text import FEWEST_WORDS, PageSample, read_own
+    from spotsieve.stream.research.labelling.planting import ABOUT as EDITS
+    from spotsieve.stream.research.labelling.planting import FEWEST_COPIED_WORDS, PlantedEdit, plant
+    from spotsieve.stream.research.labelling.set_files import EXACT, count_kinds, pairs_of, write_set
+    from spotsieve.stream.research.models.term_counter import batches_of
 
     _check(options)
     settings = settings_of(options)
@@ -83,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Raises SettingError for a wrong flag."""
-    from spotsieve.stream.evaluation.trial import PAGES_FILE
-    from spotsieve.stream.scoring.truth import PAIRS_FILE, TRUTH_FILE
+    from spotsieve.stream.research.evaluation.trial import PAGES_FILE
+    from spotsieve.stream.research.scoring.truth import PAIRS_FILE, TRUTH_FILE
 
     if not 2 <= options.pages <= MOST_PAGES:
         raise SettingError("--pages", f"must be in 2..{MOST_PAGES}", options.pages, "2000 give figures to the percent")

@@ -11,16 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.settings import add_settings_arguments, file_name, settings_of
-from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.evaluation import ALL, THRESHOLD
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_force_argument, add_settings_arguments, check_new, file_name, settings_of
+from spotsieve.stream.research.evaluation import ALL, THRESHOLD
 
 if TYPE_CHECKING:
-    from spotsieve.stream.evaluation.judging import SetResult
-    from spotsieve.stream.evaluation.planning import ScoreRequest
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.research.evaluation.planning import ScoreRequest
+    from spotsieve.stream.research.evaluation.trial import SetResult
 
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
@@ -90,7 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write a report of one file: the tables, the plots, the settings and digests that were used",
     )
     parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by their names")
-    # The numbers are those of stream/scoring/truth.py, which takes --help too long to import; a test compares them.
+    # The numbers are those of stream/research/scoring/truth.py, which takes --help too long to import; a test
+    # compares them.
     parser.add_argument("--positive", type=float, metavar="SIMILARITY", help="least similarity of a duplicate (0.6)")
     parser.add_argument("--negative", type=float, metavar="SIMILARITY", help="novel below this similarity (0.2)")
     add_force_argument(parser)
@@ -101,10 +101,10 @@ def run(options: argparse.Namespace) -> int:
     """Score the sets; the exit code."""
     if options.labels:
         return _score_labels(options)
-    from spotsieve.stream.evaluation.choices import read_models
-    from spotsieve.stream.evaluation.planning import ScoreRequest
-    from spotsieve.stream.files.writer import Outputs
-    from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
+    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.research.evaluation.choices import read_models
+    from spotsieve.stream.research.evaluation.planning import ScoreRequest
+    from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
 
     options.positive = POSITIVE if options.positive is None else options.positive
     options.negative = NEGATIVE if options.negative is None else options.negative
@@ -136,9 +136,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _score_labels(options: argparse.Namespace) -> int:
     """Print what the settings, or the named schemes, are worth by the labels of a review."""
-    from spotsieve.stream.cli.labels import estimated, reviewed
-    from spotsieve.stream.evaluation.choices import named_schemes, over_given_values, read_models, single, with_model
-    from spotsieve.stream.labelling.estimating import estimate_json, estimate_lines, notes, threshold_choices
+    from spotsieve.stream.cli.options import estimated, reviewed
+    from spotsieve.stream.research.evaluation.choices import (
+        named_schemes,
+        over_given_values,
+        read_models,
+        single,
+        with_model,
+    )
+    from spotsieve.stream.research.labelling.estimates import estimate_json, estimate_lines, notes, threshold_choices
 
     for flag in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
         if getattr(options, flag):
@@ -162,12 +168,12 @@ def _score_labels(options: argparse.Namespace) -> int:
 
 
 def _score_set(folder: Path, wanted: "ScoreRequest", options: argparse.Namespace, outputs: "Outputs") -> "SetResult":
-    from spotsieve.stream.evaluation.judging import SetResult, score_set
-    from spotsieve.stream.evaluation.planning import plan
-    from spotsieve.stream.kernels import compile_kernels
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.schemes.registry import scheme_of
-    from spotsieve.stream.scoring import load_truth
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.engine.warmup import compile_kernels
+    from spotsieve.stream.research.evaluation.planning import plan
+    from spotsieve.stream.research.evaluation.trial import SetResult, score_set
+    from spotsieve.stream.research.scoring import load_truth
+    from spotsieve.stream.sign.schemes.registry import scheme_of
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
@@ -184,8 +190,13 @@ def _score_set(folder: Path, wanted: "ScoreRequest", options: argparse.Namespace
 
 def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
     """Print the figures of each set: those of one scheme, or a table of several."""
-    from spotsieve.stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
-    from spotsieve.stream.scoring.score_text import as_json, as_text
+    from spotsieve.stream.research.scoring.comparison import (
+        MEANINGS,
+        as_json,
+        as_text,
+        comparison_json,
+        comparison_text,
+    )
 
     table, several = options.schemes or options.sweeps, len(outcomes) > 1
     if options.json:
@@ -203,17 +214,17 @@ def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
 
 def _draw(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
     """Write the plot and the report. A set has the name of its folder there, if these names differ."""
-    from spotsieve.stream.files.writer import write_whole
+    from spotsieve.stream.files.outputs import write_whole
 
     names = [one.folder.resolve().name for one in outcomes]
     if len(set(names)) < len(names):
         names = [str(one.folder) for one in outcomes]
     if options.plot:
-        from spotsieve.stream.evaluation.plots import plot
+        from spotsieve.stream.research.evaluation.plots import plot
 
         write_whole(options.plot, plot(outcomes, names, options.plot.suffix[1:].lower()))
     if options.html:
-        from spotsieve.stream.evaluation.page import html_page
+        from spotsieve.stream.research.evaluation.report import html_page
 
         write_whole(options.html, html_page(outcomes, names, datetime.now(UTC)).encode())
 

@@ -5,17 +5,12 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.settings import (
-    add_scheme_arguments,
-    add_settings_arguments,
-    directory,
-    settings_of,
-)
-from spotsieve.stream.errors import EXIT_OK, SettingError
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
 
 if TYPE_CHECKING:
-    from spotsieve.stream.library import Deduplicator
-    from spotsieve.stream.settings.model import Settings
+    from spotsieve.stream.base.settings.model import Settings
+    from spotsieve.stream.local.library import Deduplicator
 
 ABOUT = """POST /v1/lookup says which verdict a page would get if it came next, and remembers nothing; /v1/lookup/batch
 takes many. DIR is a snapshot, or the state of a service or of `spotsieve filter`, which may be at work on it: the port
@@ -46,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.observe.logs import configure_logs
 
     try:
-        from spotsieve.stream.serving.server import bind, serve
+        from spotsieve.stream.local.serve.server import bind, serve
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("spotsieve"):
             raise
@@ -56,13 +51,13 @@ def run(options: argparse.Namespace) -> int:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
     def settings_for(stored: str | None) -> "Settings":
-        from spotsieve.stream.settings.load import stored_values
+        from spotsieve.stream.base.settings.load import stored_values
 
         return settings_of(options, flags, stored_values(stored) if stored is not None and not options.config else None)
 
     def open_state() -> "Deduplicator":
-        from spotsieve.stream.library import Deduplicator
-        from spotsieve.stream.library.opening import open_to_add, open_to_ask
+        from spotsieve.stream.local.library import Deduplicator
+        from spotsieve.stream.local.library.engines import open_to_add, open_to_ask
 
         if options.add:
             return Deduplicator.over(open_to_add(options.state, settings_for, "--add", "leave out --add"))

@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from spotsieve.stream.errors import EXIT_OK
+from spotsieve.stream.base.errors import EXIT_OK
 
 HERE = "127.0.0.1:9464"
 ABOUT = """Pages a second, the share dropped, what waits, the stages, and the hosts with most dropped pages. URL is the
@@ -27,9 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show a snapshot, or a live view until Ctrl-C; the exit code."""
-    from spotsieve.stream.top.scrape import metrics_url
-    from spotsieve.stream.top.screen import show_live, show_plain
-    from spotsieve.stream.top.watching import Watch
+    from spotsieve.stream.insight.top.figures import Watch, show_live, show_plain
+    from spotsieve.stream.insight.top.scrape import metrics_url
 
     watch = Watch(list(dict.fromkeys(map(metrics_url, options.urls or [HERE]))), options.hosts)
     watch.tables()

@@ -2,10 +2,15 @@
 
 import argparse
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.saving import NEWEST_PAGES, save_newest
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    NEWEST_PAGES,
+    add_force_argument,
+    add_settings_arguments,
+    check_new,
+    save_newest,
+    settings_of,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
     import asyncio  # --help takes a tenth of a second longer with it
 
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
-    from spotsieve.stream.kafka.topic.topics import check_topics, create_topics, names_of
+    from spotsieve.stream.kafka.topics import check_topics, create_topics, names_of
     from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(settings.log, of_a_command=True)
     if options.action == "skip-record":
-        from spotsieve.stream.service.log.skipping import skip_record
+        from spotsieve.stream.service.log.skips import skip_record
 
         said = asyncio.run(skip_record(settings, options.offset))
         show(

@@ -7,9 +7,16 @@ from random import Random
 
 import orjson
 
-from spotsieve.stream.demo.articles import Article, write_articles
-from spotsieve.stream.demo.edits import ArticleEdit, edit_article
-from spotsieve.stream.demo.sites import NEWSPAPERS, SITES, Site, render
+from spotsieve.stream.demo.articles import (
+    NEWSPAPERS,
+    SITES,
+    Article,
+    ArticleEdit,
+    Site,
+    edit_article,
+    render,
+    write_articles,
+)
 
 SEED = 2008
 COPY_COUNTS = (0, 1, 2, 2, 3, 4, 6)

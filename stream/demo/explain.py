@@ -1,21 +1,36 @@
-"""Explains why a page was dropped: it compares kept text, shingles and sketches by the filter's own functions."""
+"""Explains why a page was dropped: it compares kept text, shingles and sketches by the filter's own functions.
+
+Writes the demo's explanation page: one dropped page, explained by the state of the filter that runs.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spotsieve.state.still.reading import read_only_state
+from spotsieve.state.still.view import ReadOnlyView
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.signature import page_of_id
+from spotsieve.stream.demo.articles import ArticleEdit
 from spotsieve.stream.demo.crawl import RECRAWL, CrawlMessage
-from spotsieve.stream.demo.edits import ArticleEdit
-from spotsieve.stream.demo.outcome import difference
-from spotsieve.stream.explain.texts import kept_words, longest_left_out, longest_run, shingles_in_words, source_lines
-from spotsieve.stream.features.sieve import blocks_of
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.demo.traffic import difference
+from spotsieve.stream.insight.explain.context import ExplainContext, explain, subject_of
+from spotsieve.stream.insight.explain.page_lookup import parse_verdict
+from spotsieve.stream.insight.explain.texts import (
+    kept_words,
+    longest_left_out,
+    longest_run,
+    shingles_in_words,
+    source_lines,
+)
+from spotsieve.stream.sign.features.sieve import blocks_of
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
 EXAMPLES = 3
 SHOWN_BLOCKS = 3
@@ -66,7 +81,7 @@ def choose_examples(crawl: list[CrawlMessage], reports: list[dict[str, Any]]) ->
     return [by_kind[number] for number in sorted(by_kind)[-EXAMPLES:]]
 
 
-def explain(crawl: list[CrawlMessage], report: dict[str, Any], settings: Settings) -> DuplicateExample:
+def explain_examples(crawl: list[CrawlMessage], report: dict[str, Any], settings: Settings) -> DuplicateExample:
     """Sign both pages again, and find out what they share."""
     truth = {sent.url: sent for sent in crawl}
     sent, first = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
@@ -107,3 +122,41 @@ def default_scheme(settings: Settings) -> SpotsieveSettings:
 def decode(decoder: Decoder, sent: CrawlMessage) -> Page:
     """A message of the crawl as a page."""
     return decoder.decode(Message(sent.key, sent.value, (), "demo", 0, 0, 0))
+
+
+PAGE_FILE = "demo-explanation.html"
+
+
+def write_page(
+    folder: Path, crawl: list[CrawlMessage], report: dict[str, Any], raw: bytes, settings: Settings
+) -> Path | None:
+    """Explain the page of a report, both texts at hand; None where the package for HTML is not installed.
+
+    report, raw: the report of the topic of duplicates, parsed and as it is. Raises StateError.
+    """
+    try:
+        from spotsieve.stream.insight.explain.rendering import html_page
+    except ImportError:
+        return None
+    decoder = Decoder(settings.input)
+    of_url = {sent.url: sent for sent in crawl}
+    page, original = (decode(decoder, of_url[report[side]["url"]]) for side in ("page", "duplicate_of"))
+    scheme, directory = scheme_in_scope(settings), Path(settings.index.directory)
+    with read_only_state(directory) as state:
+        view = ReadOnlyView(state)
+        judged = ExplainContext(settings, scheme, view, state.clock, "of the demo's filter", view.entry_count)
+        subject = subject_of(_with_id(page, report["page"]["id"]), scheme, f"the topic {settings.topics.input}")
+        told = explain(page.url, subject, judged, recorded=parse_verdict(raw), texts=[original])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / PAGE_FILE
+    path.write_text(html_page(told), encoding="utf-8")
+    return path
+
+
+def _with_id(page: Page, text: str) -> Page:
+    """The page under the id that it had in its topic."""
+    page_id = page_of_id(text)
+    if page_id is None:
+        return page
+    source, partition, offset = page_id
+    return page._replace(source=source, partition=partition, offset=offset)

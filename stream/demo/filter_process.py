@@ -15,8 +15,8 @@ from typing import Self
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
+from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import watchdog
-from spotsieve.stream.errors import BrokerError
 
 POLL_S = 0.02
 STOP_TIMEOUT_S = 12.0

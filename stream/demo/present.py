@@ -9,14 +9,13 @@ from pathlib import Path
 
 import orjson
 
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.demo.articles import ArticleEdit
 from spotsieve.stream.demo.crawl import RECRAWL, CrawlMessage, crawl_summary
-from spotsieve.stream.demo.edits import ArticleEdit
 from spotsieve.stream.demo.explain import DuplicateExample, default_scheme
-from spotsieve.stream.demo.outcome import DemoOutcome, article_count
-from spotsieve.stream.demo.traffic import OutputMessages
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.demo.traffic import DemoOutcome, OutputMessages, article_count
 
 COLUMNS = 98
 INDENT = 13

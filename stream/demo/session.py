@@ -17,19 +17,17 @@ from typing import TextIO
 
 import orjson
 
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.terminal import show
 from spotsieve.stream.demo import present
 from spotsieve.stream.demo.crawl import build_crawl
-from spotsieve.stream.demo.explain import choose_examples, explain
-from spotsieve.stream.demo.explanation_page import write_page
+from spotsieve.stream.demo.explain import choose_examples, explain_examples, write_page
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka.jars import cache_directory
-from spotsieve.stream.demo.outcome import compare
 from spotsieve.stream.demo.present import DemoResult
-from spotsieve.stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
-from spotsieve.stream.kafka.topic.topics import create_topics, topic_names
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.demo.traffic import compare, count_brokers, delete_topics, receive_outputs, send_crawl
+from spotsieve.stream.kafka.topics import create_topics, topic_names
 
 PARTITIONS = 4
 READY_TIMEOUT_S = 240.0
@@ -85,7 +83,7 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     received = asyncio.run(receive_outputs(settings))
     outcome = compare(crawl, received)
     chosen = [] if outcome.lost else choose_examples(crawl, outcome.reports)
-    explanations = [explain(crawl, report, settings) for report in chosen]
+    explanations = [explain_examples(crawl, report, settings) for report in chosen]
     return DemoResult(crawl, received, outcome, explanations, seconds, settings)
 
 

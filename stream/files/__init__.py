@@ -2,8 +2,8 @@
 
 from spotsieve.stream.files.file_format import FileFormat
 from spotsieve.stream.files.inputs import Input, check_inputs, total_bytes
+from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.files.writer import OutputFile
 
 __all__ = ["FileFormat", "FileReader", "Input", "OutputFile", "Record", "RecordResult", "check_inputs", "total_bytes"]

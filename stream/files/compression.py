@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
 
 CHUNK_BYTES = 2**20
 """Most bytes of a decompressed chunk."""

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import CompressedStream, GzipMembers
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.records import Record, content_number
-from spotsieve.stream.intake import Acceptance, Decoder, Message, make_page
-from spotsieve.stream.intake.ranks import RankSource
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import InputSettings
+from spotsieve.stream.sign.intake import Acceptance, Decoder, Message, make_page
+from spotsieve.stream.sign.intake.fields import RankSource
 
 
 class FileRecord(NamedTuple):

@@ -6,7 +6,7 @@ To add a format, write its class (stream/files/file_format.py) and put it into F
 import re
 from collections.abc import Iterable, Sequence
 
-from spotsieve.stream.errors import InputError, SettingError
+from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.files.compression import COMPRESSORS
 from spotsieve.stream.files.file_format import FileFormat, InputFormat
 from spotsieve.stream.files.inputs import Input
@@ -14,7 +14,7 @@ from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK, JSON_LINES
 from spotsieve.stream.files.parquet.format import PARQUET
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
-from spotsieve.stream.intake import shorten
+from spotsieve.stream.sign.intake import shorten
 
 FORMATS: tuple[InputFormat, ...] = (JSON_LINES, WARC, PARQUET, WACZ, ARC)
 """All formats, in the order of the messages. Detection needs no order: no two formats recognize one file."""

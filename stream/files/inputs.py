@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
 
 STDIN = "-"

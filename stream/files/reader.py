@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from spotsieve.stream.errors import InputError, PageError
+from spotsieve.stream.base.errors import InputError, PageError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import GzipMembers, compression_of, read_chunks
 from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, Intake
+from spotsieve.stream.files.foreign_formats import Tally
 from spotsieve.stream.files.formats import format_of
 from spotsieve.stream.files.inputs import Input, RandomAccess, open_input, unreadable
-from spotsieve.stream.files.misread import Tally
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import InputSettings
 
 _MOST_BEFORE = 2**20
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from spotsieve.stream.errors import RejectReason
+from spotsieve.stream.base.errors import RejectReason
 
 MAX_RECORD_BYTES = 64 * 2**20
 """A longer record is rejected without being held in memory, which a line that never ends must not fill."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, BinaryIO, cast
 
-from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.base.errors import SpotsieveError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SECRETS = re.compile(r"(?<=://)[^/@\s]*@|[?#][^\s'\"]*")

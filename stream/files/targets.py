@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from spotsieve.state.directory import open_file
-from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
 
 PARTIAL = ".partial"

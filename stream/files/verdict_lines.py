@@ -8,20 +8,27 @@
 
 The line of a duplicate is its verdict. id is the page's own name, or source/partition/offset. score is null if no page
 was accepted as the original. record is the text in the file; a record that was too long has its beginning there.
+
+Reads a JSONL file of small objects, compressed or not: verdicts, labels. Writes a page as such an object.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pybase64
 
-from spotsieve.stream.errors import PageError
+from spotsieve.stream.base.errors import InputError, PageError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.signature import Entry, page_id_text
+from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.page import Page
-from spotsieve.stream.signature import Entry, page_id_text
-from spotsieve.stream.text_safety import escape_control_characters
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 _VERDICT_TEXT: Mapping[int, str] = {kind: kind.name.lower() for kind in Kind}
 _REASON_TEXT: Mapping[int, str] = {reason: reason.label for reason in Reason}
@@ -69,3 +76,36 @@ def rejected_line(source: str, record: Record, error: PageError) -> bytes:
     except UnicodeDecodeError:
         line["record_base64"] = pybase64.b64encode(record.raw).decode("ascii")
     return orjson.dumps(line)
+
+
+def read_objects(path: Path, what: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, with the numbers of their records from 1. what: they are, such as "verdicts", for messages
+
+    Raises InputError for a file that cannot be read, and for a line that is no JSON object.
+    """
+    try:
+        with path.open("rb") as file:
+            for record in split_lines(read_chunks(file, str(path))):
+                try:
+                    value = None if record.fault else orjson.loads(record.raw)
+                except orjson.JSONDecodeError:
+                    value = None
+                if not isinstance(value, dict):
+                    rule = f"must be a JSON object: {what} are one a line"
+                    shown = record.raw[:40].decode("utf-8", "replace")
+                    raise InputError(f"{path} line {record.number + 1}", rule, shown, f"is this a file of {what}?")
+                yield record.number + 1, value
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None
+
+
+def page_line(name: str, url: str, time_ms: int, markup: bool, body: str) -> bytes:
+    """A page as the fields that every command reads. time_ms: when it was fetched  markup: whether it is HTML"""
+    fields = {
+        "id": name,
+        "url": url,
+        "fetched_at": datetime.fromtimestamp(max(time_ms, 0) / 1000, UTC).isoformat(),
+        "content_type": f"text/{'html' if markup else 'plain'}; charset=utf-8",
+        "body": body,
+    }
+    return orjson.dumps(fields)

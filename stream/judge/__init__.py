@@ -19,26 +19,42 @@ ways.py    the names of its bars, and the ways of reaching enough of them
 confirming.py asks about every pair that is met, for a scheme with a memory of hosts
 isolation.py a record with poison pages
 alone.py   the verdicts of pages that are not filed, and all matches of a page
+
+Judges pages against a view of the state, each by itself: none is filed, or meets others of its record.
+
+Judges a record although it holds poison pages: these alone are unchecked, and are not indexed.
 """
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, IndexUpdate, StateView
-from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.judge.by_host.walk import judge_with_hosts
-from spotsieve.stream.judge.filed import IndexedOriginals, find_originals
-from spotsieve.stream.judge.policy import KEEP_FIRST, PLAIN, Policy, policy_of
-from spotsieve.stream.judge.rules import limits_of
+from spotsieve.state.index import NOBODY, IndexedPages, IndexUpdate, StateView
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.poison import isolate
+from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, candidate_columns
+from spotsieve.stream.base.verdict import Reason, Verdicts
+from spotsieve.stream.judge.by_host.confirmation import confirm_all
+from spotsieve.stream.judge.by_host.resolution import judge_with_hosts
+from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
+from spotsieve.stream.judge.indexed import IndexedOriginals, confirm_candidates, find_originals
+from spotsieve.stream.judge.policy import (
+    KEEP_FIRST,
+    PLAIN,
+    Policy,
+    Preference,
+    keeps_ranks,
+    policy_of,
+    preferences_of_pages,
+)
+from spotsieve.stream.judge.resolution import Resolution, grown_buckets, resolve_record
+from spotsieve.stream.judge.rules import limits_of, reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.judge.verdicts import entry_of, verdicts_of
-from spotsieve.stream.judge.walk import Resolution, grown_buckets, resolve_record
-from spotsieve.stream.judge.worth import Preference, keeps_ranks, preferences_of_pages
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Signatures, candidate_columns
-from spotsieve.stream.verdict import Reason, Verdicts
+from spotsieve.stream.sign.schemes import Scheme
 
 __all__ = [
     "KEEP_FIRST",
@@ -54,7 +70,8 @@ __all__ = [
 
 
 class RecordJudgment(NamedTuple):
-    """What is found of the n pages of a record. indexed, resolution: their originals among the filed pages, and in the record
+    """What is found of the n pages of a record. indexed, resolution: their originals among the filed pages, and in
+    the record
 
     taught: uint8[n], is_new: bool[n], as of HostJudgment; None without a memory of hosts
     """
@@ -129,3 +146,101 @@ def judge_record(
     if limits.preference != Preference.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
     return RecordJudgment(verdicts, index_update, indexed, resolution, taught, is_new)
+
+
+_NO_ROOM = 0
+"""Cap of every bucket: so no page of a record is filed, and none is met by a later one."""
+_NEVER_ENDS = np.uint8(0)
+"""The kinds of keys that end the search for all matches: none."""
+
+
+class Match(NamedTuple):
+    """A filed page that a page would be accepted as a copy of. reason: as a duplicate of it would have"""
+
+    entry: Entry
+    score: float
+    reason: Reason
+
+
+def judge_alone(
+    signatures: Signatures, scheme: Scheme, view: StateView, candidate_limit: int, policy: Policy = PLAIN
+) -> Verdicts:
+    """The verdict that each page would get if it came next, whatever stands beside it. Limits as of `judge`."""
+    return judge(signatures, scheme, view, _NO_ROOM, candidate_limit, policy, alone=True)[0]
+
+
+def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy: Policy = PLAIN) -> list[list[Match]]:
+    """All filed pages that each page is accepted as a copy of, in the order of filing, and not only the earliest.
+
+    The candidate limit, which bounds what a stream pays for a page, is not applied; full buckets hold no more than they
+    do. A page that is filed itself is among its matches.
+    """
+    keys, slots = slots_of(scheme.probe(signatures))
+    met = find_candidates(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
+    if not len(met.number):
+        return [[] for _ in range(len(signatures))]
+    if scheme.bars is not None:
+        indexed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars, policy.rules)
+    else:
+        indexed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
+    by_proof = np.flatnonzero(met.proof)
+    scores[by_proof] = scheme.score(met.distance[by_proof])
+    reasons = reasons_of(met.proof, reasons)
+    accepted = np.flatnonzero(copies)
+    asking = np.repeat(np.arange(len(signatures)), sizes_of(met.bounds))[accepted]
+    found: list[list[Match]] = [[] for _ in range(len(signatures))]
+    entries = indexed.entries(place[accepted])
+    for page, entry, score, reason in zip(
+        asking.tolist(), entries, scores[accepted].tolist(), reasons[accepted].tolist(), strict=True
+    ):
+        found[page].append(Match(entry, score, Reason(reason)))
+    return found
+
+
+def _confirm(
+    signatures: Signatures, met: CandidatePairs, view: StateView, scheme: Scheme
+) -> tuple[IndexedPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
+    """What stream.judge.confirming.confirm_all returns, of a scheme that confirms by itself."""
+    numbers, place = np.unique(met.number, return_inverse=True)
+    indexed = view.indexed(numbers.astype(np.uint64))
+    pages = candidate_columns(signatures, scheme.compares_features)
+    answers = confirm_candidates(met, place, indexed, scheme, pages)
+    pairs = len(place)
+    copies, scores, reasons = np.ones(pairs, np.bool_), np.ones(pairs), np.full(pairs, Reason.NEAR, np.uint8)
+    candidate = np.flatnonzero(met.proof == 0)
+    copies[candidate] = answers.confirmed.accepted[answers.row[candidate]]
+    scores[candidate] = answers.confirmed.score[answers.row[candidate]]
+    return indexed, place, copies, scores, reasons
+
+
+JudgeRecord = Callable[[Signatures], tuple[Verdicts, IndexUpdate]]
+
+
+def judge_isolated(judge: JudgeRecord, signatures: Signatures) -> tuple[Verdicts, IndexUpdate, Mapping[int, Exception]]:
+    """The result of judge(signatures), and the errors of its poison pages by row; nearly always none.
+
+    A poison page counts as empty: it matches nothing, is unchecked (INTERNAL_ERROR) and is not indexed. It is found
+    over the same state, so every reader of the log isolates the same pages. Raises
+    spotsieve.stream.base.poison.ENVIRONMENT_ERRORS.
+    """
+    (verdicts, index_update), poison = isolate(
+        lambda rows: judge(as_empty(signatures, rows) if rows else signatures), len(signatures)
+    )
+    mark_poison(verdicts, poison)
+    return verdicts, index_update, poison
+
+
+def as_empty(signatures: Signatures, rows: Iterable[int]) -> Signatures:
+    """The same pages, of which these rows count as empty: they have no keys, match nothing and are not indexed."""
+    status = signatures.status.copy()
+    status[_array(rows)] = SignatureStatus.EMPTY
+    return replace(signatures, status=status)
+
+
+def mark_poison(verdicts: Verdicts, rows: Iterable[int]) -> None:
+    """Set the reason of poison pages, which were judged as empty."""
+    verdicts.reason[_array(rows)] = Reason.INTERNAL_ERROR
+
+
+def _array(rows: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(rows, np.int64)

@@ -6,18 +6,20 @@ A change of policy is made here, and in its plain twin tests/reference/judge.py.
 The rules, so that a verdict depends on the log's order and on nothing else:
 
 - A page meets the postings of its buckets in the order of filing, that is by entry number, whatever bucket they lie in.
-  A posting that passes (stream/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
+  A posting that passes (stream/sign/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
   accepted if the scheme confirms it.
 - The original of a page is the EARLIEST accepted page that it does not outgrow. With KEEP_FIRST no page outgrows any.
-  Else a page outgrows one that is worth less than 1 / `longer_by` of it (stream/judge/worth.py). Where worth is length,
+  Else a page outgrows one that is worth less than 1 / `longer_by` of it (stream/judge/policy.py). Where worth is
+  length,
   none outgrows one of the same bytes; where it is time or rank, pages of the same bytes are told apart by it too.
 - A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the one of
   them that is worth most, of equal ones the earliest. Where worth is time or rank, nearly every copy may replace
-  another. It then teaches its host as a copy of the earliest of them does (stream/judge/by_host/walk.py): else a story
+  another. It then teaches its host as a copy of the earliest of them does (stream/judge/by_host/resolution.py): else
+  a story
   that is on a host ten times would be a template.
-- Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/addresses.py), or only under
+- Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/policy.py), or only under
   the kinds of decisive keys that tell that both have the same bytes or text. It is neither dropped for that page nor
-  replaces it, but teaches as a copy of it (stream/judge/by_host/walk.py). Under those kinds it is a
+  replaces it, but teaches as a copy of it (stream/judge/by_host/resolution.py). Under those kinds it is a
   copy, whatever both are worth.
 - Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
   Decisive keys have no such limit.
@@ -39,12 +41,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.jit import inlined, kernel
-from spotsieve.stream.judge.addresses import APART, SAME_ADDRESS
-from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, Policy
-from spotsieve.stream.judge.worth import Preference
-from spotsieve.stream.schemes import Confirmations
-from spotsieve.stream.verdict import KeyKind, Reason
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.verdict import KeyKind, Reason
+from spotsieve.stream.judge.policy import ANY_KIND, APART, KEEP_FIRST, SAME_ADDRESS, Policy, Preference
+from spotsieve.stream.sign.schemes import Confirmations
 
 LENGTH = int(Preference.LENGTH)
 NO_PAIRS = Confirmations(np.empty(0, np.bool_), np.empty(0))

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.distinct import distinct_places
-from spotsieve.stream.fingerprints.tables import (
+from spotsieve.stream.base.arrays import distinct_places
+from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.sign.fingerprints.permuted_tables import (
     ADDRESS_TAG,
     DIGEST_TAG,
     KEY_BITS,
@@ -16,8 +17,7 @@ from spotsieve.stream.fingerprints.tables import (
     TEXT_TAG,
     TITLE_TAG,
 )
-from spotsieve.stream.schemes import Probes
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.sign.schemes import Probes
 
 
 class Slots(NamedTuple):

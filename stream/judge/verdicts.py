@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.jit import kernel
-from spotsieve.stream.judge.filed import IndexedOriginals
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import FINGERPRINTED, Entry, Signatures, SignatureStatus
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.judge.indexed import IndexedOriginals
+from spotsieve.stream.judge.resolution import Resolution
 from spotsieve.stream.judge.rules import reason_of
-from spotsieve.stream.judge.walk import Resolution
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, SignatureStatus
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.sign.schemes import Scheme
 
 _NOVEL, _DUPLICATE, _UNCHECKED = (np.uint8(kind) for kind in (Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED))
 _NO_MATCH, _FIRST_ATTEMPT, _LONGER, _RECRAWL = (

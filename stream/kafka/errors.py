@@ -8,9 +8,9 @@ import enum
 from aiokafka import errors
 from aiokafka.errors import KafkaError
 
-from spotsieve.stream.errors import BrokerError, BrokerTrouble, SpotsieveError
-from spotsieve.stream.settings.edges import KafkaSettings
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.errors import BrokerError, BrokerTrouble, SpotsieveError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.runtime import KafkaSettings
 
 PERMISSION_ERRORS = (
     errors.TopicAuthorizationFailedError,

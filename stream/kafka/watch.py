@@ -1,6 +1,12 @@
-"""Watches the broker while a worker works: whether it answers, and whether the topics are still there."""
+"""Watches the broker while a worker works: whether it answers, and whether the topics are still there.
+
+Keeps what a process waits for: /readyz shows it and a metric counts it, until the step succeeds once.
+
+Waits before the broker is tried again, longer each time.
+"""
 
 import asyncio
+import random
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,12 +15,36 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.client.clients import client_options, stop_client
-from spotsieve.stream.kafka.reach import refusal
-from spotsieve.stream.kafka.topic.topics import names_of
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import client_options, stop_client
+from spotsieve.stream.kafka.connectivity import refusal
+from spotsieve.stream.kafka.topics import names_of
+from spotsieve.stream.observe.metrics import Metrics
+
+
+class Waits:
+    """The steps that wait for the broker. Each partition has its own."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._waits: dict[tuple[str, object], str] = {}
+
+    def failed(self, step: str, error: BaseException | str, of: object = None, waited_for: str = "the broker") -> None:
+        """A try has failed and will be repeated."""
+        self._metrics.retries.labels(step).inc()
+        where = "" if of is None else f" of partition {of}"
+        name = error if isinstance(error, str) else type(error).__name__
+        self._waits[step, of] = f"waiting for {waited_for}: {step}{where}: {name}"
+
+    def over(self, step: str, of: object = None) -> None:
+        """The step has succeeded, or is no longer wanted."""
+        self._waits.pop((step, of), None)
+
+    def texts(self) -> list[str]:
+        """Lines for a person who asks whether the worker is ready. Any thread may call this."""
+        return list(self._waits.values())
+
 
 NO_LEADER = -1
 LOOK_SECONDS = 1.0
@@ -131,3 +161,23 @@ class BrokerWatch:
                     name,
                     NEXT_STEP.get(role, NEXT_STEP["novel"]),
                 )
+
+
+FIRST_SECONDS = 0.1
+MOST_SECONDS = 10.0
+
+
+class Backoff:
+    """Doubling waits with full jitter, so that workers do not come back all at once."""
+
+    def __init__(self) -> None:
+        self._most = FIRST_SECONDS
+
+    async def wait(self) -> None:
+        """Sleep, longer each time."""
+        await asyncio.sleep(random.uniform(0, self._most))
+        self._most = min(self._most * 2, MOST_SECONDS)
+
+    def reset(self) -> None:
+        """A try has succeeded: make the next wait a short one again."""
+        self._most = FIRST_SECONDS

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.progress import duration
-from spotsieve.stream.settings.rules import LOOK_AT_RULE
-from spotsieve.stream.text_safety import escape_control_characters
-from spotsieve.stream.verdict import REASONS, Kind, Reason, Verdicts, reasons_of
+from spotsieve.stream.base.errors import SpotsieveError
+from spotsieve.stream.base.progress import duration
+from spotsieve.stream.base.settings.model import LOOK_AT_RULE
+from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.base.verdict import REASONS, Kind, Reason, Verdicts, reasons_of
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import structlog
 
-from spotsieve.stream.settings.edges import LogSettings
-from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.base.settings.runtime import LogSettings
+from spotsieve.stream.base.terminal import escape_control_characters
 
 PASSING_ANSWERS = {
     # Kafka 4 answers older clients like this for milliseconds, while it completes a producer's last transaction.

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from spotsieve.stream.errors import RejectReason
-from spotsieve.stream.features.languages import path_names
+from spotsieve.stream.base.errors import RejectReason
+from spotsieve.stream.base.signature import FILTERED, IN_NEED, Signatures, SignatureStatus
+from spotsieve.stream.base.verdict import REASONS, KeyKind, Kind, Reason, Verdicts
 from spotsieve.stream.observe.top_hosts import HostMetrics
-from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, SignatureStatus
-from spotsieve.stream.verdict import REASONS, KeyKind, Kind, Reason, Verdicts
+from spotsieve.stream.sign.features.languages import path_names
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
 PASSED_RECORDS = ("foreign", "configuration", "skipped")

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from spotsieve.stream.hosts import MAX_HOST_CHARACTERS, host_of
-from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.base.urls import MAX_HOST_CHARACTERS, host_of
 
 CAPACITY = 1024
 """Hosts that are counted at one time: every host with more than a thousandth of all pages is among them."""

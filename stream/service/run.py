@@ -16,25 +16,21 @@ from structlog.stdlib import BoundLogger
 import spotsieve
 from spotsieve.state.directory import readable_by_others
 from spotsieve.state.index import State
+from spotsieve.stream.base.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, RejectReason, SpotsieveError
+from spotsieve.stream.base.settings.model import LOOK_AT_RULE, Settings
+from spotsieve.stream.base.startup import keep_freed_memory, pass_over_what_stays
+from spotsieve.stream.base.tasks import TaskScope, first_of, race
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine import open_engine
-from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, RejectReason, SpotsieveError
-from spotsieve.stream.kafka.backoff import Backoff
-from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
-from spotsieve.stream.kafka.topic.topics import check_topics
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.observe.health import HealthServer
-from spotsieve.stream.observe.heartbeats import BEAT_SECONDS, Heartbeats
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.kafka.topics import TopicFacts, check_topics
+from spotsieve.stream.kafka.watch import Backoff, Waits
+from spotsieve.stream.observe.health import BEAT_SECONDS, HealthServer, Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.allocator import keep_freed_memory, pass_over_what_stays
 from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.rules import LOOK_AT_RULE
-from spotsieve.stream.tasks import TaskScope, first_of, race
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 SETTING_OF = {
     RejectReason.NOT_JSON: "input.format (html: the message is the page itself)",

@@ -9,30 +9,29 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.index import CommitMark
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.tasks import TaskScope, first_of, race
 from spotsieve.stream.engine import ApplyResult
-from spotsieve.stream.intake import Decoder
-from spotsieve.stream.kafka.client.clients import pages_consumer, stop_client
-from spotsieve.stream.kafka.client.prefetch import bound_prefetch
+from spotsieve.stream.kafka.clients import pages_consumer, stop_client
+from spotsieve.stream.kafka.driver.consumers import bound_prefetch
 from spotsieve.stream.kafka.errors import final_error
-from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.kafka.watch import BrokerWatch
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.kafka.watch import BrokerWatch, Waits
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.log.signature_log import verdicts_of
-from spotsieve.stream.service.one_by_one import SHORT_BYTES, SerialExecutor
-from spotsieve.stream.service.pages.broken_pages import FOLDER, PoisonPageFolder, poison_messages
 from spotsieve.stream.service.pages.commit import Committer
-from spotsieve.stream.service.pages.fetching import Fetcher
+from spotsieve.stream.service.pages.fetcher import Fetcher
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.tasks import TaskScope, first_of, race
+from spotsieve.stream.service.pages.poison_pages import FOLDER, PoisonPageFolder, poison_messages
+from spotsieve.stream.service.serial_executor import SHORT_BYTES, SerialExecutor
+from spotsieve.stream.sign.intake import Decoder
+from spotsieve.stream.sign.schemes import Scheme
 
 MOST_IN_FLIGHT = 8
 """Micro-batches between fetch and commit: enough to keep every stage busy, few enough to keep memory flat."""

@@ -14,6 +14,6 @@ is left out, and the round is answered anew (sparing.py). The rules are those of
 stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits rounds are judged,
 and which settings are refused: those by which addresses decide.
 
-Nothing here reads or writes a topic: stream/service/roles does, and stream/backfill runs it over archives.
+Nothing here reads or writes a topic: stream/service/roles does, and stream/local/backfill runs it over archives.
 docs/scale.md says how.
 """

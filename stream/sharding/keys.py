@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, StateView
-from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.distinct import distinct
-from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
-from spotsieve.stream.jit import kernel
+from spotsieve.stream.base.arrays import distinct, sizes_of
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import Signatures, empty_rows
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
-from spotsieve.stream.schemes import Probes, Scheme
 from spotsieve.stream.sharding.shares import Share, are_own, shards_of, shards_of_hosts
-from spotsieve.stream.signature import Signatures, empty_rows
+from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.schemes import Probes, Scheme
 
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 """Odd, and spreads keys over the high bits: 2^64 / the golden ratio (Knuth, TAOCP 3, sec. 6.4)."""

@@ -4,6 +4,11 @@ Where a round ends changes no verdict, as the end of a micro-batch does not. Two
 lies within one step of the horizon's clock, so one floor holds for all of its pages. And verdicts are remembered until
 their pages are committed: a round ends before a page that a mark of an earlier record in it says is committed, and not
 within a record whose own marks say so of its pages.
+
+Says by which limits a round is judged, and refuses settings that shards and a resolver do not keep to.
+
+Addresses decide nothing here: of a page that another shard holds, an answer does not tell the address in time. And a
+shard that sees some of a page's keys cannot count how many of all a candidate shares.
 """
 
 from collections import deque
@@ -14,8 +19,15 @@ from spotsieve.state.horizon import Clock, runs_of
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.loaded import EVERY_PARTITION
-from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Signatures, join_signatures, page_ids_of
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import OnebitSettings, SpotsigsSettings
+from spotsieve.stream.base.signature import Signatures, join_signatures, page_ids_of
+from spotsieve.stream.judge.policy import policy_of
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.url_rules import rule_name
 
 
 class LogPlace(NamedTuple):
@@ -163,3 +175,36 @@ class CommittedPages:
 
     def __contains__(self, page_id: PageId) -> bool:
         return self._every or page_id[2] < self._ends.get(page_id[:2], 0)
+
+
+_ONE_PROCESS = "or judge in one process (cluster.shards = 0; spotsieve filter), which has no such limit"
+
+
+def limits_in_shards(settings: Settings, scheme: Scheme) -> Limits:
+    """The limits of a round, with the scheme's own candidate limit where index.candidate_limit is 0.
+
+    scheme: as of scheme_in_scope(settings). Raises SettingError for what only one process keeps to: policy.recrawl,
+    policy.keep by time or rank, index.scope = domain, rules with a threshold or a scope, and a scheme whose candidates
+    must share several keys.
+    """
+    index, policy = settings.index, settings.policy
+    if policy.recrawl != "drop":
+        raise SettingError("policy.recrawl", "must be drop in shards", policy.recrawl, f"leave it out, {_ONE_PROCESS}")
+    if index.scope == "domain":
+        raise SettingError(
+            "index.scope", "must be global or host in shards", index.scope, f"choose one of these, {_ONE_PROCESS}"
+        )
+    if policy.keep not in ("first", "longest"):
+        then = f"choose one of these, {_ONE_PROCESS}"
+        raise SettingError("policy.keep", "must be first or longest in shards", policy.keep, then)
+    for number, rule in enumerate(settings.rules):
+        for name, value in (("threshold", rule.threshold), ("scope", rule.scope or None)):
+            if value is not None:
+                named = f"{name} of {rule_name(number, rule)}"
+                then = f"leave it out (exempt alone is kept to), {_ONE_PROCESS}"
+                raise SettingError(named, "must not be given in shards", value, then)
+    if isinstance(settings.scheme, OnebitSettings | SpotsigsSettings) and settings.scheme.least_shared > 1:
+        least = settings.scheme.least_shared
+        then = f"set scheme.c = 1 or raise scheme.{settings.scheme.threshold.setting}, {_ONE_PROCESS}"
+        raise SettingError("scheme.c", "must stand for 1 in shards", least, then)
+    return Limits(index.bucket_cap, index.candidate_limit or scheme.candidate_limit, policy_of(settings).longer_by)

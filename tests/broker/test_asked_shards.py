@@ -5,25 +5,28 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.insight.shards import request
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.cluster import asking
-from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.sharding.records.frame import (
-    KIND_REQUEST,
     KIND_RANGE,
+    KIND_REQUEST,
     KIND_RESIZE,
     RoundRange,
     encode_round_record,
 )
-from spotsieve.stream.sharding.records.range import RoundAnnouncement, write_announcement
-from spotsieve.stream.sharding.records.resize import write_request, write_resize
-from spotsieve.stream.sharding.resizing import Resize, ResizeEvent
+from spotsieve.stream.sharding.records.resolver import (
+    RoundAnnouncement,
+    write_announcement,
+    write_request,
+    write_resize,
+)
 from spotsieve.stream.sharding.rounds import LogPlace
-from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.shares import Resize, ResizeEvent, Share
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import settings_from
@@ -49,7 +52,7 @@ def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
 def test_an_ask_that_waits_for_a_resolver_is_told_and_can_be_cancelled(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(request, "ANSWER_SECONDS", 1.0)
     config = tmp_path / "cluster.toml"
 
     def resize(*words: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.service.pages.broken_pages import FOLDER
+from spotsieve.stream.service.pages.poison_pages import FOLDER
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet, header
 from tests.worlds.pages.crawls import edited, html_of, json_page

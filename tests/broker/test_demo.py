@@ -11,7 +11,7 @@ import orjson
 import psutil
 import pytest
 
-from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import REPOSITORY, Broker
 from tests.worlds.brokers.listeners import NOBODY
 from tests.worlds.waiting import SECONDS, wait_until

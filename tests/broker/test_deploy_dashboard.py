@@ -19,9 +19,9 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 
+from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.demo.localkafka import LocalKafka
-from spotsieve.stream.demo.localkafka.ports import free_port
-from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.demo.localkafka.broker import free_port
 from tests.conftest import REPOSITORY, Broker, Topics
 from tests.worlds.debian import needs_debian
 from tests.worlds.waiting import wait_until

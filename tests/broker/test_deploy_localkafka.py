@@ -11,9 +11,9 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import LocalKafka
-from spotsieve.stream.demo.localkafka.readiness import serves_clients
-from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.demo.localkafka.broker import serves_clients
 from tests.conftest import REPOSITORY, Broker, Topics
 from tests.worlds.waiting import SECONDS, wait_until
 

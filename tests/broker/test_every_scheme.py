@@ -12,8 +12,8 @@ import pytest
 
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.schemes.registry import SCHEMES
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.worlds.pages.crawls import PageMessage

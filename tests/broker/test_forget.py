@@ -11,8 +11,8 @@ import pytest
 
 from spotsieve.state.index import first_difference
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
 from tests.worlds.brokers.listeners import NOBODY
 from tests.worlds.brokers.topics import TopicSet

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from spotsieve.stream.kafka.client.clients import pages_consumer
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import pages_consumer
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import settings_from

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaProducer
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.errors import EXIT_SETTING, EXIT_STATE
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
 from tests.reference.signatures import one_page
 from tests.worlds.brokers.topics import TopicSet

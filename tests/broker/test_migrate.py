@@ -16,9 +16,9 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
-from spotsieve.stream.kafka.cluster import administrator
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, make_topics
 from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page

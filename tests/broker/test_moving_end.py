@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.log.record import LogRecord, encode
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import ApplyResult, Engine, open_engine
-from spotsieve.stream.kafka.client.clients import pages_consumer
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.kafka.clients import pages_consumer
+from spotsieve.stream.kafka.watch import Waits
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.signature_log import SignatureLog
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker
 from tests.reference.signatures import make_signatures
 from tests.worlds.brokers.topics import TopicSet, send

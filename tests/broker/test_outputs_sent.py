@@ -12,9 +12,9 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from spotsieve.stream.kafka.client import prepared_batch
-from spotsieve.stream.kafka.client.clients import output_producer
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import output_producer
+from spotsieve.stream.kafka.driver import prepared_batch
 from tests.conftest import Broker, Topics
 from tests.worlds.brokers.topics import TopicSet, receive
 from tests.worlds.pages.crawls import PageMessage, html_of, json_page

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import PageMessage

@@ -16,14 +16,14 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
+from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli import main
-from spotsieve.stream.evaluation.trial import Trial
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.kafka.cluster import administrator
-from spotsieve.stream.replay.report import as_text
-from spotsieve.stream.service.replay.run import Replay, ReplayRequest
-from spotsieve.stream.signature import page_id_text
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.insight.replay.report import as_text
+from spotsieve.stream.insight.replay.run import Replay, ReplayRequest
+from spotsieve.stream.kafka.clients import administrator
+from spotsieve.stream.research.evaluation.trial import Trial
+from spotsieve.stream.sign.intake import Decoder, Message
 from tests.conftest import Broker, Topics
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, receive
 from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
-from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import PageMessage, crawl

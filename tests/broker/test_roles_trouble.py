@@ -10,9 +10,9 @@ import pytest
 import xxhash
 
 from spotsieve.state.log.record import decode, encode
-from spotsieve.stream.errors import EXIT_STATE
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.service.pages.broken_pages import FOLDER
+from spotsieve.stream.base.errors import EXIT_STATE
+from spotsieve.stream.service.pages.poison_pages import FOLDER
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page

@@ -7,8 +7,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.protocol.admin import DeleteGroupsRequest
 
-from spotsieve.stream.errors import EXIT_SETTING
-from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.base.errors import EXIT_SETTING
+from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import html_of, json_page

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_SETTING, BrokerError
+from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare
-from spotsieve.stream.errors import EXIT_BROKER, EXIT_SETTING, BrokerError
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.kafka.watch import BrokerWatch
+from spotsieve.stream.kafka.watch import BrokerWatch, Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.load import load_settings
 from tests.worlds.brokers.certificates import Authority, Certificate, locked
 from tests.worlds.brokers.listeners import HOST, NOBODY, Listener, free_ports, listener_settings
 from tests.worlds.brokers.topics import TopicSet

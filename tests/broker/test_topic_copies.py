@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.kafka.topic.topics import topic_facts, topic_names
-from spotsieve.stream.settings.load import load_settings
+from spotsieve.stream.kafka.topics import topic_facts, topic_names
 from tests.conftest import Broker
 from tests.worlds.brokers.cluster import three_brokers
 

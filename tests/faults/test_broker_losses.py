@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.demo.localkafka.properties import NODE_ID
+from spotsieve.stream.demo.localkafka.broker import NODE_ID
 from tests.worlds.brokers.cluster import SECOND_ID, Coordinators, two_brokers
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl

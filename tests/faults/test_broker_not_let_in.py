@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import TopicPartition
 
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.demo.localkafka.readiness import serves_clients
+from spotsieve.stream.demo.localkafka.broker import serves_clients
 from spotsieve.stream.demo.traffic import count_brokers, delete_topics
-from spotsieve.stream.kafka.client.clients import output_producer, pages_consumer
-from spotsieve.stream.kafka.topic.topics import check_topics, create_topics, topic_names
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.kafka.clients import output_producer, pages_consumer
+from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.waiting import wait_until

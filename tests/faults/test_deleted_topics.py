@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.errors import EXIT_BROKER, EXIT_STATE
+from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_STATE
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import PageMessage, crawl

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from aiokafka.protocol.admin import CreateAclsRequest
 
+from spotsieve.stream.base.errors import EXIT_BROKER
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.errors import EXIT_BROKER
-from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.clients import administrator
 from tests.worlds.brokers.listeners import Listener, free_ports, listener_settings
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl

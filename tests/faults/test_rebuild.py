@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.state.index import first_difference
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl

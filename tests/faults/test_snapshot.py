@@ -9,9 +9,9 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import EXIT_STATE
+from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_STATE
-from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.worlds.pages.crawls import crawl

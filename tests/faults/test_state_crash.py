@@ -17,10 +17,10 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.reference.signatures import make_signatures
 
 RECORDS, PAGES = 1500, 64
@@ -31,10 +31,10 @@ import sys
 from pathlib import Path
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 directory = Path(sys.argv[1])
 state = RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
 engine = Engine(SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), state, IndexSettings(), bytes(16), "log")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.conftest import Broker
 from tests.worlds.brokers.listeners import NOBODY
 from tests.worlds.brokers.topics import TopicSet, header

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from spotsieve.stream.errors import PageError, RejectReason
+from spotsieve.stream.base.errors import PageError, RejectReason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.signature import Entry
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
-from spotsieve.stream.page import Page
-from spotsieve.stream.signature import Entry
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 PAGES = [
     Page("/crawl/a.jsonl", 0, 7, "http://a/ä\n", b"", True, 0, "n7"),

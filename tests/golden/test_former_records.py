@@ -6,8 +6,8 @@ import xxhash
 from spotsieve.state.log.former import decode_moved, is_former
 from spotsieve.state.log.record import decode, encode_skip
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.errors import DamagedRecord, StateError
-from spotsieve.stream.signature import page_ids_of
+from spotsieve.stream.base.errors import DamagedRecord, StateError
+from spotsieve.stream.base.signature import page_ids_of
 
 PAGES = bytes.fromhex(
     "0201000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f010000000100"

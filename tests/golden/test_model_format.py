@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel, decode_concepts, encode_concepts
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, decode_model, encode_model
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.sign.schemes.terms import (
+    ConceptModel,
+    IdfModel,
+    decode_concepts,
+    decode_model,
+    encode_concepts,
+    encode_model,
+)
 
 
 def test_a_model_comes_out_of_its_bytes_as_it_went_in_and_its_bytes_are_these() -> None:

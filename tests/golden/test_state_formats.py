@@ -72,9 +72,12 @@ from spotsieve.state.removal import ForgottenPage, Sweep
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.fingerprints.tables import (
+from spotsieve.stream.sign.fingerprints.permuted_tables import (
     ADDRESS_TAG,
     BARE_TAGS,
     DIGEST_TAG,
@@ -85,10 +88,7 @@ from spotsieve.stream.fingerprints.tables import (
     TEXT_TAG,
     TITLE_TAG,
 )
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from tests.reference.signatures import assert_same, one_page
 from tests.worlds.states.host_filings import memories_of, own_text
 

@@ -17,19 +17,19 @@ from pyarrow import parquet
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.backfill import judging, reader, shard
-from spotsieve.stream.backfill.outcomes import DIRECTORY, OutcomeStore
-from spotsieve.stream.backfill.run_file import RunFile
-from spotsieve.stream.backfill.running import Backfill
-from spotsieve.stream.backfill.schedule import TRIES
+from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError, StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import page_ids_of
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_OK, InputError, SettingError, StateError
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import page_ids_of
+from spotsieve.stream.local.backfill import reader, rounds, shard
+from spotsieve.stream.local.backfill.outcomes import DIRECTORY, OutcomeStore
+from spotsieve.stream.local.backfill.run import Backfill
+from spotsieve.stream.local.backfill.run_file import RunFile
+from spotsieve.stream.local.backfill.schedule import TRIES
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.reference.signatures import make_signatures
 from tests.worlds.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
 from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
@@ -240,7 +240,7 @@ def test_pages_that_break_the_code_are_passed_on_as_filter_does(
         ids = [page_id for _, record in log.read_from(0) for page_id in page_ids_of(decode(record).signatures)]
     steps = (*(STEPS_WITH_HOSTS if name == "spotsieve" else STEPS), "file")
     breaking = {page_id: (steps[at % len(steps)], dice.randrange(5)) for at, page_id in enumerate(dice.sample(ids, 12))}
-    Breaking(breaking).patch(monkeypatch, ((shard, STEPS_OF_SHARD), (judging, STEPS_OF_JUDGING)))
+    Breaking(breaking).patch(monkeypatch, ((shard, STEPS_OF_SHARD), (rounds, STEPS_OF_JUDGING)))
     expected = filtered(tmp_path / "filtered", name, "jsonl", whole.names)
     assert sum(line["reason"] == "internal_error" for line in expected.verdicts()) > len(steps)
     directory = tmp_path / "backfilled"

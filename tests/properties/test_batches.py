@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.batches import batches
+from spotsieve.stream.base.batches import batches
 
 SIZES = st.lists(st.integers(0, 40), max_size=40)
 MOST_ITEMS, MOST_BYTES = st.integers(1, 9), st.integers(1, 100)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from spotsieve.state.log.record import decode
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import Signatures, page_ids_of
+from spotsieve.stream.base.verdict import Kind, Reason, concatenate
 from spotsieve.stream.service.roles.resolver import work as of_resolver
 from spotsieve.stream.service.roles.shard import work as of_shard
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.sharding import confirming
-from spotsieve.stream.sharding.confirming import EntryPairs
-from spotsieve.stream.signature import Signatures, page_ids_of
-from spotsieve.stream.verdict import Kind, Reason, concatenate
+from spotsieve.stream.sharding import confirmation
+from spotsieve.stream.sharding.confirmation import EntryPairs
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking, Defect, WorkingShards
@@ -147,7 +147,7 @@ def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(mon
     # The same pages once more: each meets itself, filed.
     again = decode(one.log[0]).signatures
     one.sign(replace(again, offset=again.offset + 10_000))
-    whole, broke = vars(confirming)["_say"], set[int]()
+    whole, broke = vars(confirmation)["_say"], set[int]()
 
     def breaking(signatures: Signatures, met: EntryPairs, *arguments: Any) -> Any:
         offsets = signatures.offset[met.page]
@@ -158,7 +158,7 @@ def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(mon
 
     expected = concatenate(one.verdicts)
     bad = int(again.offset[np.flatnonzero(expected.kind[: len(again)] == Kind.NOVEL)[3]]) + 10_000
-    monkeypatch.setattr(confirming, "_say", breaking)
+    monkeypatch.setattr(confirmation, "_say", breaking)
     shards = WorkingShards(one, 3, random.Random(0))
     found = shards.apply(one.log, (len(again),))
     assert broke == {bad}

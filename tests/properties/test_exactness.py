@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from bench.exact.__main__ import CASES, DOCUMENT, SETS, document, figures
 from bench.exact.cases import compare, random_cases
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.reference.acceptance import CLAIMS, originals_of
 from tests.worlds.pages.scheme_settings import settings_named
 

@@ -7,19 +7,19 @@ import pytest
 
 from spotsieve.state.index import State
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.explain.telling import trace_page
-from spotsieve.stream.explain.told import CandidatePage, Fate, JudgeTrace
-from spotsieve.stream.features.prints import identities_of_block, identity_of
-from spotsieve.stream.features.sieve import blocks_of
+from spotsieve.stream.base.signature import Signatures, candidate_columns
+from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.insight.explain.explanation import CandidatePage, Fate, JudgeTrace
+from spotsieve.stream.insight.explain.trace import trace_page
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from spotsieve.stream.judge.by_host.confirming import _confirm_kernel
-from spotsieve.stream.judge.by_host.walk import _resolve_kernel
-from spotsieve.stream.judge.met import _meet_kernel
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.signature import Signatures, candidate_columns
-from spotsieve.stream.verdict import KeyKind, Kind, Reason
+from spotsieve.stream.judge.by_host.confirmation import _confirm_kernel
+from spotsieve.stream.judge.by_host.resolution import _resolve_kernel
+from spotsieve.stream.judge.candidates import _meet_kernel
+from spotsieve.stream.sign.features.block_fingerprints import identities_of_block, identity_of
+from spotsieve.stream.sign.features.sieve import blocks_of
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import CRAWL

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spotsieve.stream.errors import InputError, PageError
+from spotsieve.stream.base.errors import InputError, PageError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.warc import split_warc
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import InputSettings
 
 SNIPPETS = [
     b"WARC/1.0\r\n",

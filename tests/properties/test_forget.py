@@ -20,12 +20,12 @@ from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.fingerprints.tables import BARE_TAGS
 from spotsieve.stream.judge import PLAIN, Policy
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import page_id_text
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from tests.reference.judge import ObviousJudge, Outcome, original_id
 from tests.worlds.pages.generated import (
     PROFILE,

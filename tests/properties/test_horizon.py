@@ -21,11 +21,11 @@ from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge import PLAIN, Policy
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import Signatures
 from tests.reference.horizon import ForgetfulJudge
 from tests.reference.judge import Outcome
 from tests.worlds.pages.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import judge
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.identity import hash_hosts
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.sign.schemes.identity import hash_hosts
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
 from tests.worlds.pages.crawls import SYLLABLES, article
 from tests.worlds.pages.spotsieve_pages import LINKS, SCHEME, page

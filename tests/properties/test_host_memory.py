@@ -16,11 +16,11 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import PLAIN
-from spotsieve.stream.page import PageId
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import Signatures
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
 from tests.reference.judge import Outcome
 from tests.worlds.pages.generated import outcomes_of, without_reason
@@ -42,9 +42,9 @@ from tests.worlds.states.remembering import (
     assert_same_memory,
     cut,
     memories_of,
+    reference_of,
     run,
     run_reference,
-    reference_of,
 )
 
 

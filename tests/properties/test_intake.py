@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from spotsieve.stream.errors import PageError, RejectReason
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.intake.charset import to_utf8
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.base.errors import PageError, RejectReason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.intake.charset import to_utf8
 
 DECODERS = [
     Decoder(InputSettings()),

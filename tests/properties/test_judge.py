@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import SignatureStatus
-from spotsieve.stream.verdict import KeyKind, Kind, Reason
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Outcome, original_id
 from tests.worlds.pages.generated import (

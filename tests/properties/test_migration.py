@@ -12,19 +12,19 @@ from pydantic import ValidationError
 
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
+from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.progress import ignore_progress
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
+from spotsieve.stream.base.signature import page_of_id
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import open_engine
-from spotsieve.stream.errors import SettingError, StateError
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.local.migrating import migrate_state
-from spotsieve.stream.migration.journal import Journal
-from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.progress import ignore_progress
-from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
-from spotsieve.stream.signature import page_of_id
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.insight.migrate.journal import Journal
+from spotsieve.stream.insight.migrate.local import migrate_state
+from spotsieve.stream.insight.migrate.record_move import Migration
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 from tests.reference.signatures import assert_same
 from tests.worlds.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
 from tests.worlds.pages.scheme_settings import settings_named

@@ -12,14 +12,14 @@ import xxhash
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures, page_id_text, page_of_id
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli import main
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.migration.archived import PAGES_FILE
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures, page_id_text, page_of_id
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.insight.migrate.archive import PAGES_FILE
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.migrations import (
     PAGES,
     FromScratch,

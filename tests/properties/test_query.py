@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, HostMemories, IndexedPages, IndexUpdate, PendingVerdict, StateView
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.alone import find_matches, judge_alone
-from spotsieve.stream.page import Page, PageId
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.base.page import Page, PageId
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.judge import find_matches, judge, judge_alone
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import CRAWL
 from tests.worlds.states.verdicts import indexed, outcomes_of

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.sharding.resizing import ClusterSize, Resize, ResizeEvent
-from spotsieve.stream.verdict import concatenate
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.verdict import concatenate
+from spotsieve.stream.sharding.shares import ClusterSize, Resize, ResizeEvent
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.states.host_logs import Log

@@ -16,19 +16,18 @@ from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.errors import SettingsMismatch
+from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.base.signature import Signatures, SignatureStatus, candidate_columns
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
-from spotsieve.stream.errors import SettingsMismatch
 from spotsieve.stream.judge import Policy, judge
-from spotsieve.stream.judge.policy import ANY_BETTER
-from spotsieve.stream.judge.worth import Preference, preferences_of_pages
-from spotsieve.stream.page import FilterReason, Page
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import Signatures, SignatureStatus, candidate_columns
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.judge.policy import ANY_BETTER, Preference, preferences_of_pages
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.signatures import assert_same
 from tests.worlds.pages.scheme_settings import settings_named

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.scoring import check_verdicts, load_truth, score
-from spotsieve.stream.scoring.score_text import as_json, as_text
+from spotsieve.stream.research.scoring import check_verdicts, load_truth, score
+from spotsieve.stream.research.scoring.comparison import as_json, as_text
 from tests.worlds.pages.labelled_sets import write_labels
 
 KINDS = ("copy", "cut", "quote", "template")

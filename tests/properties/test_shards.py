@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.by_address.scope import HostScope
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.rules import Rule
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.settings.model import IndexSettings, Rule, Settings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.verdict import Reason, concatenate
 from spotsieve.stream.sharding.shares import shards_of
-from spotsieve.stream.verdict import Reason, concatenate
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.by_url import HostScope
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.worlds.pages.generated import WORLDS, any_look, pages_of, signatures_of
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named

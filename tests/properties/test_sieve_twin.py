@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.features.sieve import SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.sign.features.sieve import SieveSettings, blocks_of, sieve_pages
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of

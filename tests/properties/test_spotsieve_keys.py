@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.reference.signatures import make_signatures
 from tests.reference.spotsieve_keys import Key, keys_of_page
 

@@ -12,10 +12,10 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.states.local_states import DIGEST, SETTINGS, apply_log, open_state
 
 RECORDS = 16

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.tables import TableDesign, design_tables, possible_tables
+from spotsieve.stream.sign.fingerprints.permuted_tables import TableDesign, design_tables, possible_tables
 from tests.reference.tables import flip_bits, nearest_counts
 
 MILLION = 1_000_000

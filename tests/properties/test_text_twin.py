@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.features.extract import extract_spots
-from spotsieve.stream.features.spots import SpotModel, SpotSettings
+from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
 from tests.worlds.pages.page_tokens import tokens_of

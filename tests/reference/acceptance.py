@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from tests.reference.signatures import make_signatures
 
 Accepts = Callable[[Signatures, int, NDArray[np.int64]], NDArray[np.bool_]]

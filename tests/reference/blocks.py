@@ -1,9 +1,11 @@
-"""What stands around each block, by the letter of stream/text/html/elements.py: the twin of what the scanner notes."""
+"""What stands around each block, by the letter of stream/sign/text/html/elements.py: the twin of what the scanner
+notes.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
 
-from spotsieve.stream.text.html import elements
+from spotsieve.stream.sign.text.html import elements
 from tests.reference.text import KINDS, Scanner, Words
 
 LEADS = {name: lead for lead, names in elements.LEADS.items() for name in names}

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.tables import (
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus
+from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
     KEY_BITS,
     MAX_TABLES,
@@ -17,9 +19,7 @@ from spotsieve.stream.fingerprints.tables import (
     TITLE_TAG,
     TableDesign,
 )
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Confirmations, Criterion, Probes, ThresholdTest
-from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus
+from spotsieve.stream.sign.schemes import UNCAPPED, Confirmations, Criterion, Probes, ThresholdTest
 
 MINIMA_CAP = 3
 LOW_BITS = np.uint64(2**KEY_BITS - 1)

@@ -1,6 +1,6 @@
 """The obvious horizon: every page's step is kept, and an entry counts unless it is dead. Twin of state.horizon."""
 
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.base.signature import Signatures
 from tests.reference.judge import ObviousJudge, Outcome
 
 STEPS = 64

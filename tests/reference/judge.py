@@ -4,10 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
-from spotsieve.stream.judge.worth import Preference
-from spotsieve.stream.signature import Entry, Signatures, SignatureStatus, page_id_text
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, page_id_text
+from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy, Preference
 from tests.reference.worth import is_better, preference_of
 
 Outcome = tuple[str, str, float | None, str, int, bool]
@@ -30,7 +29,7 @@ class Key(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A page and a candidate (spotsieve.stream.schemes.Confirmed)."""
+    """A page and a candidate (spotsieve.stream.sign.schemes.Confirmed)."""
 
     accepted: bool
     score: float

@@ -1,8 +1,8 @@
-"""The language of a page in plain Python: the obvious twin of stream/features/vocabulary.py."""
+"""The language of a page in plain Python: the obvious twin of stream/sign/features/languages.py."""
 
 from collections.abc import Iterable
 
-from spotsieve.stream.features.languages import (
+from spotsieve.stream.sign.features.languages import (
     FEWEST_HITS,
     FIRST_GROUP,
     HITS_PER_TOKENS,
@@ -28,7 +28,7 @@ def word_index(table: WordTable, token: int) -> int:
 
 
 def choose_path(indexes: Iterable[int], table: WordTable) -> int:
-    """The path of a page from the word indexes of its tokens, by the rules of stream/features/languages.py."""
+    """The path of a page from the word indexes of its tokens, by the rules of stream/sign/features/languages.py."""
     tokens = lone = 0
     scores = [0] * MOST_GROUPS
     hits = [0] * MOST_GROUPS

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
-from spotsieve.stream.judge.worth import Preference
-from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, SignatureStatus, page_id_text
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.base.signature import MATCHING_NOTHING, Signatures, SignatureStatus, page_id_text
+from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy, Preference
 from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
 from tests.reference.judge import Key, Outcome, digest_key
 from tests.reference.worth import is_better, preference_of
@@ -41,7 +40,8 @@ class RememberingJudge:
     policy: as of tests/reference/judge.py
 
     entries: by number, None for one that was forgotten  memories: by host  floor: entries below it are dead
-    pending_verdicts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say it
+    pending_verdicts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say
+    it
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
@@ -301,7 +301,7 @@ def text_of(signatures: Signatures, index: int) -> PageText:
 
 
 def mixed(value: int, host: int) -> int:
-    """A hash of 56 bits of a page, mixed with its host (stream/schemes/probes.py)."""
+    """A hash of 56 bits of a page, mixed with its host (stream/sign/schemes/probes.py)."""
     for word, factor in ((host, 0xBF58476D1CE4E5B9), (host >> 8, 0x94D049BB133111EB)):
         value = (value ^ word) * factor % 2**56
         value ^= value >> 28

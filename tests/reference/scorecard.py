@@ -1,10 +1,10 @@
-"""The scorecards by the letter of stream/features/scorecard.py: the twin of the selection of blocks."""
+"""The scorecards by the letter of stream/sign/features/scorecard.py: the twin of the selection of blocks."""
 
 from bisect import bisect_right
 
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD, frozen_points
-from spotsieve.stream.text.html.elements import LEAD_PLAIN, SECTIONS
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD, frozen_points
+from spotsieve.stream.sign.text.html.elements import LEAD_PLAIN, SECTIONS
 from tests.reference.blocks import Noted
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import xxhash
 
-from spotsieve.stream.features.languages import LONE_CHARACTER, language_table
-from spotsieve.stream.features.sieve import SieveSettings
-from spotsieve.stream.features.vocabulary import MOST_TOKENS
-from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
-from spotsieve.stream.text.tables import IDEOGRAPH, class_and_lower
+from spotsieve.stream.sign.features.languages import LONE_CHARACTER, MOST_TOKENS, language_table
+from spotsieve.stream.sign.features.sieve import SieveSettings
+from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES
+from spotsieve.stream.sign.text.characters import IDEOGRAPH, class_and_lower
 from tests.reference.blocks import Noted, noted_blocks_of
 from tests.reference.languages import choose_path, word_index
 from tests.reference.scorecard import reasons_of
@@ -59,7 +58,7 @@ class Columns:
 
 
 def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
-    """What spotsieve.stream.features.sieve.sieve_pages must give for a page."""
+    """What spotsieve.stream.sign.features.sieve.sieve_pages must give for a page."""
     blocks = noted_blocks_of(page, markup)
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)
@@ -108,7 +107,7 @@ def features_of(shingles: list[int]) -> list[int]:
 
 
 def mixed_hash(value: int) -> int:
-    """The last step of every hash (stream/text/hashing.py)."""
+    """The last step of every hash (stream/sign/text/hashing.py)."""
     return folded(value ^ K1, K2)
 
 
@@ -119,14 +118,14 @@ def body_digest_of(page: bytes) -> tuple[int, int]:
 
 
 def minima_of(shingles: list[int], reach: int, count: int) -> list[int]:
-    """The smallest ranks of phrases (stream/fingerprints/bottomk.py)."""
+    """The smallest ranks of phrases (stream/sign/fingerprints/minhash.py)."""
     reach = min(reach, max(len(shingles) - 1, 0))
     phrases = zip(shingles, shingles[reach:], strict=False) if shingles else ()
     return sorted({folded(first ^ K4, second ^ K0) >> 8 for first, second in phrases})[:count]
 
 
 def sketch_of(features: list[int], bits: int) -> list[int]:
-    """Fast similarity sketching, round after round (stream/fingerprints/sketch.py)."""
+    """Fast similarity sketching, round after round (stream/sign/fingerprints/minhash.py)."""
     if not features:
         return [0] * (bits // 64)
     bins: list[int | None] = [None] * bits
@@ -158,7 +157,7 @@ def round_hash(feature: int, turn: int, bits: int) -> int:
 
 
 def prints_of(blocks: list[Noted], reasons: list[str], features: int) -> list[int]:
-    """The best of a page's texts and numbers (stream/features/prints.py)."""
+    """The best of a page's texts and numbers (stream/sign/features/block_fingerprints.py)."""
     alike: dict[int, list[Item]] = {}
     for block, why in zip(blocks, reasons, strict=True):
         for item in items_of(block, "kept" in why):
@@ -192,7 +191,7 @@ def items_of(block: Noted, kept: bool) -> list[Item]:
 
 
 def chain_hash(hashes: list[int]) -> int:
-    """The hash of token hashes in their order (stream/text/hashing.py)."""
+    """The hash of token hashes in their order (stream/sign/text/hashing.py)."""
     state = SEED
     for token in hashes:
         state = folded(state ^ K3, token ^ K4)
@@ -205,5 +204,5 @@ def class_of(weight: int) -> int:
 
 
 def title_words_of(page: bytes) -> list[int]:
-    """The first ten different words of the title (stream/text/html/titles.py)."""
+    """The first ten different words of the title (stream/sign/text/html/skips.py)."""
     return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page)))[:10])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.log import pages_body
 from spotsieve.state.log.record import encode
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
 
 SKETCH_WORDS = 2
 

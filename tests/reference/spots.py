@@ -1,6 +1,6 @@
 """Spots by the letter of the paper (Theobald et al. 2008, sec. 3): the plain-Python twin of the spot kernel."""
 
-from spotsieve.stream.features.spots import SpotSettings
+from spotsieve.stream.sign.features.spots import SpotSettings
 
 SEED = 0x9E3779B97F4A7C15
 K0, K1, K2 = 0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3
@@ -38,7 +38,7 @@ def _chains_at(
 
 
 def spot_hash(chain: tuple[str, ...]) -> int:
-    """The hash of a spot (stream/text/hashing.py has the definition)."""
+    """The hash of a spot (stream/sign/text/hashing.py has the definition)."""
     state = SEED
     for word in chain:
         state = folded(state ^ K3, token_hash(word) ^ K4)

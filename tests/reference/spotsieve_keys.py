@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, PRINT_TAG, TITLE_TAG
-from spotsieve.stream.schemes import UNCAPPED
-from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, SignatureStatus
+from spotsieve.stream.base.signature import MATCHING_NOTHING, Signatures, SignatureStatus
+from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, MINIMA_TAG, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.schemes import UNCAPPED
 
 WORD, LOW = 2**64, 2**56
 

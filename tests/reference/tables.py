@@ -1,4 +1,6 @@
-"""The obvious permuted tables and neighbours, bit by bit. Twin of spotsieve.stream.fingerprints.tables."""
+"""The obvious permuted tables and neighbours, bit by bit. Twin of
+spotsieve.stream.sign.fingerprints.permuted_tables.
+"""
 
 import numba
 import numpy as np

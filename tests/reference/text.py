@@ -4,8 +4,8 @@ import html.entities
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spotsieve.stream.text.html import elements
-from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from spotsieve.stream.sign.text.characters import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from spotsieve.stream.sign.text.html import elements
 
 BLANKS = "\t\n\f\r "
 NAME_ENDS = BLANKS + "/>"

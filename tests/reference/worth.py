@@ -1,10 +1,10 @@
-"""What a page is worth, one page at a time, with ranks read by struct. Twin of stream/judge/worth.py."""
+"""What a page is worth, one page at a time, with ranks read by struct. Twin of stream/judge/policy.py."""
 
 import math
 import struct
 
-from spotsieve.stream.judge.worth import Preference
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
+from spotsieve.stream.judge.policy import Preference
 
 
 def preference_of(signatures: Signatures, index: int, by: int) -> float:

@@ -15,25 +15,23 @@ from pyarrow import parquet
 from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
-from spotsieve.stream.backfill.judging import Shards
-from spotsieve.stream.backfill.outcomes import OutcomeStore
-from spotsieve.stream.backfill.ray_cluster import fill_records
-from spotsieve.stream.backfill.reader import Reader
-from spotsieve.stream.backfill.running import Backfill
-from spotsieve.stream.backfill.schedule import Call, LostReader
-from spotsieve.stream.backfill.shard import RemoteShard, read_confirmed
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
+from spotsieve.stream.local.backfill.outcomes import OutcomeStore
+from spotsieve.stream.local.backfill.ray_cluster import fill_records
+from spotsieve.stream.local.backfill.reader import Reader
+from spotsieve.stream.local.backfill.rounds import Shards
+from spotsieve.stream.local.backfill.run import Backfill
+from spotsieve.stream.local.backfill.schedule import Call, LostReader
+from spotsieve.stream.local.backfill.shard import RemoteShard, read_confirmed
 from spotsieve.stream.local.summary import FilterSummary
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.candidates import ShardCandidates
 from spotsieve.stream.sharding.hosts import HostResolutions
-from spotsieve.stream.sharding.meetings import ShardCandidates
-from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.frame import RoundRange, range_of
-from spotsieve.stream.sharding.records.meetings import read_candidates
-from spotsieve.stream.sharding.records.walks import read_resolutions
+from spotsieve.stream.sharding.records.frame import ColumnReader, RoundRange, range_of
+from spotsieve.stream.sharding.records.shard import read_candidates, read_resolutions
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.pages.small_crawl import CRAWL
 from tests.worlds.pages.warc_records import http, warc
 

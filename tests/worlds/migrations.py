@@ -12,16 +12,16 @@ from spotsieve.state.log.record import decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.page import Page, PageId
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.page import Page, PageId
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import page_id_text
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.pages.crawls import crawl, edited
 
 Told = tuple[str, Kind, str | None]

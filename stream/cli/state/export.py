@@ -3,11 +3,10 @@
 import argparse
 import sys
 
-from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.settings import add_timeout_argument, directory
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_force_argument, add_timeout_argument, check_new, directory
 from spotsieve.stream.cli.state.output import progress_line, show_json, totals
-from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.text_safety import show
 
 HELP = "write all that a state remembers as JSON Lines"
 ABOUT = """All that a state remembers, as JSON Lines (state/FORMATS.md): for other programs, and for import. Of a
@@ -36,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         raise SettingError("--json", "must not go where the export goes", "-", "give --out a file")
     if not options.force:
         check_new({"out": options.out})
-    from spotsieve.stream.local.export_files import export_to_file
+    from spotsieve.stream.local.maintenance import export_to_file
 
     with progress_line() as on_progress:
         facts = export_to_file(options.state, options.out, options.timeout, on_progress)

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spotsieve.stream.cli.settings import add_settings_arguments, add_timeout_argument, directory, settings_of
+from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_OK, SettingError
+from spotsieve.stream.base.progress import OnProgress
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_settings_arguments, add_timeout_argument, directory, settings_of
 from spotsieve.stream.cli.state.output import progress_line, show_json
-from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_OK, SettingError
-from spotsieve.stream.progress import OnProgress
-from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.state.removal import ForgottenPage
     from spotsieve.state.still.finding import PageQuery, QueryResult
     from spotsieve.state.still.reading import ReadOnlyState
-    from spotsieve.stream.settings.model import Settings
+    from spotsieve.stream.base.settings.model import Settings
 
 MOST_SHOWN = 20
 MOST_SHARE = 0.1
@@ -94,8 +94,8 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.state.log.record import encode_forget_records
     from spotsieve.state.still.finding import file_places, find_entries
     from spotsieve.state.still.reading import read_only_state
-    from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
-    from spotsieve.stream.settings.verdicts import settings_digest
+    from spotsieve.stream.base.settings.digest import settings_digest
+    from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 
     with progress_line() as on_progress, ExitStack() as closing:
         with read_only_state(settings.index.directory, options.timeout, on_progress) as state:
@@ -151,8 +151,8 @@ def _open_log(state: "ReadOnlyState", settings: "Settings", closing: ExitStack, 
 
 
 def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
-    from spotsieve.stream.local.forgetting import append_and_apply, open_log_to_forget
-    from spotsieve.stream.local.local_engine import check_log
+    from spotsieve.stream.local.engines import check_log
+    from spotsieve.stream.local.maintenance import append_and_apply, open_log_to_forget
 
     log, notices = open_log_to_forget(state.directory)
     closing.enter_context(log)
@@ -165,9 +165,9 @@ def _open_topic(state: "ReadOnlyState", settings: "Settings", on_progress: OnPro
     import asyncio  # --help takes a tenth of a second longer with it
 
     from spotsieve.state.identity import check_service
+    from spotsieve.stream.base.settings.digest import verdict_settings_text
     from spotsieve.stream.observe.logs import configure_logs
-    from spotsieve.stream.service.log.log_topic import append_records, check_log_topic
-    from spotsieve.stream.settings.verdicts import verdict_settings_text
+    from spotsieve.stream.service.log.writer import append_records, check_log_topic
 
     check_service(state.directory, state.identity, verdict_settings_text(settings), settings.topics.log)
     configure_logs(settings.log, of_a_command=True)

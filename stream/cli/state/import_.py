@@ -2,10 +2,10 @@
 
 import argparse
 
-from spotsieve.stream.cli.settings import directory
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import directory
 from spotsieve.stream.cli.state.output import progress_line, show_json, totals
-from spotsieve.stream.errors import EXIT_OK
-from spotsieve.stream.text_safety import show
 
 HELP = "make a state of an export"
 ABOUT = """Makes a state equal to the exported one, byte for byte, where none is yet. It belongs to the same log
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     """Import, print how much it was, and return the exit code."""
     from spotsieve.state.directory import LOG_FILE
     from spotsieve.state.log.local import LocalLog
-    from spotsieve.stream.local.export_files import import_from_file
+    from spotsieve.stream.local.maintenance import import_from_file
 
     with progress_line() as on_progress:
         facts = import_from_file(options.file, options.state, on_progress)

@@ -4,9 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.state.output import show_json
-from spotsieve.stream.errors import EXIT_OK
-from spotsieve.stream.text_safety import show
 
 HELP = "print entries, log position, size and settings; a service may be running on it"
 ABOUT = None

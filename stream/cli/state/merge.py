@@ -2,10 +2,10 @@
 
 import argparse
 
-from spotsieve.stream.cli.settings import add_timeout_argument, directory
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import add_timeout_argument, directory
 from spotsieve.stream.cli.state.output import progress_line, show_json
-from spotsieve.stream.errors import EXIT_OK
-from spotsieve.stream.text_safety import show
 
 HELP = "make one state of those of all shards"
 ABOUT = """Makes the state that one process would have, where none is yet: for query, explain, export, serve and

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.progress import OnProgress, ProgressLine
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.progress import OnProgress, ProgressLine
+from spotsieve.stream.base.terminal import show
 
 if TYPE_CHECKING:
     from spotsieve.state.snapshot.snapshots import Manifest

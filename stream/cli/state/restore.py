@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from spotsieve.stream.cli.settings import directory
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.cli.options import directory
 from spotsieve.stream.cli.state.output import progress_line, show_manifest
-from spotsieve.stream.errors import EXIT_OK
 
 HELP = "make a state directory of a snapshot"
 ABOUT = """Every file is checked against the snapshot's manifest; nothing is overwritten. The next start goes on

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from spotsieve.stream.cli.settings import add_timeout_argument, directory
+from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.cli.options import add_timeout_argument, directory
 from spotsieve.stream.cli.state.output import progress_line, show_manifest
-from spotsieve.stream.errors import EXIT_OK
 
 HELP = "copy a state, also while a service or a filter works on it"
 ABOUT = """A process that works on the state makes a checkpoint between two records and goes on; nothing needs

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE
+from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.state.output import progress_line, show_json
-from spotsieve.stream.errors import EXIT_OK, EXIT_STATE
-from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.state.verify.families import Findings

@@ -1,7 +1,6 @@
 """A real Apache Kafka on this machine, from package registries alone: no Docker, and no Java to install."""
 
-from spotsieve.stream.demo.localkafka.broker import LocalKafka
+from spotsieve.stream.demo.localkafka.broker import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import release
-from spotsieve.stream.demo.localkafka.preparing import prepare
 
 __all__ = ["LocalKafka", "prepare", "release"]

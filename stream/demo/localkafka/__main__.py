@@ -6,9 +6,9 @@ import sys
 import threading
 from pathlib import Path
 
+from spotsieve.stream.base.errors import EXIT_OK, SpotsieveError
+from spotsieve.stream.base.terminal import show
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare, release
-from spotsieve.stream.errors import EXIT_OK, SpotsieveError
-from spotsieve.stream.text_safety import show
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,22 +1,160 @@
-"""Runs one local Kafka broker as a process: it starts, stops, and can be killed or frozen as tests need it."""
+"""Runs one local Kafka broker as a process: it starts, stops, and can be killed or frozen as tests need it.
+
+The settings of a one-node broker: Kafka's defaults, except where one node or a quick start needs others.
+
+Chooses a free port on the loopback address.
+
+Asks a broker in Kafka's own protocol whether it serves clients yet.
+
+Prepares a machine for the local broker: the jars are fetched, and one training run makes later starts quick.
+
+In the training run Java keeps the classes that a broker loads, already linked (JEP 514). Measured on 2 cores: start
+2.3 s -> 1.2 s, formatting the storage 1.1 s -> 0.5 s, for 6 s and 66 MB once.
+"""
 
 import os
+import random
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import jars, watchdog
-from spotsieve.stream.demo.localkafka.ports import free_port, is_free
-from spotsieve.stream.demo.localkafka.properties import write_properties
-from spotsieve.stream.demo.localkafka.readiness import serves_clients
-from spotsieve.stream.errors import BrokerError
+
+# Below Linux's ephemeral range (32768 up): while a broker restarts, no client connection may be given its port.
+LOWEST = 20_000
+HIGHEST = 32_000
+TRIES = 200
+
+
+def free_port(taken: int = 0) -> int:
+    """A port on 127.0.0.1 that nothing listens on now, other than `taken`; BrokerError after 200 occupied ones."""
+    choose = random.SystemRandom()
+    for _ in range(TRIES):
+        port = choose.randrange(LOWEST, HIGHEST)
+        if port != taken and is_free(port):
+            return port
+    raise BrokerError(
+        "the local broker", f"needs a free port on 127.0.0.1 between {LOWEST} and {HIGHEST}", None, "name one: --port"
+    )
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this port of 127.0.0.1 now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+NODE_ID = 1
+
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": str(NODE_ID),
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # A misspelt topic must be an error, as on a production cluster.
+    "auto.create.topics.enable": "false",
+}
+
+QUICK = {
+    # 50 partitions each by default: a second of start-up and a hundred open files for nothing.
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    # After a SIGKILL the controller refuses the restarted broker until its old session has run out (9 s by default).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # An owner killed in mid-transaction is cleaned up within a second of its transaction time-out.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # Preallocated per segment: 10 MB by default, times every topic a test makes.
+    "log.index.size.max.bytes": "1048576",
+    # 128 MB of heap by default.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    # Pages carry the crawl's own times, often years old: by those, retention would delete them at once.
+    "log.retention.ms": "-1",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+}
+
+
+CLASSIC = {
+    # Kafka 3.9 has both coordinators; 4.0 and later have the new one alone.
+    "group.coordinator.new.enable": "false",
+    "group.coordinator.rebalance.protocols": "classic",
+}
+
+
+def write_properties(
+    path: Path, data: Path, port: int, controller_port: int, settings: Mapping[str, str], *, classic: bool = False
+) -> None:
+    """Write server.properties for a broker on 127.0.0.1. `settings` win over everything here.
+
+    classic: with the classic group coordinator, which Kafka 4 no longer has
+    """
+    places = {
+        "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": str(data),
+    }
+    merged = {**ONE_NODE, **QUICK, **(CLASSIC if classic else {}), **places, **settings}
+    path.write_text("".join(f"{name}={value}\n" for name, value in merged.items()), "utf-8")
+
+
+METADATA_KEY = 3
+METADATA_VERSION = 1
+CORRELATION_ID = 7
+NO_TOPICS = 0
+
+
+def serves_clients(host: str, port: int, timeout_s: float = 1.0) -> bool:
+    """True once the broker lists itself in its metadata, i.e. the controller let it in.
+
+    An open port is not enough: a broker listens before the controller has unfenced it, and answers with an empty
+    broker list until then. One Metadata v1 request for no topics (Kafka protocol guide, "Metadata API").
+    """
+    request = struct.pack(">hhih", METADATA_KEY, METADATA_VERSION, CORRELATION_ID, -1) + struct.pack(">i", NO_TOPICS)
+    try:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            size = struct.unpack(">i", _read_exactly(connection, 4))[0]
+            answer = _read_exactly(connection, size)
+    except (OSError, struct.error):
+        return False
+    if len(answer) < 8:
+        return False
+    correlation_id, brokers = struct.unpack_from(">ii", answer)
+    return bool(correlation_id == CORRELATION_ID and brokers > 0)
+
+
+def _read_exactly(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise OSError("the connection closed in the middle of an answer")
+        parts += part
+    return bytes(parts)
+
 
 HOST = "127.0.0.1"
 CLUSTER_ID = "c3BvdHNpZXZlLWxvY2FsMQ"
@@ -260,3 +398,31 @@ class LocalKafka:
         if self._watchdog is not None:
             self._watchdog.communicate(b"stopped\n")
             self._watchdog = None
+
+
+def prepare(say: Callable[[str], None] = jars.say_on_stderr) -> None:
+    """Make everything ready that the local broker needs, ahead of its first start.
+
+    Once this has returned, LocalKafka starts without a network. A second call only looks whether the files are there.
+    `say` gets one line for each step that takes time (default: print to stderr).
+
+    Raises BrokerError where Java or the jars cannot be had, naming what is missing.
+    """
+    jars.fetch(say)
+    with jars.one_at_a_time():
+        if not jars.startup_cache().exists():
+            say("preparing a fast broker start (about 10 s, once)")
+            _train(say)
+
+
+def _train(say: Callable[[str], None]) -> None:
+    """Start and stop one broker while Java records its classes. Where this fails, starts are only slower."""
+    target = jars.startup_cache()
+    partial = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        with LocalKafka(java_options=(f"-XX:AOTCacheOutput={partial}",)):
+            pass
+        partial.replace(target)
+    except (BrokerError, OSError) as error:
+        partial.unlink(missing_ok=True)
+        say(f"no fast start ({error}); the broker will start a second later")

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
-from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.base.terminal import show
 
 KAFKA_VERSION = "4.1.0"
 CLASSIC_VERSION = "3.9.1"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pybase64
 from numpy.typing import NDArray
 
-from spotsieve.stream.bounds import bounds_of
+from spotsieve.stream.base.arrays import bounds_of
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:

@@ -4,7 +4,8 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.compression import CompressedStream
 from spotsieve.stream.files.file_format import (
     FileContent,
@@ -16,7 +17,6 @@ from spotsieve.stream.files.file_format import (
 )
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.page import Page
 
 
 class Parquet(FileFormat):
@@ -46,7 +46,7 @@ class Parquet(FileFormat):
 
     def writer(self, stream: CompressedStream) -> FormatWriter:
         """Gathers rows into row groups."""
-        from spotsieve.stream.files.parquet.sink import ParquetSink
+        from spotsieve.stream.files.parquet.rows import ParquetSink
 
         return ParquetSink(stream.file, stream.name)
 

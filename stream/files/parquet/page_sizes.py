@@ -12,7 +12,7 @@ may repeat a value for ever. So the headers are asked first (parquet-format, Pag
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
 
 MOST_UNFOLDED_BYTES = 512 * 2**20
 """Of the largest pages of all columns of a row group together: so much is held while it is read."""

@@ -16,7 +16,7 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeadersParserException
 from warcio.timeutils import timestamp_to_iso_date
 
-from spotsieve.stream.errors import InputError, RejectReason
+from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.files.records import Record, too_large
 
 _MAX_HEADER_BYTES = 64 * 2**10

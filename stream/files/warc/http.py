@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
-from spotsieve.stream.errors import PageError, RejectReason
+from spotsieve.stream.base.errors import PageError, RejectReason
 
 MAX_HEADER_BYTES = 256 * 2**10
 """The limit of browsers. A header of 60 MB would take gigabytes as fields."""

@@ -7,11 +7,11 @@ which needs its bytes. And FastWARC 2.0.1 with auto_decode swallowed the record 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from spotsieve.stream.errors import InputError, PageError, RejectReason
+from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
 from spotsieve.stream.files.warc.http import header_end, read_http
-from spotsieve.stream.intake.times import read_time
+from spotsieve.stream.sign.intake.fields import read_time
 
 _VERSION = b"WARC/"
 _MAX_HEADER_BYTES = 64 * 2**10

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from typing import Self
 from urllib.parse import quote
 
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.files.warc.http import header_end
 from spotsieve.stream.files.warc.records import field_lines
-from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Entry
 
 NEAR_PROFILE = "urn:x-spotsieve:revisit:near-duplicate"
 """A reader that does not know it must not make a page of the record (sec. 6.7.1)."""

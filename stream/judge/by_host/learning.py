@@ -4,13 +4,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_FINGERPRINTS
-from spotsieve.stream.jit import inlined, kernel
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
+from spotsieve.stream.judge.by_host.distinctive_text import (
+    Texts,
+    listed_words,
+    look_up,
+    new_lookup,
+    template_share,
+    texts_of,
+)
 from spotsieve.stream.judge.by_host.memory import Memory, teach
-from spotsieve.stream.judge.by_host.own_text import listed_words, look_up, new_lookup, template_share
-from spotsieve.stream.judge.by_host.texts import Texts, texts_of
-from spotsieve.stream.signature import FINGERPRINTED, OwnText, Signatures
-from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
+from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MOST_FINGERPRINTS
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 _MOST_LISTED = 65_535
 TAUGHT_NOTHING, TAUGHT_ALL, TAUGHT_REST = (np.uint8(how) for how in range(3))
@@ -34,7 +40,8 @@ def learn_again(
     template_from: float,
     first_number: int,
 ) -> Texts:
-    """Have the pages of a record teach their hosts again as they did, without judging  ->  memory; as of HostResolution.within.
+    """Have the pages of a record teach their hosts again as they did, without judging  ->  memory; as of
+    HostResolution.within.
 
     row: int64[n], of each page's host in memory, NOBODY where it is remembered elsewhere  taught: uint8[n]
     entry: int64[n], entry numbers of filed pages, or NOBODY  first_number: entry number of the first filed page

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories, StateView
-from spotsieve.stream.bounds import bounds_of, sizes_of
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_FINGERPRINTS
-from spotsieve.stream.jit import inlined, kernel
-from spotsieve.stream.signature import OwnText
-from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.signature import OwnText
+from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MOST_FINGERPRINTS
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 LEAST_ROOM, ROOM_A_PAGE, ROOM = 192, 5, 1024
 """Items of a host: so many for each page that taught it, within these bounds. A large host has many sections, each with

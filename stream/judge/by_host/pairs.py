@@ -1,6 +1,7 @@
 """The rule for two pages of which one may be a copy of the other, by what is known of the new one's host.
 
-On one host own text is compared: the prints of both (stream/features/prints.py) that are no template of the host
+On one host own text is compared: the prints of both (stream/sign/features/block_fingerprints.py) that are no template
+of the host
 (stream/judge/by_host/memory.py), weighed by their words, and their titles without the words that the host's titles
 share. Where the pages are long enough, their sketches say the same of shingles, without the share of each that is
 template; the larger likeness counts. How alike two own texts must be depends on their titles.
@@ -13,7 +14,8 @@ Variants of one product have the same texts and other numbers: where they are to
 Prints are short, so strangers on a large host may share one by accident. What two pages share is in their sketches as
 well: prints that claim more than the sketches can hold count for nothing.
 
-What a pair has and what it needs at each bar is noted on the way (stream/judge/by_host/ways.py): explanations are told
+What a pair has and what it needs at each bar is noted on the way (stream/judge/by_host/thresholds.py): explanations
+are told
 by what has judged.
 
 docs/measured/quality.md has the effect of each rule, measured on the labelled sets.
@@ -25,10 +27,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.features.prints import IDENTITY_SHIFT
-from spotsieve.stream.jit import inlined
-from spotsieve.stream.judge.by_host import ways
-from spotsieve.stream.judge.by_host.own_text import (
+from spotsieve.stream.base.jit import inlined
+from spotsieve.stream.base.verdict import Reason
+from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host.distinctive_text import (
     NO_TITLE,
     OWN,
     OWN_NUMBERS,
@@ -37,6 +39,7 @@ from spotsieve.stream.judge.by_host.own_text import (
     PAGES,
     RARE,
     TENTHS,
+    estimated_jaccard,
     is_kept_number,
     is_kept_text,
     is_template,
@@ -45,9 +48,8 @@ from spotsieve.stream.judge.by_host.own_text import (
     title_overlap,
     words_of,
 )
-from spotsieve.stream.judge.by_host.texts import estimated_jaccard
-from spotsieve.stream.schemes import Confirmations
-from spotsieve.stream.verdict import Reason
+from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT
+from spotsieve.stream.sign.schemes import Confirmations
 
 FEW_PAGES = 4
 """Of a host: so early nobody knows its template, and copies without an agreeing title need OTHER_TITLE's bar."""
@@ -101,8 +103,8 @@ def new_pair_result() -> PairResult:
         Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
         np.zeros(1, np.uint8),
         np.zeros(1, np.bool_),
-        np.zeros((ways.THRESHOLDS, 2)),
-        np.zeros(ways.FIGURES),
+        np.zeros((thresholds.THRESHOLDS, 2)),
+        np.zeros(thresholds.FIGURES),
     )
 
 
@@ -143,7 +145,9 @@ def _stays_below(answer, bar, had, most):  # PairResult, int64, float64, float64
 
 @inlined
 def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
-    """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, HostLookup, HostThresholds -> PairResult"""
+    """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, HostLookup,
+    HostThresholds -> PairResult
+    """
     jaccard = estimated_jaccard(pages, page, others, other)
     _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer)
 
@@ -166,7 +170,7 @@ def judge_pair(pages, page, others, other, memory, row, asked, bars, answer):
 def _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer):
     """Compare a pair of this Jaccard with every bar."""
     title = title_overlap(others, other, asked)
-    answer.figures[ways.PAIR_JACCARD], answer.figures[ways.PAIR_TITLE] = jaccard, title
+    answer.figures[thresholds.PAIR_JACCARD], answer.figures[thresholds.PAIR_TITLE] = jaccard, title
     if pages.host[page] == others.host[other]:
         _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer)
     else:
@@ -206,17 +210,17 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
     of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
     for_site = threshold_of(title, float(SITE_WORDS), asked.figures[PAGES], bars) if of_site else 0.0
     may_meet = (
-        _reaches(answer, ways.HOSTS_MEET, 1.0 - bars.one_host, 1.0)
-        & _reaches(answer, ways.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
-        & _reaches(answer, ways.ONE_SITE, jaccard, for_site)
+        _reaches(answer, thresholds.HOSTS_MEET, 1.0 - bars.one_host, 1.0)
+        & _reaches(answer, thresholds.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
+        & _reaches(answer, thresholds.ONE_SITE, jaccard, for_site)
     )
-    near = _reaches(answer, ways.JACCARD, jaccard, _least_jaccard(shorter, bars))
+    near = _reaches(answer, thresholds.JACCARD, jaccard, _least_jaccard(shorter, bars))
     held = (
-        _reaches(answer, ways.ACROSS_LONG, shorter, float(THIN))
-        & _reaches(answer, ways.ACROSS_TITLE, title, ACROSS_TITLE)
-        & _reaches(answer, ways.ACROSS_WORDS, asked.figures[RARE], 2.0)
-        & _reaches(answer, ways.ACROSS_HELD, _containment(jaccard, one, another), HELD)
-        & _reaches(answer, ways.ACROSS_JACCARD, jaccard, HELD_JACCARD)
+        _reaches(answer, thresholds.ACROSS_LONG, shorter, float(THIN))
+        & _reaches(answer, thresholds.ACROSS_TITLE, title, ACROSS_TITLE)
+        & _reaches(answer, thresholds.ACROSS_WORDS, asked.figures[RARE], 2.0)
+        & _reaches(answer, thresholds.ACROSS_HELD, _containment(jaccard, one, another), HELD)
+        & _reaches(answer, thresholds.ACROSS_JACCARD, jaccard, HELD_JACCARD)
     )
     _answer_across(answer, may_meet & (near | held), jaccard)
 
@@ -243,12 +247,12 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     template_one, template_another = one * template_share(asked), another * gone
     by_sketches, left, held = _compare_sketches(one, another, template_one, template_another, jaccard, title)
-    noted[ways.PAIR_BY_PRINTS], noted[ways.PAIR_BY_SKETCHES] = alike, by_sketches
+    noted[thresholds.PAIR_BY_PRINTS], noted[thresholds.PAIR_BY_SKETCHES] = alike, by_sketches
     if by_sketches > alike:
         alike, words = by_sketches, left
-    elif by_sketches == ways.NONE and figures[OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
+    elif by_sketches == thresholds.NONE and figures[OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
         alike, words = jaccard, one + another - shared_features(jaccard, one, another)
-        noted[ways.PAIR_BY_SKETCHES] = jaccard
+        noted[thresholds.PAIR_BY_SKETCHES] = jaccard
     shorter, longer = min(mine, theirs) / TENTHS, max(mine, theirs) / TENTHS
     variants = bars.keep_variants and are_variants
     reason = _reason_on_host(
@@ -264,8 +268,8 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         held,
         variants and bars.keep_variants,
     )
-    noted[ways.PAIR_OWN], noted[ways.PAIR_OTHERS] = mine / TENTHS, theirs / TENTHS
-    noted[ways.PAIR_SHARED], noted[ways.PAIR_ALIKE] = both / TENTHS, alike
+    noted[thresholds.PAIR_OWN], noted[thresholds.PAIR_OTHERS] = mine / TENTHS, theirs / TENTHS
+    noted[thresholds.PAIR_SHARED], noted[thresholds.PAIR_ALIKE] = both / TENTHS, alike
     answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
     answer.reason[0], answer.sure[0] = reason, alike >= SURE and (title >= AGREE or title == NO_TITLE)
 
@@ -340,7 +344,7 @@ def _compare_sketches(one, another, template_one, template_another, jaccard, tit
         rest = max(shared - less, 0.0)
         less_own = min(one - template_one, another - template_another)
         return rest / left, left, rest / less_own if less_own > 0 else 0.0
-    return ways.NONE, left, 0.0
+    return thresholds.NONE, left, 0.0
 
 
 @inlined
@@ -355,29 +359,29 @@ def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, c
     none = title == NO_TITLE
     # Where there are two titles, they must not differ, or the texts must be long.
     untold = 0.0 if none or title > DIFFER else float(LONG)
-    both_long = _reaches(answer, ways.BOTH_LONG, shorter, float(LONG))
-    differs = _reaches(answer, ways.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
-    own_text = _reaches(answer, ways.ALIKE, alike, threshold_of(title, words, known, bars)) & _reaches(
-        answer, ways.OTHER_TITLES, words, untold
+    both_long = _reaches(answer, thresholds.BOTH_LONG, shorter, float(LONG))
+    differs = _reaches(answer, thresholds.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
+    own_text = _reaches(answer, thresholds.ALIKE, alike, threshold_of(title, words, known, bars)) & _reaches(
+        answer, thresholds.OTHER_TITLES, words, untold
     )
     needed = EARLY_SAME_TITLE_ALIKE if known < FEW_PAGES else SAME_TITLE_ALIKE
     same_title = (
-        _reaches(answer, ways.SAME_TITLE, title, EQUAL)
+        _reaches(answer, thresholds.SAME_TITLE, title, EQUAL)
         & both_long
-        & _reaches(answer, ways.SAME_TITLE_SHARED, alike, needed)
+        & _reaches(answer, thresholds.SAME_TITLE_SHARED, alike, needed)
     )
     inside = (
-        _reaches(answer, ways.INSIDE, contained, CONTAINED)
-        & _reaches(answer, ways.INSIDE_LEAST, shorter, float(CONTAINED_LEAST))
-        & _stays_below(answer, ways.INSIDE_MOST, longer, float(CONTAINED_MOST))
-        & _reaches(answer, ways.INSIDE_ALIKE, alike, CONTAINED_ALIKE)
-        & _reaches(answer, ways.INSIDE_TITLE, title, NO_TITLE if none else AGREE)
+        _reaches(answer, thresholds.INSIDE, contained, CONTAINED)
+        & _reaches(answer, thresholds.INSIDE_LEAST, shorter, float(CONTAINED_LEAST))
+        & _stays_below(answer, thresholds.INSIDE_MOST, longer, float(CONTAINED_MOST))
+        & _reaches(answer, thresholds.INSIDE_ALIKE, alike, CONTAINED_ALIKE)
+        & _reaches(answer, thresholds.INSIDE_TITLE, title, NO_TITLE if none else AGREE)
     )
     within = (
-        _reaches(answer, ways.SAME_HEADLINE, title, SAME)
+        _reaches(answer, thresholds.SAME_HEADLINE, title, SAME)
         & both_long
-        & _reaches(answer, ways.HELD, max(contained, held), HELD)
-        & _reaches(answer, ways.HELD_ALIKE, alike, HELD_ALIKE)
+        & _reaches(answer, thresholds.HELD, max(contained, held), HELD)
+        & _reaches(answer, thresholds.HELD_ALIKE, alike, HELD_ALIKE)
     )
     if differs and own_text:
         return _OWN_TEXT

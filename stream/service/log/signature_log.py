@@ -1,4 +1,7 @@
-"""Appends micro-batches to the log, follows the log, and hands their verdicts back."""
+"""Appends micro-batches to the log, follows the log, and hands their verdicts back.
+
+Keeps the records that this worker wrote until they come back, so that it need not decode them.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,26 +11,41 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import CommitMark
-from spotsieve.state.log.record import encode_and_keep, split
+from spotsieve.state.log.record import LogRecord, checksum_of, encode_and_keep, split
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.checkpoints import Requests
+from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures, page_id_text
+from spotsieve.stream.base.verdict import Verdicts, concatenate
 from spotsieve.stream.engine import ApplyResult, Engine
-from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
 from spotsieve.stream.kafka.errors import final_error
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.watch import Waits
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.log.catchup import CatchUp
-from spotsieve.stream.service.log.log_follower import LogFollower
-from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.service.log.skipping import read_skipped_offsets, stopped_error
-from spotsieve.stream.service.log.written import RecordCache
-from spotsieve.stream.service.one_by_one import SerialExecutor
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures, page_id_text
-from spotsieve.stream.verdict import Verdicts, concatenate
+from spotsieve.stream.service.log.follower import CatchUp, LogFollower
+from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_error
+from spotsieve.stream.service.log.writer import RecordWriter
+from spotsieve.stream.service.serial_executor import SerialExecutor
+
+
+class RecordCache:
+    """Records on their way through the log, by their bytes."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, tuple[bytes, LogRecord]] = {}
+
+    def keep(self, value: bytes, record: LogRecord) -> None:
+        """Keep what stands in the bytes of a record until these come back."""
+        self._records[checksum_of(value)] = value, record
+
+    def take(self, value: bytes) -> LogRecord | bytes:
+        """What stands in these bytes where they are, one for one, of a record that is kept; else the bytes."""
+        kept, record = self._records.pop(checksum_of(value), (b"", None))
+        return value if record is None or kept != value else record
+
 
 MOST_IDS_LOGGED = 100
 SHORT_RECORD_BYTES = 32 * 1024

@@ -9,18 +9,18 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.tasks import StartTask, TaskScope
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch
-from spotsieve.stream.service.pages.offset_commits import OffsetCommits
+from spotsieve.stream.service.pages.offsets import OffsetCommits
 from spotsieve.stream.service.pages.outputs import OutputBatches, OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.tasks import StartTask, TaskScope
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.sign.schemes.url_rules import page_rules
 
 SLOWEST_BYTES_PER_SECOND = 2**20
 """A network that takes 1 MiB a second (8 Mbit/s) is fast enough for every commit."""

@@ -10,15 +10,15 @@ import numpy as np
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from numpy.typing import NDArray
 
-from spotsieve.stream.batches import batches
-from spotsieve.stream.errors import PageError
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.page import Page
-from spotsieve.stream.poison import ENVIRONMENT_ERRORS, isolate
-from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.base.batches import batches
+from spotsieve.stream.base.errors import PageError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.poison import ENVIRONMENT_ERRORS, isolate
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.service.pages.ownership import OwnedPartition
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Verdicts
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.schemes import Scheme
 
 TOMBSTONE = -1
 REJECTED = -2
@@ -131,7 +131,7 @@ def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) ->
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
     """Decode every message and sign the pages: fill rows, rejections and signatures.
 
-    Raises spotsieve.stream.poison.ENVIRONMENT_ERRORS, except PageError: no page of the batch is to blame.
+    Raises spotsieve.stream.base.poison.ENVIRONMENT_ERRORS, except PageError: no page of the batch is to blame.
     """
     pages: dict[int, Page] = {}
     rows = np.empty(len(batch.messages), np.int64)

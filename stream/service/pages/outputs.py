@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import orjson
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.errors import PageError, RejectReason
-from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
-from spotsieve.stream.kafka.client.prepared_batch import PreparedBatch
-from spotsieve.stream.kafka.topic.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes
-from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
-from spotsieve.stream.service.one_by_one import SHORT_BYTES
+from spotsieve.stream.base.errors import PageError, RejectReason
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import MAX_URL_BYTES, page_id_text
+from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
+from spotsieve.stream.kafka.driver.prepared_batch import PreparedBatch
+from spotsieve.stream.kafka.topics import HEADER_TEXT_BYTES, KEY_BYTES, Headers, TopicFacts, record_bytes
 from spotsieve.stream.service.pages.microbatch import (
     BROKEN,
     REJECTED,
@@ -22,10 +24,7 @@ from spotsieve.stream.service.pages.microbatch import (
     MicroBatch,
     message_bytes,
 )
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import MAX_URL_BYTES, page_id_text
-from spotsieve.stream.text_safety import escape_control_characters
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.service.serial_executor import SHORT_BYTES
 
 CLOCKS_MS = 60_000
 """How far the clocks of the broker and of the worker may differ, and how long a batch may wait to be sent."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.watch import Backoff
 
 
 class Phase(enum.Enum):

@@ -10,18 +10,18 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.pages_body import MAX_MARKS
-from spotsieve.stream.kafka.client.assignment import remember_generation
-from spotsieve.stream.kafka.client.clients import stop_client
-from spotsieve.stream.kafka.client.shared_clients import SharedClients
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.tasks import StartTask
+from spotsieve.stream.kafka.clients import stop_client
+from spotsieve.stream.kafka.committed import stable_committed
+from spotsieve.stream.kafka.driver.consumers import remember_generation
 from spotsieve.stream.kafka.errors import final_error, stops
-from spotsieve.stream.kafka.topic.committed import stable_committed
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.kafka.shared_clients import SharedClients
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.pages.offsets import Knows, StartOffsets
 from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
-from spotsieve.stream.service.pages.start_offset import Knows, StartOffsets
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.tasks import StartTask
 
 OPENINGS = 8
 """So many partitions are opened at a time. Each asks the broker half a dozen things, and 1,000 at once would keep the

@@ -8,14 +8,14 @@ from contextlib import suppress
 
 from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log_error
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
-from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.log.log_follower import LogFollower
-from spotsieve.stream.service.log.skipping import read_skipped_offsets, stopped_error
-from spotsieve.stream.service.roles.told import MAKE_ANEW
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.service.log.follower import LogFollower
+from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_error
+from spotsieve.stream.service.roles.round_messages import MAKE_ANEW
 
 LOST_SECONDS = 10.0
 """After so long a wait for records that rounds were made of, the log is asked whether it holds them."""

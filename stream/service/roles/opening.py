@@ -3,20 +3,20 @@
 import os
 from collections.abc import Callable, Mapping
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
-from spotsieve.stream.kafka.waits import Waits
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.kafka.watch import Waits
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.roles.resolver.loop import open_resolver
 from spotsieve.stream.service.roles.shard.loop import open_shard
 from spotsieve.stream.service.roles.worker_log import WorkerLog
 from spotsieve.stream.service.run import WRITER_BYTES, ProcessState, open_worker
 from spotsieve.stream.service.worker import Worker
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.rounds import limits_in_shards
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 
 def opener_of(role: str, shard: int | None, settings: Settings) -> Callable[[Settings], ProcessState]:

@@ -11,22 +11,22 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import NO_PAGES, LogRecord, decode, encode, split
+from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import ApplyResult
-from spotsieve.stream.errors import BrokerTrouble, DamagedRecord
 from spotsieve.stream.kafka.errors import final_error
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.log.log_follower import LogFollower
-from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.service.log.skipping import log_records, log_span
-from spotsieve.stream.service.roles.told import RoundMessage, RoundReader
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_POISON_ROWS, KIND_OUTCOME, KIND_RANGE, RoundRange
-from spotsieve.stream.sharding.records.range import RoundAnnouncement
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Verdicts, concatenate, no_verdicts
+from spotsieve.stream.service.log.follower import LogFollower
+from spotsieve.stream.service.log.skips import log_records, log_span
+from spotsieve.stream.service.log.writer import RecordWriter
+from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_POISON_ROWS, KIND_RANGE, RoundRange
+from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
 
 RECENT_RECORDS = 1_000
 """So many of the latest records of the log are looked at where the committed offset of a partition is missing."""

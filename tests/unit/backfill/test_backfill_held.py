@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.backfill.held import BatchQueue
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.local.read_ahead import FileBatch
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.local.backfill.batch_queue import BatchQueue
+from spotsieve.stream.local.batch_reader import FileBatch
 
 LINES = [
     b"\xef\xbb\xbf" + json.dumps({"url": "https://a.example/1", "body": "one"}).encode(),

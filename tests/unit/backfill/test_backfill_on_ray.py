@@ -11,13 +11,12 @@ import pytest
 
 from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
-from spotsieve.stream.backfill.driver import BackfillProgress
-from spotsieve.stream.backfill.outcomes import OutcomeStore
-from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, connect_ray
-from spotsieve.stream.backfill.running import Backfill
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.local.backfill.outcomes import OutcomeStore
+from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards, connect_ray
+from spotsieve.stream.local.backfill.run import Backfill, BackfillProgress
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.backfills import backfilled, records_out, verdict_rows, write_inputs
 
 pytestmark = pytest.mark.slow

@@ -13,18 +13,25 @@ import psutil
 import pytest
 
 from spotsieve.state.directory import LOG_FILE
-from spotsieve.stream.backfill.held import BatchQueue
-from spotsieve.stream.backfill.outcomes import DIRECTORY
-from spotsieve.stream.backfill.parts import Parts, VerdictRows, parts_of
-from spotsieve.stream.backfill.reader import Reader
+from spotsieve.stream.base.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_SETTING,
+    InputError,
+    StateError,
+    StateLockedError,
+)
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SETTING, InputError, StateError, StateLockedError
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
-from spotsieve.stream.files.writer import OutputFile
-from spotsieve.stream.local.read_ahead import FileBatch
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.local.backfill.batch_queue import BatchQueue
+from spotsieve.stream.local.backfill.outcomes import DIRECTORY
+from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, parts_of
+from spotsieve.stream.local.backfill.reader import Reader
+from spotsieve.stream.local.batch_reader import FileBatch
 from tests.worlds.backfills import backfilled, logged_pages, records_out, write_inputs
 from tests.worlds.waiting import SECONDS, wait_until
 
@@ -100,7 +107,7 @@ def test_a_complete_run_says_so_and_reads_nothing_again(
     part = tmp_path / "out" / "00000-pages.jsonl"
     before = part.read_bytes(), part.stat().st_mtime_ns
     with monkeypatch.context() as unread:
-        unread.setattr("spotsieve.stream.backfill.running.Backfill.open", None)
+        unread.setattr("spotsieve.stream.local.backfill.run.Backfill.open", None)
         assert main(given) == EXIT_OK
     told = capsys.readouterr()
     assert "this run was complete before" in told.err
@@ -230,7 +237,7 @@ def test_an_interrupt_while_it_loads_shows_no_traceback(tmp_path: Path, pages: P
 
 def test_a_snapshot_is_answered_while_records_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answered = list[int]()
-    monkeypatch.setattr("spotsieve.stream.local.local_engine.LocalEngine.answer_requests", lambda _: answered.append(1))
+    monkeypatch.setattr("spotsieve.stream.local.engines.LocalEngine.answer_requests", lambda _: answered.append(1))
     backfilled(write_inputs(tmp_path, "jsonl"), tmp_path, Settings())
     assert len(answered) > 3
     assert records_out(tmp_path)

@@ -10,15 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spotsieve.stream.backfill.driver import BackfillProgress
-from spotsieve.stream.backfill.parts import Parts
-from spotsieve.stream.backfill.processes.readers import ProcessReaders
-from spotsieve.stream.backfill.running import Backfill
-from spotsieve.stream.backfill.schedule import LostReader
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.local.backfill.parts import Parts
+from spotsieve.stream.local.backfill.processes.readers import ProcessReaders
+from spotsieve.stream.local.backfill.run import Backfill, BackfillProgress
+from spotsieve.stream.local.backfill.schedule import LostReader
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.backfills import backfilled, records_out, verdict_rows, write_inputs
 from tests.worlds.waiting import SECONDS, wait_until
 

@@ -10,11 +10,11 @@ from ray import exceptions
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.backfill.outcomes import OutcomeStore
-from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards
-from spotsieve.stream.backfill.schedule import LostReader
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.local.backfill.outcomes import OutcomeStore
+from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards
+from spotsieve.stream.local.backfill.schedule import LostReader
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from tests.worlds.pages.hosts import signatures_of
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
-from spotsieve.stream.models.sampling_trials import SizeClass, choose_ratios, sampling_trials
+from spotsieve.stream.research.models.sampling import SizeClass, choose_ratios, sampling_trials
 from tests.reference.shingles import shingles_of, words_of
 from tests.worlds.filter_crawl import lines, page
 
@@ -141,7 +141,7 @@ def test_a_wrong_flag_is_one_line(
 def test_no_more_texts_are_taken_than_can_be_compared(
     crawl: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spotsieve.stream.models.calibrating.MOST_TEXTS", 120)
+    monkeypatch.setattr("spotsieve.stream.research.models.sampling.MOST_TEXTS", 120)
     for size in (1, 50, 512):
         found = calibrated(crawl, capsys, "--set", f"service.batch_pages={size}")
         assert (found["pages"], found["texts"]) == (120, 120)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, StateError
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
-from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, StateError
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.worlds.filter_crawl import ROOT, filter_json, lines, page
 
 PAGES = 30

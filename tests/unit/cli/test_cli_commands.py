@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_INPUT
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INPUT
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import lines, page
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spotsieve.stream.errors import EXIT_SETTING, SettingError
+from spotsieve.stream.base.errors import EXIT_SETTING, SettingError
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.service.roles.opening import opener_of
-from spotsieve.stream.settings.model import Settings
 
 
 def of(**more: object) -> Settings:

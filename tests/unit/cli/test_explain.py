@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, write_crawl
 
 COPY = "https://example.com/copy"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
-from spotsieve.stream.schemes.registry import TERMS
+from spotsieve.stream.sign.schemes.registry import TERMS
 from tests.worlds.filter_crawl import lines, page
 from tests.worlds.pages.spotsieve_pages import STORIES, newspaper
 

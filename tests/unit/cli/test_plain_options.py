@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_INPUT
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import COMMANDS, main, whole_parser
-from spotsieve.stream.cli.settings import settings_of
-from spotsieve.stream.errors import EXIT_INPUT
-from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.cli.options import settings_of
+from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
 

@@ -11,8 +11,8 @@ import pytest
 
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.still.view import PASSED_TO_ASKED, ReadOnlyView
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.worlds.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
 from tests.worlds.states.local_states import RECORDS, apply_log, open_state
 
@@ -209,7 +209,7 @@ def test_a_snapshot_answers_as_its_state_and_a_pass_as_the_keys(
     expected = query(capsys, file, "--state", state)
     assert main(["state", "snapshot", "--state", str(state), str(tmp_path / "snapshot")]) == 0
     capsys.readouterr()
-    monkeypatch.setattr("spotsieve.stream.local.querying.QUERY_PAGES", 2)
+    monkeypatch.setattr("spotsieve.stream.local.query.QUERY_PAGES", 2)
     for ratio, passes in ((0.0, 1), (1e9, 0)):
         monkeypatch.setattr("spotsieve.state.still.view.PASSED_TO_ASKED", ratio)
         out = tmp_path / "v.jsonl"

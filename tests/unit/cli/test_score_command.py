@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.cli import main
-from spotsieve.stream.schemes.registry import SCHEMES, TERMS
-from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
+from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
 from tests.worlds.pages.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
 
@@ -179,7 +179,7 @@ def test_the_cpu_of_a_row_includes_signing_though_its_pages_were_signed_for_anot
     labelled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = itertools.count()
-    monkeypatch.setattr("spotsieve.stream.evaluation.judging.time.process_time", lambda: float(next(seconds)))
+    monkeypatch.setattr("spotsieve.stream.research.evaluation.trial.time.process_time", lambda: float(next(seconds)))
     swept = score_json(capsys, labelled, "--scheme", "subhash", "--sweep")
     assert {figures["cost"]["cpu_us"] for figures in swept.values()} == {2e6 / 4}, "a second each, of 4 pages"
 

@@ -16,16 +16,23 @@ import xxhash
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from spotsieve.stream.base.progress import ProgressLine
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.evaluation.choices import over_its_threshold
-from spotsieve.stream.evaluation.curves import Curve, Point, curves_of
-from spotsieve.stream.evaluation.judging import SetResult, score_set
-from spotsieve.stream.evaluation.plots import draw_cost, draw_precision_recall, draw_threshold, plot
-from spotsieve.stream.progress import ProgressLine
-from spotsieve.stream.schemes.registry import SCHEMES, TERMS
-from spotsieve.stream.scoring import load_truth, score
-from spotsieve.stream.scoring.comparison import COLUMNS, SchemeResult
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.research.evaluation.choices import over_its_threshold
+from spotsieve.stream.research.evaluation.plots import (
+    Curve,
+    Point,
+    curves_of,
+    draw_cost,
+    draw_precision_recall,
+    draw_threshold,
+    plot,
+)
+from spotsieve.stream.research.evaluation.trial import SetResult, score_set
+from spotsieve.stream.research.scoring import load_truth, score
+from spotsieve.stream.research.scoring.comparison import COLUMNS, SchemeResult
+from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS
 from tests.worlds.pages.labelled_sets import labelled, refusal
 from tests.worlds.pages.scheme_settings import settings_named
 

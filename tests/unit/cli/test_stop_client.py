@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spotsieve.stream.kafka.client.clients import stop_client
+from spotsieve.stream.kafka.clients import stop_client
 
 
 class Client:

@@ -9,15 +9,15 @@ import pytest
 from numpy.typing import NDArray
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.fingerprints.tables import BARE_TAGS
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.base.settings.schemes import ChainSettings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.judge import Policy, judge
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
 from tests.worlds import filter_crawl
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import crawl_of_two_hosts

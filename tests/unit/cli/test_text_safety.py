@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.progress import ProgressLine
+from spotsieve.stream.base.settings.runtime import LogSettings
+from spotsieve.stream.base.terminal import escape_control_characters, show
 from spotsieve.stream.cli import main
 from spotsieve.stream.observe.logs import configure_logs, logger
-from spotsieve.stream.progress import ProgressLine
-from spotsieve.stream.settings.edges import LogSettings
-from spotsieve.stream.text_safety import escape_control_characters, show
 
 NAME = b"p\x1b[31m\nspotsieve: forged\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\xff"
 """A file's name: an escape sequence, a forged line, its 8-bit form, a line separator, a turn of direction, no UTF-8."""

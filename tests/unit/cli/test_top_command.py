@@ -14,14 +14,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, SettingError
+from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, SettingError
+from spotsieve.stream.insight.top.figures import lines_of, sample_worker, tables
+from spotsieve.stream.insight.top.scrape import MOST_BYTES, Scrape, metrics_url
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.edges import MetricsSettings
-from spotsieve.stream.top.figures import sample_worker, tables
-from spotsieve.stream.top.scrape import MOST_BYTES, Scrape, metrics_url
-from spotsieve.stream.top.screen import lines_of
 from tests.conftest import REPOSITORY
 from tests.worlds.brokers.listeners import NOBODY
 

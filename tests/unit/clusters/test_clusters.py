@@ -16,10 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.clusters import grouping
-from spotsieve.stream.clusters.grouping import ClusterBuilder, Member
-from spotsieve.stream.clusters.seen import NumberSet
-from spotsieve.stream.clusters.statements import OriginalRef, Statement, read_statement
+from spotsieve.stream.insight.clusters import grouping
+from spotsieve.stream.insight.clusters.grouping import (
+    ClusterBuilder,
+    Member,
+    NumberSet,
+    OriginalRef,
+    Statement,
+    read_statement,
+)
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
 

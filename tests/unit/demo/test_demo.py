@@ -13,22 +13,19 @@ import pytest
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli.demo import _name_dashboard
-from spotsieve.stream.demo.articles import write_articles
+from spotsieve.stream.demo.articles import SITES, ArticleEdit, edit_article, render, write_articles
 from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, CrawlMessage, build_crawl
-from spotsieve.stream.demo.edits import ArticleEdit, edit_article
-from spotsieve.stream.demo.explain import default_scheme, explain
-from spotsieve.stream.demo.outcome import compare
-from spotsieve.stream.demo.sites import SITES, render
-from spotsieve.stream.demo.traffic import OutputMessages
-from spotsieve.stream.explain.texts import shingles_in_words
-from spotsieve.stream.features.sieve import blocks_of
-from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.demo.explain import default_scheme, explain_examples
+from spotsieve.stream.demo.traffic import OutputMessages, compare
+from spotsieve.stream.insight.explain.texts import shingles_in_words
 from spotsieve.stream.judge import judge
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.sign.features.sieve import blocks_of
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.page_tokens import tokens_of
 
 CRAWL = build_crawl()
@@ -169,7 +166,7 @@ def test_an_explanation_shows_what_two_pages_share() -> None:
     first = CRAWL[0]
     copy = next(sent for sent in CRAWL if sent.article == first.article and sent.url != first.url)
     report = {"page": {"id": "1", "url": copy.url}, "duplicate_of": {"id": "0", "url": first.url}, "score": 1.0}
-    explanation = explain(CRAWL, report, SETTINGS)
+    explanation = explain_examples(CRAWL, report, SETTINGS)
     own, other, shared = explanation.shingles
     assert 0 < shared <= min(own, other)
     assert len(explanation.run) > 20

@@ -10,11 +10,16 @@ from pathlib import Path
 import jgo
 import pytest
 
+from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare, watchdog
-from spotsieve.stream.demo.localkafka.ports import HIGHEST, LOWEST, free_port, is_free
-from spotsieve.stream.demo.localkafka.properties import write_properties
-from spotsieve.stream.demo.localkafka.readiness import serves_clients
-from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.demo.localkafka.broker import (
+    HIGHEST,
+    LOWEST,
+    free_port,
+    is_free,
+    serves_clients,
+    write_properties,
+)
 
 
 @pytest.fixture

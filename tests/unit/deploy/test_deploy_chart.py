@@ -24,9 +24,9 @@ from bench.deploy.chart import (
     helm_template,
     rendered,
 )
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.settings.load import load_settings
 from tests.conftest import REPOSITORY
 
 KUBERNETES, SCALED, _, OPERATOR = MANIFESTS

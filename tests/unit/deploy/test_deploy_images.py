@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from spotsieve.stream.base.errors import EXIT_SETTING
+from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.errors import EXIT_SETTING
-from spotsieve.stream.settings.load import load_settings
 from tests.conftest import REPOSITORY
 from tests.worlds.locked_packages import exported
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.kafka.client.clients import PRIVATE_FILES
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.kafka.clients import PRIVATE_FILES
 from tests.conftest import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream import errors
+from spotsieve.stream.base import errors
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import _parser
 from spotsieve.stream.service.roles.opening import opener_of
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY
 from tests.worlds.debian import needs_debian
 

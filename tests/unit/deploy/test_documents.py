@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from bench.speed import page as speed
-from spotsieve.stream import cli, errors
+from spotsieve.stream import cli
+from spotsieve.stream.base import errors
 from spotsieve.stream.cli import COMMANDS
-from spotsieve.stream.schemes.registry import SCHEMES
-from spotsieve.stream.settings.reference import reference_markdown
+from spotsieve.stream.cli.config import reference_markdown
+from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
 
 README = REPOSITORY / "README.md"

@@ -90,7 +90,7 @@ def test_every_folder_has_its_place_in_the_layers() -> None:
 
 
 def test_an_import_that_goes_uphill_is_caught(planted: Path) -> None:
-    make_module(planted, "spotsieve.stream.text", "from spotsieve.stream import engine\n")
+    make_module(planted, "spotsieve.stream.sign.text", "from spotsieve.stream import engine\n")
     assert "imports go downhill BROKEN" in lint_imports(planted).stdout
 
 
@@ -142,8 +142,8 @@ def test_the_rules_pass_where_nothing_is_planted(planted: Path) -> None:
 
 @pytest.mark.parametrize("forbidden", ["asyncio", "aiokafka", "rocksdict"])
 def test_a_pure_module_that_imports_it_through_another_module_is_caught(planted: Path, forbidden: str) -> None:
-    make_module(planted, "spotsieve.stream.text_safety", f"import {forbidden}\n")
-    make_module(planted, "spotsieve.stream.text", "from spotsieve.stream import text_safety\n")
+    make_module(planted, "spotsieve.stream.base.terminal", f"import {forbidden}\n")
+    make_module(planted, "spotsieve.stream.sign.text", "from spotsieve.stream import text_safety\n")
     done = lint_imports(planted)
     assert done.returncode == 1
     assert re.search(rf"stream\.text -> \S*text_safety.*\n.*text_safety -> {forbidden}", done.stdout), done.stdout

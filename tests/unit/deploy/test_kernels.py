@@ -1,4 +1,4 @@
-"""Kernels are compiled by stream/jit.py alone, and an edit anywhere in the package compiles them again."""
+"""Kernels are compiled by stream/base/jit.py alone, and an edit anywhere in the package compiles them again."""
 
 import ast
 import os
@@ -12,15 +12,15 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.worlds.source_tree import tracked
 
-JIT = "stream/jit.py"
+JIT = "stream/base/jit.py"
 UNTYPED = {"kernel", "part", "inlined", "intrinsic"}
 """Decorators of functions whose argument types numba infers."""
 
 ACROSS_HOSTS = """
 import numpy as np
-from spotsieve.stream.judge.by_host.texts import Texts
-from spotsieve.stream.schemes import Bars
-from spotsieve.stream.sharding.confirming import Pairs, _say_kernel as across
+from spotsieve.stream.judge.by_host.distinctive_text import Texts
+from spotsieve.stream.sign.schemes import Bars
+from spotsieve.stream.sharding.confirmation import Pairs, _say_kernel as across
 
 sketch = np.zeros((1, 4), np.uint64)
 number, none = np.zeros(1, np.int64), np.empty(0, np.uint32)
@@ -37,14 +37,14 @@ print("answer", said[0])
 """
 SHINGLES = """
 import numpy as np
-from spotsieve.stream.features.page_shingles import shingle_pages
-from spotsieve.stream.text.tokens import PageTokens
+from spotsieve.stream.sign.features.shingles import shingle_pages
+from spotsieve.stream.sign.text.tokens import PageTokens
 
 print("answer", *shingle_pages(PageTokens(np.arange(4, 28, 4, dtype=np.uint64), np.array([0, 6])), 2, 2)[0])
 """
 BITS = """
 import numpy as np
-from spotsieve.stream.fingerprints.distance import count_bits
+from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
 assert count_bits(np.uint64(7)) == 3
 print("loaded", sum(count_bits.stats.cache_hits.values()))
@@ -111,7 +111,7 @@ def tree(tmp_path: Path) -> Tree:
             "return not bars.one_host and (near or held)",
             "return bars.one_host and (near or held)",
         ),
-        (SHINGLES, "stream/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state"),
+        (SHINGLES, "stream/sign/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state"),
     ],
     ids=["judge", "text"],
 )
@@ -130,7 +130,7 @@ def test_a_process_runs_an_edited_function_that_a_cached_kernel_inlines(
 def test_another_process_loads_an_unedited_kernel(tree: Tree) -> None:
     ran = [tree.run(BITS) for _ in range(2)]
     assert [one["loaded"] for one in ran] == ["0", "1"]
-    assert ran[0]["folder"] == str(tree.package / "stream/fingerprints/__pycache__")
+    assert ran[0]["folder"] == str(tree.package / "stream/sign/fingerprints/__pycache__")
 
 
 def test_a_package_that_cannot_be_written_keeps_kernels_in_the_users_cache(tree: Tree, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_users_choice_of_a_cache_folder_counts_and_edits_are_noticed_there(
 
 def test_importing_kernels_reads_no_source_files() -> None:
     program = (
-        "import spotsieve.stream.engine, spotsieve.stream.schemes.registry; from spotsieve.stream import jit; "
+        "import spotsieve.stream.engine, spotsieve.stream.sign.schemes.registry; from spotsieve.stream import jit; "
         "print(jit.source_digest.cache_info().currsize)"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "0"

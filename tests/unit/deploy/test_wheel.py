@@ -24,9 +24,9 @@ NAMESAKE = "stream-python"
 
 RIGHT = """
 from spotsieve import Deduplicator, Verdict
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.base.settings.schemes import ChainSettings
 
 page = Page("pages", 0, 7, "https://a.example/", b"<p>text", True, 0)
 offset: int = page.offset
@@ -35,8 +35,8 @@ with Deduplicator() as seen:
     verdicts: list[Verdict] = list(seen.add_many([(1, page.url, page.body)]))
 """
 WRONG = """
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 Page("pages").offset
 scheme_of("chain")

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features import languages
-from spotsieve.stream.features.languages import (
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.sign.features import languages
+from spotsieve.stream.sign.features.languages import (
     FIRST_GROUP,
     LONE_CHARACTER,
     MOST_WORDS,
@@ -17,9 +17,9 @@ from spotsieve.stream.features.languages import (
     path_names,
     word_table,
 )
-from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
-from spotsieve.stream.text.hashing import hash_token
-from spotsieve.stream.text.tables import IDEOGRAPH, class_and_lower, is_token
+from spotsieve.stream.sign.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
+from spotsieve.stream.sign.text.characters import IDEOGRAPH, class_and_lower, is_token
+from spotsieve.stream.sign.text.hashing import hash_token
 from tests.conftest import REPOSITORY
 from tests.reference.languages import choose_path, word_index
 from tests.reference.text import blocks_of

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.features.page_shingles import shingle_pages
-from spotsieve.stream.text.tokens import PageTokens, extract_tokens
+from spotsieve.stream.sign.features.shingles import shingle_pages
+from spotsieve.stream.sign.text.tokens import PageTokens, extract_tokens
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.spots import token_hash
 

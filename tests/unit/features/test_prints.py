@@ -5,8 +5,8 @@ from itertools import count, islice
 import numpy as np
 import pytest
 
-from spotsieve.stream.features.prints import CLASS_MASK, KEPT, NUMBER, identity_of, weight_of
-from spotsieve.stream.features.sieve import SievedPages, SieveSettings, sieve_pages
+from spotsieve.stream.sign.features.block_fingerprints import CLASS_MASK, KEPT, NUMBER, identity_of, weight_of
+from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, sieve_pages
 from tests.reference.sieve import chain_hash, columns_of
 from tests.reference.spots import token_hash
 

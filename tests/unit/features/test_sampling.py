@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.sampling import RatioTable, head_sizes, reversed_bits, sample_shingles
-from spotsieve.stream.models.sampling_trials import SizeClass, Trials, choose_ratios, sampling_trials, share_processed
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.research.models.sampling import SizeClass, Trials, choose_ratios, sampling_trials, share_processed
+from spotsieve.stream.sign.features.shingles import RatioTable, head_sizes, reversed_bits, sample_shingles
 from tests.reference.sampling import ratio_of, resemblance, reverse, sampled
 
 WORD = 2**64 - 1

@@ -11,13 +11,13 @@ import pytest
 import xxhash
 from numpy.typing import NDArray
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features import scorecard
-from spotsieve.stream.features.languages import path_names
-from spotsieve.stream.features.prints import KEPT
-from spotsieve.stream.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
-from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
-from spotsieve.stream.text.machine.vectors import PADDING
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.sign.features import scorecard
+from spotsieve.stream.sign.features.block_fingerprints import KEPT
+from spotsieve.stream.sign.features.languages import path_names
+from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES
+from spotsieve.stream.sign.text.machine import PADDING
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.lexbor import DATA
 from tests.reference.scorecard import reasons_of

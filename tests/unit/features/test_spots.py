@@ -5,10 +5,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.extract import extract_spots
-from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, MAX_WORDS, SpotModel, SpotSettings
-from spotsieve.stream.text.machine.vectors import PADDING
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.sign.features.spots import (
+    DEFAULT_ANTECEDENTS,
+    DEFAULT_STOP_WORDS,
+    MAX_WORDS,
+    SpotModel,
+    SpotSettings,
+    extract_spots,
+)
+from spotsieve.stream.sign.text.machine import PADDING
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of

@@ -16,7 +16,7 @@ import cramjam
 import pytest
 import zstandard
 
-from spotsieve.stream.errors import PageError, RejectReason
+from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http

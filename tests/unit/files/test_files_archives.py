@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from spotsieve.stream.errors import InputError, RejectReason
+from spotsieve.stream.base.errors import InputError, RejectReason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.files.warc import wacz
+from spotsieve.stream.files.warc import formats
 from spotsieve.stream.files.warc.arc import split_arc
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import InputSettings
 from tests.worlds.filter_crawl import filter_json, page, refused, warc_record
 from tests.worlds.pages.warc_records import http
 
@@ -168,7 +168,7 @@ def test_a_zip_that_cannot_be_read_is_one_line(case: str, tmp_path: Path, capsys
 
 def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_wacz(tmp_path / "crawl.wacz")
-    monkeypatch.setattr(wacz, "MOST_DIRECTORY_BYTES", 100)
+    monkeypatch.setattr(formats, "MOST_DIRECTORY_BYTES", 100)
     with pytest.raises(InputError, match="must have a list of files of at most 100 bytes, got 2"):
         read(path)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from spotsieve.stream.errors import InputError
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.files.compression import CHUNK_BYTES, GzipMembers, compression_of, read_chunks
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.errors import InputError, RejectReason
+from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.records import SHOWN_BYTES, Record
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from spotsieve.stream.base.errors import InputError, RejectReason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import InputError, RejectReason
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.parquet import page_sizes
 from spotsieve.stream.files.parquet.cells import row_bytes
 from spotsieve.stream.files.parquet.rows import read_rows
 from spotsieve.stream.files.reader import FileReader, RecordResult
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import InputSettings
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused
 
 WHEN = datetime(2024, 3, 1, 0, 0, 10, tzinfo=UTC)

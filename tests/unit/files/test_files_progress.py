@@ -3,7 +3,7 @@
 import io
 import time
 
-from spotsieve.stream.progress import ProgressLine, duration, progress_text
+from spotsieve.stream.base.progress import ProgressLine, duration, progress_text
 from tests.worlds.waiting import SECONDS, wait_until
 
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import InputError
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.remote import RemoteFile, is_url, shown_url
 from tests.conftest import REPOSITORY

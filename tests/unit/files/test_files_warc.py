@@ -8,7 +8,7 @@ import cramjam
 import pytest
 import zstandard
 
-from spotsieve.stream.errors import InputError, PageError, RejectReason
+from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from tests.worlds.pages.warc_records import HTML, chunked, http, warc

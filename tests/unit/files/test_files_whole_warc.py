@@ -15,12 +15,12 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 from warcio.warcwriter import WARCWriter
 
+from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.files.compression import GzipMembers, read_chunks
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import companions, split_warc
 from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.revisits import NEAR_PROFILE, Originals, revisit_of
-from spotsieve.stream.signature import Entry
 from tests.worlds.filter_crawl import filter_json, lines, page, refused
 from tests.worlds.pages.warc_records import http, warc
 

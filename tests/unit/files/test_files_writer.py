@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.jsonlines import JSON_LINES
+from spotsieve.stream.files.outputs import OutputFile, Outputs
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import WARC
-from spotsieve.stream.files.writer import OutputFile, Outputs
 
 
 def read(path: Path) -> bytes:

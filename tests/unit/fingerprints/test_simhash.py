@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.fingerprints.simhash import simhash64
+from spotsieve.stream.sign.fingerprints.simhash import simhash64
 from tests.reference.simhash import fingerprint_of
 
 

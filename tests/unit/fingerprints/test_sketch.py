@@ -8,9 +8,8 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.features.shingles import make_repeat_buffers, number_repeats
-from spotsieve.stream.fingerprints.bottomk import smallest_hashes
-from spotsieve.stream.fingerprints.sketch import sketch_features
+from spotsieve.stream.sign.features.shingles import make_repeat_buffers, number_repeats
+from spotsieve.stream.sign.fingerprints.minhash import sketch_features, smallest_hashes
 from tests.reference.sieve import features_of, minima_of, sketch_of
 
 BITS = 512

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.fingerprints.tables import MAX_TABLES, design_tables, possible_tables
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.sign.fingerprints.permuted_tables import MAX_TABLES, design_tables, possible_tables
 from tests.reference.tables import obvious_key
 
 

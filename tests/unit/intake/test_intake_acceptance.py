@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from spotsieve.stream.intake import Acceptance, Decoder, Message
-from spotsieve.stream.intake.acceptance import read_status
-from spotsieve.stream.page import FilterReason, Page
-from spotsieve.stream.settings.model import InputSettings
+from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.sign.intake import Acceptance, Decoder, Message
+from spotsieve.stream.sign.intake.decoder import read_status
 
 
 def filtered(status: int | None, content_type: str | None = None, **settings: object) -> FilterReason:

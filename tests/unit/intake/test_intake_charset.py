@@ -5,7 +5,7 @@ import codecs
 import pytest
 from webencodings.labels import LABELS
 
-from spotsieve.stream.intake.charset import declared_in_markup, find_codec, to_utf8
+from spotsieve.stream.sign.intake.charset import declared_in_markup, find_codec, to_utf8
 
 GERMAN = "Der Bürgermeister sprach über größere Häuser. "
 RUSSIAN = "Сегодня в столице прошло заседание правительства, на котором обсуждались вопросы экономики. "

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spotsieve.stream.intake import make_page
+from spotsieve.stream.sign.intake import make_page
 
 PLACE: dict[str, Any] = {"source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "latest_ms": 0}
 

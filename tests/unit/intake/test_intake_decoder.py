@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from spotsieve.stream.errors import PageError, RejectReason, SettingError
-from spotsieve.stream.intake import Decoder, Message, make_page
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.base.errors import PageError, RejectReason, SettingError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.sign.intake import Decoder, Message, make_page
 
 MESSAGE_MS = 10**14
 """When messages were sent: later than all fetch times here."""

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.intake.ranks import read_rank
-from spotsieve.stream.ranks import rank_words, ranks_of
-from spotsieve.stream.settings.model import InputSettings
+from spotsieve.stream.base.page import rank_words, ranks_of
+from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.intake.fields import read_rank
 from tests.reference.worth import rank_of
 
 MOMENT = 1_709_280_000.0

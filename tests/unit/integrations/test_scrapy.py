@@ -18,7 +18,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
 from spotsieve import Deduplicator, SettingError, StateError
-from spotsieve.stream.integrations.scrapy import DuplicateMiddleware, DuplicatePipeline
+from spotsieve.stream.local.scrapy import DuplicateMiddleware, DuplicatePipeline
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import article
 
@@ -57,8 +57,8 @@ process.crawl(crawler)
 process.start()
 print(json.dumps({name: value for name, value in crawler.stats.get_stats().items() if "time" not in name}))
 """
-MIDDLEWARE = {"SPIDER_MIDDLEWARES": {"spotsieve.stream.integrations.scrapy.DuplicateMiddleware": 60}}
-PIPELINE = {"ITEM_PIPELINES": {"spotsieve.stream.integrations.scrapy.DuplicatePipeline": 100}}
+MIDDLEWARE = {"SPIDER_MIDDLEWARES": {"spotsieve.stream.local.scrapy.DuplicateMiddleware": 60}}
+PIPELINE = {"ITEM_PIPELINES": {"spotsieve.stream.local.scrapy.DuplicatePipeline": 100}}
 
 
 class _Site(BaseHTTPRequestHandler):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.distinct import distinct, places_in
+from spotsieve.stream.base.arrays import distinct, places_in
 
 NUMBERS = st.lists(st.integers(0, 2**62) | st.integers(0, 50) | st.integers(0, 50).map(lambda low: low << 40))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.base.verdict import KeyKind
 from tests.reference.judge import Outcome
 from tests.worlds.pages.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
 from tests.worlds.states.remembering import Limits, Record, cut, memories_of, run

@@ -7,15 +7,14 @@ import pytest
 from numba import njit
 
 from spotsieve.state.index import ITEM_COUNT_BITS
-from spotsieve.stream.features.prints import IDENTITY_SHIFT
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.engine.warmup import EDITED, STORY
+from spotsieve.stream.judge.by_host.distinctive_text import is_template, look_up, new_lookup, texts_of
 from spotsieve.stream.judge.by_host.memory import Memory
-from spotsieve.stream.judge.by_host.own_text import is_template, look_up, new_lookup
 from spotsieve.stream.judge.by_host.pairs import PairResult, confirm_pair, judge_pair, new_pair_result
-from spotsieve.stream.judge.by_host.texts import texts_of
-from spotsieve.stream.kernels import EDITED, STORY
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 OTHER = " ".join(reversed(STORY.split()))
 HALF = f"{STORY[: len(STORY) // 2]} {OTHER[: len(OTHER) // 2]}"

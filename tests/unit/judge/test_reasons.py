@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
+from spotsieve.stream.base.verdict import REASONS, Kind, Reason, reason_table, reasons_of
 from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.verdict import REASONS, Kind, Reason, reason_table, reasons_of
 from tests.conftest import REPOSITORY
 
 

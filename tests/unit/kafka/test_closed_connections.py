@@ -9,7 +9,7 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from spotsieve.stream.kafka.client.closed_connections import fail_closed_connections
+from spotsieve.stream.kafka.driver.connections import fail_closed_connections
 
 
 async def send_when_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import InvalidReplicationFactorError, NodeNotReadyError
 
-from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka import cluster
-from spotsieve.stream.kafka.cluster import create, wait_for_controller
+from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.kafka import clients
+from spotsieve.stream.kafka.clients import create, wait_for_controller
 
 FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
 TOO_FEW = "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered."
@@ -37,7 +37,7 @@ def admin_of(client: Silent) -> Any:
 
 
 async def test_a_cluster_is_asked_until_it_has_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "LOOK_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(clients, "LOOK_PAUSE_SECONDS", 0)
     client = Silent(looks=5)
     await wait_for_controller(admin_of(client))
     assert client.looked == 5
@@ -69,7 +69,7 @@ class Refusing:
 async def test_a_topic_is_created_once_a_broker_can_hold_it(
     broker: Refusing, code: int, asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "LOOK_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(clients, "LOOK_PAUSE_SECONDS", 0)
     assert await create(broker, object()) == (code, broker.said if code else "")
     assert broker.asked == asked
 
@@ -81,5 +81,5 @@ async def test_brokers_that_stay_out_refuse_a_topic_in_the_end() -> None:
 
 async def test_a_coordinator_is_asked_for_again_where_no_broker_is_named() -> None:
     with pytest.raises(NodeNotReadyError) as error:
-        await cluster._coordinator_lookup(Silent(1), 0, "group")
+        await clients._coordinator_lookup(Silent(1), 0, "group")
     assert error.value.retriable

@@ -12,9 +12,9 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.client.copying import _SEND, _produce_parts, send
-from spotsieve.stream.kafka.client.header_names import _TolerantRecords
-from spotsieve.stream.kafka.client.prepared_batch import CODECS, PreparedBatch, _short_name
+from spotsieve.stream.kafka.driver.connections import _SEND, _produce_parts, send
+from spotsieve.stream.kafka.driver.header_names import _TolerantRecords
+from spotsieve.stream.kafka.driver.prepared_batch import CODECS, PreparedBatch, _short_name
 
 REQUESTS: tuple[tuple[object, ...], ...] = (
     (None, -1, 40_000, []),

@@ -4,7 +4,8 @@ import pytest
 from aiokafka import errors
 from aiokafka.errors import KafkaError
 
-from spotsieve.stream.errors import BrokerError, BrokerTrouble
+from spotsieve.stream.base.errors import BrokerError, BrokerTrouble
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.errors import (
     DECISIONS,
     BrokersFencedError,
@@ -14,7 +15,6 @@ from spotsieve.stream.kafka.errors import (
     explain_error,
     final_error,
 )
-from spotsieve.stream.settings.model import Settings
 
 
 def every_error(parent: type[KafkaError] = KafkaError) -> set[type[KafkaError]]:

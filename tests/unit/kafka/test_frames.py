@@ -18,7 +18,7 @@ from aiokafka.protocol.group import SyncGroupRequest_v1, SyncGroupResponse_v1
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.kafka.client.frames import LANDING_BYTES, FrameProtocol, ResponseFrame, read_frames
+from spotsieve.stream.kafka.driver.connections import LANDING_BYTES, FrameProtocol, ResponseFrame, read_frames
 
 SIZES = st.one_of(st.integers(0, 12), st.sampled_from([LANDING_BYTES - 4, LANDING_BYTES, 3 * LANDING_BYTES + 1]))
 

@@ -6,7 +6,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.client.header_names import _TolerantRecords, read_any_header_names
+from spotsieve.stream.kafka.driver.header_names import _TolerantRecords, read_any_header_names
 from tests.worlds.brokers.odd_headers import AnyName
 
 

@@ -11,12 +11,11 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.structs import TopicPartition
 
-from spotsieve.stream.kafka.client.assignment import assignor, remember_generation
-from spotsieve.stream.kafka.client.clients import log_producer, pages_consumer
-from spotsieve.stream.kafka.client.prefetch import bound_prefetch, waiting_bytes
-from spotsieve.stream.kafka.client.shared_clients import CLIENTS, SharedClients
-from spotsieve.stream.kafka.client.tls import ssl_context
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import log_producer, pages_consumer
+from spotsieve.stream.kafka.driver.consumers import assignor, bound_prefetch, remember_generation, waiting_bytes
+from spotsieve.stream.kafka.shared_clients import CLIENTS, SharedClients
+from spotsieve.stream.kafka.tls import ssl_context
 from tests.worlds.brokers.certificates import Authority
 
 

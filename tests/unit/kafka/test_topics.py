@@ -9,11 +9,17 @@ import pytest
 import structlog
 from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.kafka.topic import topics
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES, TopicFacts, check_log, check_rounds
-from spotsieve.stream.kafka.topic.topics import check_topics, create_topics
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka import topics
+from spotsieve.stream.kafka.topics import (
+    LOG_RECORD_BYTES,
+    TopicFacts,
+    check_log,
+    check_rounds,
+    check_topics,
+    create_topics,
+)
 
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.scoring.estimates import StratifiedSample, estimate_share, wilson
+from spotsieve.stream.research.scoring.estimates import StratifiedSample, estimate_share, wilson
 
 SIZES = np.array([4000, 600, 120, 40, 6], np.int64)
 SHARES = np.array([0.995, 0.9, 0.6, 0.3, 0.5])

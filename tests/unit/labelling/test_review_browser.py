@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Population, ReviewPair
-from spotsieve.stream.labelling.review.review_page import review_page
-from spotsieve.stream.labelling.review.strata import draw
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.research.labelling.population import DROPPED, PASSED, Population, ReviewPair, draw
+from spotsieve.stream.research.labelling.review_page import review_page
 from tests.worlds.browser import Opened, browser, opened
 from tests.worlds.filter_crawl import lines
 

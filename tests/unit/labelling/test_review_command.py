@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Population, ReviewPair, find_population
-from spotsieve.stream.labelling.review.recorded import read_verdicts
-from spotsieve.stream.labelling.review.strata import allocate, draw, in_order
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.research.labelling.population import (
+    DROPPED,
+    PASSED,
+    Population,
+    ReviewPair,
+    allocate,
+    draw,
+    find_population,
+    in_order,
+    read_verdicts,
+)
 from tests.worlds.filter_crawl import lines
 from tests.worlds.pages.judged import review_of
 

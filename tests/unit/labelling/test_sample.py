@@ -9,10 +9,9 @@ from random import Random
 import pytest
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.explain.shown_text import read_text, words_of
-from spotsieve.stream.labelling.sample.edits import PlantedEdit, edited
-from spotsieve.stream.labelling.sample.own_text import PageSample, read_own
-from spotsieve.stream.labelling.sample.templates import write_into
+from spotsieve.stream.insight.explain.shown_text import read_text, words_of
+from spotsieve.stream.research.labelling.distinctive_text import PageSample, read_own, write_into
+from spotsieve.stream.research.labelling.planting import PlantedEdit, edited
 from tests.worlds.filter_crawl import lines
 from tests.worlds.pages.spotsieve_pages import page
 

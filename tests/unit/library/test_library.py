@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from spotsieve import CrawledPage, Deduplicator, Original, PageError, SettingError, SpotsieveError, StateError, Verdict
+from spotsieve.stream.base.errors import SettingsMismatch, StateLockedError
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import SettingsMismatch, StateLockedError
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import article, filter_json, page, read_json, write_crawl
 from tests.worlds.waiting import SECONDS, wait_until

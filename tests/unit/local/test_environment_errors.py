@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_DEFECT
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_DEFECT
-from spotsieve.stream.library import CrawledPage, Deduplicator
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.local.library import CrawledPage, Deduplicator
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.worlds.backfills import backfilled, verdict_rows
 from tests.worlds.filter_crawl import article, filter_json, read_json, write_crawl
 

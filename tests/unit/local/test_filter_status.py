@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.stream.page import FilterReason, Page
-from spotsieve.stream.schemes.identity import status_of
-from spotsieve.stream.signature import has_keys
+from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.signature import has_keys
+from spotsieve.stream.sign.schemes.identity import status_of
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
 from tests.worlds.pages.warc_records import http, warc
 

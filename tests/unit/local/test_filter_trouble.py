@@ -160,7 +160,7 @@ def test_a_file_that_vanishes_before_it_is_read_is_named_and_the_others_are_judg
 ) -> None:
     gone = tmp_path / "gone.jsonl"
     gone.write_bytes(crawl.read_bytes())
-    monkeypatch.setattr("spotsieve.stream.kernels.compile_kernels", lambda _: gone.unlink())
+    monkeypatch.setattr("spotsieve.stream.engine.warmup.compile_kernels", lambda _: gone.unlink())
     summary = filter_json(capsys, gone, crawl, code=3)
     assert summary["pages"] == 5
     assert "gone.jsonl cannot be read: No such file or directory" in summary["errors"][0]

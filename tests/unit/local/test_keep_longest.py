@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.settings.model import PolicySettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.settings.model import PolicySettings
 from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 LONGEST = ("--set", "policy.keep=longest")

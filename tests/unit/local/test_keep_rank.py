@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.library import CrawledPage, Deduplicator
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.local.library import CrawledPage, Deduplicator
 from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 RANKED = ("--set", "input.rank_from=quality.score")

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Rule
+from spotsieve.stream.base.urls import domain_reader, host_of, installed_list
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.hosts import host_of
-from spotsieve.stream.schemes.by_address.rules import NO_RULE, AddressRules
-from spotsieve.stream.settings.domains import domain_reader, installed_list
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.sign.schemes.url_rules import NO_RULE, AddressRules
 from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 Line = tuple[str, str, str | None]
@@ -138,7 +137,7 @@ def test_a_state_is_bound_to_the_rules_and_to_the_public_suffix_list(
     filter_json(capsys, crawl, *given)
     code, error = refused(capsys, crawl, "--state", tmp_path / "state")
     assert (code, "rules is [{" in error) == (4, True)
-    monkeypatch.setattr("spotsieve.stream.settings.model.installed_list", lambda: "9.9 0123")
+    monkeypatch.setattr("spotsieve.stream.base.settings.model.installed_list", lambda: "9.9 0123")
     code, error = refused(capsys, crawl, *given)
     assert code == 4
     assert f'index.domain_list is "{installed_list()}" in the state and "9.9 0123"' in error

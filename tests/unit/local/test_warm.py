@@ -5,26 +5,26 @@ import sys
 
 import pytest
 
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.engine import ApplyResult, Engine
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes.registry import SCHEMES, TERMS, scheme_of
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.verdict import Reason
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS, scheme_of
 from tests.conftest import REPOSITORY
 from tests.worlds.pages.scheme_settings import settings_named
 
 FILTER_AFTER_WARM_UP = """
 import json, sys
 from pathlib import Path
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local import filtering
-from spotsieve.stream.page import Page
+from spotsieve.stream.base.page import Page
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.judge.alone import find_matches, judge_alone
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.judge import find_matches, judge_alone
+from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.state.log.record import encode
-from spotsieve.stream.verdict import Reason
+from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.engine import open_engine
 from tests.worlds.kernels import compiled, compiled_since
 from tests.worlds.pages.crawls import crawl, edited, html_of

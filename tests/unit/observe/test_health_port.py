@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.edges import MetricsSettings
 
 
 class Worker:

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from spotsieve.stream.observe.heartbeats import LOOP_SECONDS, TASK_SECONDS, Heartbeats
+from spotsieve.stream.observe.health import LOOP_SECONDS, TASK_SECONDS, Heartbeats
 
 
 def test_a_loop_is_told_when_its_beat_is_missing_and_no_more_once_it_has_ended() -> None:

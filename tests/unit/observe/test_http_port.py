@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.observe.health import CONNECTION_SECONDS, HEAD_BYTES, MOST_CONNECTIONS, HealthServer
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.edges import MetricsSettings
 
 HOST = "127.0.0.1"
 POST = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, ProducerFenced
 
+from spotsieve.stream.base.settings.runtime import LogSettings
+from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.observe.logs import configure_logs, logger
-from spotsieve.stream.settings.edges import LogSettings
-from spotsieve.stream.text_safety import escape_control_characters
 
 
 @pytest.fixture(autouse=True)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spotsieve.stream.errors import RejectReason
-from spotsieve.stream.features.languages import path_names
+from spotsieve.stream.base.errors import RejectReason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
 from spotsieve.stream.observe.metrics import TEXTS, ArrayHistogram, Metrics
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import SignatureStatus
-from spotsieve.stream.verdict import KeyKind, Kind, Reason, Verdicts
+from spotsieve.stream.sign.features.languages import path_names
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
 from tests.reference.signatures import make_signatures
 from tests.worlds.pages.spotsieve_pages import newspaper, page

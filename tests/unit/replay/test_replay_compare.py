@@ -7,17 +7,22 @@ import numpy as np
 import pytest
 
 from spotsieve.state.index import CommitMark
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.page import Page
-from spotsieve.stream.replay.bounds import Bound, parse_bound, span
-from spotsieve.stream.replay.comparison import Comparison, ReplayVerdict
-from spotsieve.stream.replay.order import CommitMarks, LogOrder, LogRun
-from spotsieve.stream.replay.places import OUTSIDE, RangePlaces
-from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, PageOutcome, RecordedOutcomes
-from spotsieve.stream.replay.report import ReplayReport, as_json, as_text
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import Entry, Signatures, page_of_id
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import ChainSettings
+from spotsieve.stream.base.signature import Entry, Signatures, page_of_id
+from spotsieve.stream.insight.replay.comparison import (
+    OTHER_TOPIC,
+    UNKNOWN_ORIGINAL,
+    Comparison,
+    PageOutcome,
+    RecordedOutcomes,
+    ReplayVerdict,
+)
+from spotsieve.stream.insight.replay.order import CommitMarks, LogOrder, LogRun
+from spotsieve.stream.insight.replay.range import OUTSIDE, Bound, RangePlaces, parse_bound, span
+from spotsieve.stream.insight.replay.report import ReplayReport, as_json, as_text
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 PLACES = RangePlaces("pages", [(10, 20), (0, 0), (5, 8)])
 

@@ -6,14 +6,13 @@ import pytest
 from spotsieve.state.log.record import encode
 from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.replay.forgotten import ForgottenKeys
-from spotsieve.stream.replay.order import ForgetEvent, LogOrder
-from spotsieve.stream.replay.places import RangePlaces
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.insight.replay.order import ForgetEvent, ForgottenKeys, LogOrder
+from spotsieve.stream.insight.replay.range import RangePlaces
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.crawls import html_of, json_page
 
 SETTINGS = Settings()

@@ -11,13 +11,13 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.page import Page
-from spotsieve.stream.replay.order import LogOrder
-from spotsieve.stream.replay.places import RangePlaces
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.replay import held as held_messages
-from spotsieve.stream.service.replay.input import OrderedInput, ReplayOrder
-from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import ChainSettings
+from spotsieve.stream.insight.replay import input as held_messages
+from spotsieve.stream.insight.replay.input import OrderedInput, ReplayOrder
+from spotsieve.stream.insight.replay.order import LogOrder
+from spotsieve.stream.insight.replay.range import RangePlaces
+from spotsieve.stream.sign.schemes.registry import scheme_of
 
 Id = tuple[int, int]
 SCHEME = scheme_of(ChainSettings())

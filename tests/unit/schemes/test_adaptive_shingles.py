@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.cli import main
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
 from spotsieve.stream.judge import Policy, judge
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme, prefix_lengths
-from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.sign.schemes.adaptive_shingles import AdaptiveShinglesScheme, prefix_lengths
 from tests.reference.sampling import ratio_of, resemblance, reverse, sampled
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.signatures import make_signatures

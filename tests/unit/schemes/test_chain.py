@@ -5,10 +5,10 @@ import struct
 
 import xxhash
 
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import ChainSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 
 TEXT = b"the alpha beta gamma delta epsilon a zeta eta theta iota kappa is lambda mu nu xi omicron"
 

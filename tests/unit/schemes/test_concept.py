@@ -12,18 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.papers.rotations import batch_pairs, neighbour_pairs
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
-from spotsieve.stream.fingerprints.lsi import cosines, quantise
-from spotsieve.stream.fingerprints.rotations import rotation_keys, rotations
-from spotsieve.stream.fingerprints.sha1 import sha1_shingles
-from spotsieve.stream.schemes.by_terms.concept import ConceptScheme, Likeness, pack_sketch, similarities
-from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel, decode_concepts
-from spotsieve.stream.schemes.by_terms.idf import digest_of
-from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
-from spotsieve.stream.settings.schemes import ConceptSettings
-from spotsieve.stream.signature import CandidateColumns, SignatureStatus, no_features
-from spotsieve.stream.text.tokens import PageTokens
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.schemes import ConceptSettings
+from spotsieve.stream.base.signature import CandidateColumns, SignatureStatus, no_features
+from spotsieve.stream.sign.features.spots import DEFAULT_STOP_WORDS
+from spotsieve.stream.sign.fingerprints.digests import sha1_shingles
+from spotsieve.stream.sign.fingerprints.lsi import cosines, quantise
+from spotsieve.stream.sign.fingerprints.simhash import rotation_keys, rotations
+from spotsieve.stream.sign.schemes.concept import ConceptScheme, Likeness, pack_sketch, similarities
+from spotsieve.stream.sign.schemes.terms import ConceptModel, ConceptTerms, decode_concepts, digest_of
+from spotsieve.stream.sign.text.tokens import PageTokens
 from tests.reference.rotations import pairs_of_neighbours, pairs_that_meet
 from tests.reference.shingles import words_of
 from tests.reference.spots import token_hash
@@ -138,9 +136,9 @@ def test_only_what_is_on_two_pages_is_stored_and_no_more_than_the_limits(monkeyp
 
     shingles = Counter(shingle for one in STORY_PAGES for shingle in set(obvious_shingles(one.body, 3)))
     assert set(model().shingles.tolist()) == {shingle for shingle, df in shingles.items() if df > 1}
-    monkeypatch.setattr("spotsieve.stream.models.concepts.MOST_SHINGLES", 50)
-    monkeypatch.setattr("spotsieve.stream.models.concepts.MOST_TERMS", 7)
-    monkeypatch.setattr("spotsieve.stream.models.concepts.MOST_DECOMPOSED", 10)
+    monkeypatch.setattr("spotsieve.stream.research.models.concepts.MOST_SHINGLES", 50)
+    monkeypatch.setattr("spotsieve.stream.research.models.concepts.MOST_TERMS", 7)
+    monkeypatch.setattr("spotsieve.stream.research.models.concepts.MOST_DECOMPOSED", 10)
     small = model()
     assert (len(small.shingles), small.rows.shape, small.pages) == (50, (7, 200), len(STORY_PAGES))
     most = sorted(shingles.values(), reverse=True)[49]

@@ -21,12 +21,12 @@ from spotsieve.state.log.record import decode, encode
 from spotsieve.state.portable.export import entry_fields, entry_value
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.fingerprints.overlap import count_shared
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
-from spotsieve.stream.schemes.identity import features_compared
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import MAX_FEATURES, Signatures, SignatureStatus, candidate_columns
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import MAX_FEATURES, Signatures, SignatureStatus, candidate_columns
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.sign.fingerprints.minhash import count_shared
+from spotsieve.stream.sign.schemes.identity import features_compared
 from tests.reference.signatures import make_signatures
 
 SETS = st.lists(st.sets(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=8), min_size=1, max_size=6)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Scheme, identity
-from spotsieve.stream.schemes.by_address.scope import HostScope
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.signature import SignatureStatus
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.sign.schemes import Scheme, identity
+from spotsieve.stream.sign.schemes.by_url import HostScope
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import HERE, THERE
 from tests.worlds.pages.spotsieve_pages import STORIES, page

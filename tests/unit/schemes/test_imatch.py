@@ -5,15 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS, SpotSettings
-from spotsieve.stream.models.counting import TermCounter
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, decode_model, digest_of, encode_model, keep_lexicon_terms
-from spotsieve.stream.schemes.by_terms.imatch import ImatchScheme
-from spotsieve.stream.schemes.by_terms.terms import terms_of
-from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import ImatchSettings, ImatchSSettings
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.research.models.term_counter import TermCounter
+from spotsieve.stream.sign.features.spots import DEFAULT_STOP_WORDS, SpotSettings
+from spotsieve.stream.sign.schemes.spotsigs import ImatchScheme
+from spotsieve.stream.sign.schemes.terms import (
+    IdfModel,
+    decode_model,
+    digest_of,
+    encode_model,
+    keep_lexicon_terms,
+    terms_of,
+)
 from tests.reference.imatch import digest_words, idf_of
 from tests.reference.shingles import words_of
 from tests.reference.spots import chains_of, spot_hash, token_hash

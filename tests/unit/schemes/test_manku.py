@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.schemes import MankuSettings
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.judge import judge
-from spotsieve.stream.schemes.simhash.manku import MankuScheme
-from spotsieve.stream.settings.schemes import MankuSettings
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.sign.features.spots import DEFAULT_STOP_WORDS
+from spotsieve.stream.sign.schemes.simhash import MankuScheme
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.fingerprints.minhash import P, linear_hashes, minimum_hashes
-from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
-from spotsieve.stream.schemes.minwise.minhash import MinhashScheme, pack_minima, unpack_minima
-from spotsieve.stream.settings.schemes import MinhashSettings
-from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
+from spotsieve.stream.base.settings.schemes import MinhashSettings
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus, no_features
+from spotsieve.stream.sign.fingerprints.minhash import P, linear_hashes, minimum_hashes
+from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
+from spotsieve.stream.sign.schemes.minwise import MinhashScheme, pack_minima, unpack_minima
 from tests.reference.minhash import functions, minima_of
 from tests.reference.shingles import shingles_of, words_of
 from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page

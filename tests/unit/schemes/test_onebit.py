@@ -8,16 +8,16 @@ import pytest
 from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import OnebitSettings
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus, no_features
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import SettingError
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.met import find_candidates
+from spotsieve.stream.judge.candidates import find_candidates
 from spotsieve.stream.judge.slots import slots_of
-from spotsieve.stream.schemes import Probes
-from spotsieve.stream.schemes.minwise.onebit import OnebitScheme, pack_bits
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
+from spotsieve.stream.sign.schemes import Probes
+from spotsieve.stream.sign.schemes.minwise import OnebitScheme, pack_bits
 from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
 from tests.reference.grouping import unpack_bits
 from tests.reference.minhash import minima_of

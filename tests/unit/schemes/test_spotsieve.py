@@ -6,17 +6,24 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from spotsieve.stream.features.prints import CLASS_MASK, KEPT, NUMBER, identity_of
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG
-from spotsieve.stream.hosts import host_of
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED
-from spotsieve.stream.schemes.identity import hash_hosts, hash_hosts_and_sites
-from spotsieve.stream.schemes.probes import mixed_with_host
-from spotsieve.stream.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus, no_features
+from spotsieve.stream.base.urls import host_of
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.sign.features.block_fingerprints import CLASS_MASK, KEPT, NUMBER, identity_of
+from spotsieve.stream.sign.fingerprints.permuted_tables import (
+    DIGEST_TAG,
+    KEY_BITS,
+    KEY_MASK,
+    MINIMA_TAG,
+    PRINT_TAG,
+    TITLE_TAG,
+)
+from spotsieve.stream.sign.schemes import UNCAPPED
+from spotsieve.stream.sign.schemes.identity import hash_hosts, hash_hosts_and_sites
+from spotsieve.stream.sign.schemes.probes import mixed_with_host
+from spotsieve.stream.sign.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
 from tests.worlds.pages.spotsieve_pages import (
     PATHS,
     SCHEME,

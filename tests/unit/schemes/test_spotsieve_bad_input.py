@@ -10,10 +10,10 @@ import numpy as np
 import orjson
 import pytest
 
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import InputSettings
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.sign.intake import Decoder, Message
 from tests.worlds.pages.spotsieve_pages import SCHEME, STORIES, Verdict, judged, language_of, newspaper, page, portal
 
 ENGLISH = STORIES["English", 1]

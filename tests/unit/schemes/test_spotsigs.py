@@ -13,21 +13,26 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.evaluation.trial import pages_of, read_batches
-from spotsieve.stream.features.spots import SpotSettings
-from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.base.settings.schemes import SpotsigsSettings
+from spotsieve.stream.base.signature import (
+    MAX_FEATURES,
+    CandidateColumns,
+    Signatures,
+    SignatureStatus,
+    candidate_columns,
+)
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import judge
-from spotsieve.stream.models.counting import TermCounter
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Confirmations
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
-from spotsieve.stream.schemes.by_terms.terms import terms_of
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import MAX_FEATURES, CandidateColumns, Signatures, SignatureStatus, candidate_columns
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
+from spotsieve.stream.research.models.term_counter import TermCounter
+from spotsieve.stream.sign.features.spots import SpotSettings
+from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
+from spotsieve.stream.sign.schemes import UNCAPPED, Confirmations
+from spotsieve.stream.sign.schemes.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
+from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 from tests.reference.acceptance import multiset_jaccard, originals_of
 from tests.reference.imatch import idf_of
 from tests.reference.signatures import make_signatures

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.spots import SpotSettings
-from spotsieve.stream.models.counting import TermCounter
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.by_terms.spotsigs_lsh import SpotsigsLshScheme, number_equal
-from spotsieve.stream.schemes.by_terms.terms import terms_of
-from spotsieve.stream.schemes.minwise.minhash import pack_minima, unpack_minima
-from spotsieve.stream.settings.schemes import SpotsigsLshSettings
-from spotsieve.stream.signature import CandidateColumns, Signatures, SignatureStatus, no_features
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.schemes import SpotsigsLshSettings
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus, no_features
+from spotsieve.stream.research.models.term_counter import TermCounter
+from spotsieve.stream.sign.features.spots import SpotSettings
+from spotsieve.stream.sign.schemes.minwise import pack_minima, unpack_minima
+from spotsieve.stream.sign.schemes.spotsigs import SpotsigsLshScheme, number_equal
+from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 from tests.reference.imatch import idf_of
 from tests.reference.minhash import MASK, minima_of
 from tests.reference.spots import chains_of, spot_hash

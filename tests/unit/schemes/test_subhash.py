@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.fingerprints.tables import sub_hash_tables
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.schemes import SubhashSettings
+from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.judge import judge
-from spotsieve.stream.schemes.simhash.subhash import SubhashScheme
-from spotsieve.stream.settings.schemes import SubhashSettings
-from spotsieve.stream.signature import SignatureStatus
+from spotsieve.stream.sign.fingerprints.permuted_tables import sub_hash_tables
+from spotsieve.stream.sign.schemes.simhash import SubhashScheme
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of

@@ -15,7 +15,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
 COLLECTING = """
 import gc
-from spotsieve.stream.service.allocator import COLLECT_AFTER, pass_over_what_stays
+from spotsieve.stream.base.startup import COLLECT_AFTER, pass_over_what_stays
 pass_over_what_stays()
 loaded = gc.get_freeze_count()
 print(loaded, gc.get_threshold()[0] == COLLECT_AFTER)
@@ -29,7 +29,7 @@ def printed(program: str) -> list[str]:
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="glibc's mallopt is not here")
 def test_memory_that_was_freed_is_taken_again_without_page_faults() -> None:
-    keep = "from spotsieve.stream.service.allocator import keep_freed_memory as keep\n"
+    keep = "from spotsieve.stream.base.startup import keep_freed_memory as keep\n"
     (given_back,) = printed(keep + TAKE_AND_FREE)
     (kept,) = printed(keep + "keep()" + TAKE_AND_FREE)
     # 60 blocks of 100 KB are 1,465 pages of 4 KB. By itself glibc gives them back after each of 40 rounds.

@@ -5,25 +5,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.service.cluster.awaiting import awaited_shards
-from spotsieve.stream.service.cluster.reading import TimedMessage
-from spotsieve.stream.service.roles.answers import combined_checksum
-from spotsieve.stream.service.roles.told import RoundMessage
-from spotsieve.stream.sharding.records.broken import PoisonRows, write_poison_rows
-from spotsieve.stream.sharding.records.confirms import write_confirmations
+from spotsieve.stream.insight.shards.reading import TimedMessage
+from spotsieve.stream.insight.shards.status import awaited_shards
+from spotsieve.stream.service.roles.responses import combined_checksum
+from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import (
-    KIND_POISON_ROWS,
-    KIND_CONFIRMATIONS,
-    KIND_SPECULATION,
     KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
+    KIND_POISON_ROWS,
     KIND_RANGE,
-    KIND_TOO_LARGE,
     KIND_RESOLUTIONS,
+    KIND_SPECULATION,
+    KIND_TOO_LARGE,
     RoundRange,
     RoundRecord,
 )
-from spotsieve.stream.sharding.records.range import write_speculation
-from spotsieve.stream.sharding.records.walks import write_resolutions
+from spotsieve.stream.sharding.records.resolver import PoisonRows, write_poison_rows, write_speculation
+from spotsieve.stream.sharding.records.shard import write_confirmations, write_resolutions
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.round_records import CONFIRMS, FIRST, GUESS, walks

@@ -9,21 +9,20 @@ import pytest
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.isolation import judge_isolated
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.poison import isolate
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.judge import judge, judge_isolated
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.page import Page
-from spotsieve.stream.poison import isolate
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.pages import broken_pages
-from spotsieve.stream.service.pages.broken_pages import PoisonPageFolder
+from spotsieve.stream.service.pages import poison_pages
 from spotsieve.stream.service.pages.microbatch import MicroBatch, PageFault, sign, sign_pages
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures, SignatureStatus
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.service.pages.poison_pages import PoisonPageFolder
+from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.crawls import html_of
 
 SCHEME = scheme_of(Settings().scheme)
@@ -166,7 +165,7 @@ def test_work_that_breaks_without_any_page_raises_its_error() -> None:
 
 
 def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broken_pages, "MOST_FILES", 3)
+    monkeypatch.setattr(poison_pages, "MOST_FILES", 3)
     kept = PoisonPageFolder(tmp_path / "kept", Metrics())
 
     def tell(offset: int, value: bytes) -> None:
@@ -178,7 +177,7 @@ def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch:
     names = ["pages-0-1.json", "pages-0-2.json", "pages-0-3.json"]
     assert sorted(file.name for file in kept.folder.iterdir()) == names
     assert kept.metrics.registry.get_sample_value("spotsieve_internal_errors_total", {"step": "sign"}) == 5
-    monkeypatch.setattr(broken_pages, "MOST_FILES", 100)
-    monkeypatch.setattr(broken_pages, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(poison_pages, "MOST_FILES", 100)
+    monkeypatch.setattr(poison_pages, "MOST_BYTES", 10_000)
     tell(5, bytes(20_000))
     assert sorted(file.name for file in kept.folder.iterdir()) == names

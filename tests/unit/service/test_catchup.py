@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.progress import records_text
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.log import catchup
-from spotsieve.stream.service.log.catchup import CatchUp
+from spotsieve.stream.base.progress import records_text
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.service.log import follower
+from spotsieve.stream.service.log.follower import CatchUp
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.states.local_states import SETTINGS, apply_log, open_state
 
 
@@ -23,7 +23,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         def info(self, event: str, **fields: object) -> None:
             lines.append((event, fields))
 
-    monkeypatch.setattr(catchup, "logger", Heard)
+    monkeypatch.setattr(follower, "logger", Heard)
     return lines
 
 

@@ -2,27 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 
-from spotsieve.stream.service.cluster.reading import ServiceMembers, TimedMessage, TopicEnds
-from spotsieve.stream.service.cluster.status import ServiceStatus, status_of
-from spotsieve.stream.service.cluster.told_text import status_lines
-from spotsieve.stream.service.roles.answers import combined_checksum
-from spotsieve.stream.service.roles.told import RoundMessage
-from spotsieve.stream.sharding.records.confirms import write_confirmations
+from spotsieve.stream.insight.shards.reading import ServiceMembers, TimedMessage, TopicEnds
+from spotsieve.stream.insight.shards.status import ServiceStatus, status_lines, status_of
+from spotsieve.stream.service.roles.responses import combined_checksum
+from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import (
+    KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
     KIND_FILL_PROGRESS,
-    KIND_CANDIDATES,
     KIND_OUTCOME,
     KIND_RANGE,
     KIND_RESIZE,
     RoundRange,
     RoundRecord,
 )
-from spotsieve.stream.sharding.records.range import RoundAnnouncement, write_announcement
-from spotsieve.stream.sharding.records.resize import write_fill_progress, write_resize
-from spotsieve.stream.sharding.resizing import ClusterSize, FillProgress, Resize, ResizeEvent
+from spotsieve.stream.sharding.records.resolver import (
+    RoundAnnouncement,
+    write_announcement,
+    write_fill_progress,
+    write_resize,
+)
+from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.rounds import LogPlace
-from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, ResizeEvent, Share
 from tests.conftest import REPOSITORY
 from tests.worlds.states.round_records import CONFIRMS
 

@@ -11,13 +11,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.pages.commit import ByteBudget, Committer, most_bytes
 from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch, micro_batches
 from spotsieve.stream.service.pages.outputs import OutputBatches, OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
-from spotsieve.stream.settings.model import Settings
 from tests.worlds.loose_tasks import start_alone
 from tests.worlds.waiting import SECONDS
 

@@ -11,13 +11,13 @@ import pytest
 
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import log_records
 from spotsieve.stream.service.roles.log_records import LogRecords
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.worlds.pages.generated import any_look, pages_of, signatures_of
 from tests.worlds.waiting import SECONDS, wait_until_async
 

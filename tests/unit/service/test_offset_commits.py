@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from spotsieve.stream.service.pages.offset_commits import OffsetCommits
+from spotsieve.stream.service.pages.offsets import OffsetCommits
 
 PARTITIONS = [TopicPartition("pages", number) for number in range(4)]
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from spotsieve.stream.observe.heartbeats import Heartbeats
-from spotsieve.stream.service.one_by_one import LONG_SECONDS, PAUSE_SECONDS, SerialExecutor
+from spotsieve.stream.observe.health import Heartbeats
+from spotsieve.stream.service.serial_executor import LONG_SECONDS, PAUSE_SECONDS, SerialExecutor
 
 
 class World:

@@ -10,34 +10,33 @@ import pytest
 
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.roles.answers import ShardResponses, combined_checksum
 from spotsieve.stream.service.roles.resolver import loop as resolver_loop
 from spotsieve.stream.service.roles.resolver.loop import MOST_SPECULATIONS, Resolver
-from spotsieve.stream.service.roles.resolver.naming import RoundPlanner
-from spotsieve.stream.service.roles.resolver.opened import OpenRound, RoundJudge
+from spotsieve.stream.service.roles.resolver.rounds import OpenRound, RoundJudge, RoundPlanner
 from spotsieve.stream.service.roles.resolver.work import ResolveResult, ResolverWork
-from spotsieve.stream.service.roles.told import RoundMessage
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.confirming import ShardConfirmations
-from spotsieve.stream.sharding.records.confirms import write_confirmations
+from spotsieve.stream.service.roles.responses import ShardResponses, combined_checksum
+from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_POISON_ROWS,
-    KIND_CONFIRMATIONS,
     KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
     KIND_OUTCOME,
+    KIND_POISON_ROWS,
     KIND_RANGE,
-    KIND_TOO_LARGE,
     KIND_RESOLUTIONS,
+    KIND_TOO_LARGE,
     RoundRecord,
     decode_round_record,
 )
+from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.states.remembering import any_world
 

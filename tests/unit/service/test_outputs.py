@@ -12,12 +12,10 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.intake import Decoder
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.runtime import ServiceSettings
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
-from spotsieve.stream.kafka.topic.message_sizes import LEAST_OUTPUT_BYTES
-from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.one_by_one import SHORT_BYTES
+from spotsieve.stream.kafka.topics import LEAST_OUTPUT_BYTES, TopicFacts
 from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
 from spotsieve.stream.service.pages.outputs import (
     OUTPUT_ROLES,
@@ -27,8 +25,9 @@ from spotsieve.stream.service.pages.outputs import (
     header_text,
 )
 from spotsieve.stream.service.pages.ownership import OwnedPartition
-from spotsieve.stream.settings.edges import ServiceSettings
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.service.serial_executor import SHORT_BYTES
+from spotsieve.stream.sign.intake import Decoder
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.crawls import html_of
 from tests.worlds.pages.spotsieve_pages import STORIES, newspaper
 

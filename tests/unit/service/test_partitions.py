@@ -8,14 +8,14 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
 from spotsieve.state.index import CommitMark
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.pages import partitions, start_offset
+from spotsieve.stream.service.pages import offsets, partitions
+from spotsieve.stream.service.pages.offsets import StartOffsets
 from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.pages.partitions import Partitions
-from spotsieve.stream.service.pages.start_offset import StartOffsets
-from spotsieve.stream.settings.model import Settings
 from tests.worlds.loose_tasks import start_alone
 
 PARTITION = TopicPartition("pages", 3)
@@ -114,7 +114,7 @@ def partitions_of(
     monkeypatch.setattr(partitions, "SharedClients", lambda _: broker)
     monkeypatch.setattr(partitions, "stable_committed", lambda _, partition: broker.committed(partition))
     monkeypatch.setattr(partitions, "remember_generation", lambda _: None)
-    monkeypatch.setattr(start_offset, "edges_consumer", lambda _: Edges())
+    monkeypatch.setattr(offsets, "edges_consumer", lambda _: Edges())
     metrics = Metrics()
     waits = waits or Waits(metrics)
     consumer = cast("AIOKafkaConsumer", broker)
@@ -421,7 +421,7 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
     async def unknown(_: TopicPartition) -> bool:
         return False
 
-    monkeypatch.setattr(start_offset, "edges_consumer", lambda _: EdgesOfAll())
+    monkeypatch.setattr(offsets, "edges_consumer", lambda _: EdgesOfAll())
     starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown, there=64)
     begun = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in (1, 2, 98, 99)]
     await several_turns()

@@ -2,16 +2,15 @@
 
 import pytest
 
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS, ResizeState
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.service.roles.resolver.publication import READY_SECONDS, ResizeState
 from spotsieve.stream.service.roles.role import RoleEnd
-from spotsieve.stream.service.roles.shard.filling import check_wanted
-from spotsieve.stream.service.roles.told import RoundMessage
-from spotsieve.stream.sharding.records.frame import KIND_REQUEST, KIND_FILL_PROGRESS, RoundRange, RoundRecord
-from spotsieve.stream.sharding.records.resize import write_fill_progress, write_request
-from spotsieve.stream.sharding.resizing import ClusterSize, FillProgress
+from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.service.roles.shard.catch_up import check_wanted
+from spotsieve.stream.sharding.records.frame import KIND_FILL_PROGRESS, KIND_REQUEST, RoundRange, RoundRecord
+from spotsieve.stream.sharding.records.resolver import write_fill_progress, write_request
 from spotsieve.stream.sharding.rounds import LogPlace
-from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Share
 
 NOWHERE = RoundRange(LogPlace(0, 0), LogPlace(0, 0), 0, 0, 0)
 

@@ -7,15 +7,15 @@ from typing import Any, cast
 import pytest
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from spotsieve.stream.errors import BrokerError, BrokerTrouble, SpotsieveError, StateError
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.base.errors import BrokerError, BrokerTrouble, SpotsieveError, StateError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.runtime import ServeSettings
+from spotsieve.stream.local.serve import server
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import role
 from spotsieve.stream.service.roles.resolver.loop import Resolver
 from spotsieve.stream.service.roles.role import Role, RoleEnd
-from spotsieve.stream.serving import server
-from spotsieve.stream.settings.edges import ServeSettings
-from spotsieve.stream.settings.model import Settings
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
 

@@ -5,8 +5,8 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.intake import Decoder
-from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.service.pages.microbatch import (
     REJECTED,
     TOMBSTONE,
@@ -16,8 +16,8 @@ from spotsieve.stream.service.pages.microbatch import (
     sign,
 )
 from spotsieve.stream.service.pages.ownership import OwnedPartition
-from spotsieve.stream.settings.model import InputSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sign.intake import Decoder
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.pages.crawls import html_of, json_page
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from spotsieve.stream.errors import BrokerTrouble, StateError
+from spotsieve.stream.base.errors import BrokerTrouble, StateError
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.service import run
 from spotsieve.stream.service.run import ProcessState, Service
-from spotsieve.stream.settings.model import Settings
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
 
@@ -123,7 +123,7 @@ async def test_a_worker_whose_clients_failed_is_followed_by_a_new_one() -> None:
 
 @pytest.mark.timeout(30)
 async def test_a_signal_between_two_workers_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spotsieve.stream.kafka.backoff.Backoff.wait", hang)
+    monkeypatch.setattr("spotsieve.stream.kafka.watch.Backoff.wait", hang)
     working = serving(Worker(BrokerTrouble("kafka", "is away"), waits=False))
     await asyncio.sleep(0.02)  # Time itself: it must still wait after this.
     send_a_signal()

@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 
 from spotsieve.state.index import OutcomeRef as FiledBy
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.service.roles.shard.place import go_on
-from spotsieve.stream.service.roles.told import RoundMessage, RoundReader
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
+from spotsieve.stream.service.roles.shard.catch_up import go_on
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, RoundRecord
 from tests.worlds.states.round_records import RANGE, SHARE
 

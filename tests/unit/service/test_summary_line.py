@@ -2,10 +2,10 @@
 
 import structlog
 
-from spotsieve.stream.errors import RejectReason
+from spotsieve.stream.base.errors import RejectReason
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.run import ServiceSummary
-from spotsieve.stream.verdict import Kind, Reason
 
 
 def said(summary: ServiceSummary) -> dict[str, object]:

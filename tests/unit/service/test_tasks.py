@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotsieve.stream.errors import BrokerTrouble, StateError
-from spotsieve.stream.tasks import TaskScope, race
+from spotsieve.stream.base.errors import BrokerTrouble, StateError
+from spotsieve.stream.base.tasks import TaskScope, race
 from tests.worlds.source_tree import tracked
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
@@ -226,4 +226,6 @@ def test_each_task_outside_a_scope_says_why() -> None:
             for number, line in enumerate(lines)
             if "asyncio.create_task(" in line and not lines[number - 1].strip().startswith("#")
         ]
-    assert not bare, "use TaskScope or race() of stream/tasks.py, or say in a comment above why the task needs no scope"
+    assert not bare, (
+        "use TaskScope or race() of stream/base/tasks.py, or say in a comment above why the task needs no scope"
+    )

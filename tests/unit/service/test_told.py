@@ -6,22 +6,21 @@ import pytest
 import structlog
 from aiokafka import TopicPartition
 
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.roles import told
-from spotsieve.stream.service.roles.told import RoundMessage, RoundReader
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.service.roles import round_messages
+from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
 from spotsieve.stream.sharding.records.frame import (
-    KIND_REQUEST,
-    KIND_FILL_PROGRESS,
     KIND_CANDIDATES,
+    KIND_FILL_PROGRESS,
+    KIND_REQUEST,
     KIND_TOO_LARGE,
     encode_round_record,
 )
-from spotsieve.stream.sharding.records.resize import write_fill_progress, write_request
-from spotsieve.stream.sharding.resizing import FillProgress
-from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.records.resolver import write_fill_progress, write_request
+from spotsieve.stream.sharding.shares import FillProgress, Share
 from tests.worlds.states.round_records import RANGE
 
 DIGEST = settings_digest(verdict_settings_text(Settings()))
@@ -48,7 +47,7 @@ class Consumer:
 async def read(
     monkeypatch: pytest.MonkeyPatch, shards: int | None, *values: bytes
 ) -> tuple[list[RoundMessage], list[str]]:
-    monkeypatch.setattr(told, "round_consumer", lambda _: Consumer(0, *values))
+    monkeypatch.setattr(round_messages, "round_consumer", lambda _: Consumer(0, *values))
     reader = RoundReader(Settings(), Waits(Metrics()), shards)
     with structlog.testing.capture_logs() as lines:
         found = await reader.fetch()

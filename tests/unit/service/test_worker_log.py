@@ -5,19 +5,18 @@ import random
 
 import pytest
 
-from spotsieve.stream.errors import BrokerTrouble
-from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.base.errors import BrokerTrouble
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import worker_log
-from spotsieve.stream.service.roles.told import RoundMessage
+from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.service.roles.worker_log import WorkerLog
-from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, RoundRange, RoundRecord
-from spotsieve.stream.sharding.records.outcome import write_outcome
-from spotsieve.stream.sharding.records.range import RoundAnnouncement, write_announcement
+from spotsieve.stream.sharding.records.resolver import RoundAnnouncement, write_announcement, write_outcome
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.signature import Signatures
 from tests.worlds.pages.generated import any_look, pages_of, signatures_of
 from tests.worlds.states.round_records import FIRST, RESOLVED
 

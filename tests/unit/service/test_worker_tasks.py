@@ -12,17 +12,17 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import ProducerFenced, TopicAuthorizationFailedError
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.stream.base.errors import BrokerError, StateError
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import ApplyResult
-from spotsieve.stream.errors import BrokerError, StateError
-from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service import worker as worker_module
-from spotsieve.stream.service.pages import fetching, partitions
+from spotsieve.stream.service.pages import fetcher, partitions
 from spotsieve.stream.service.pages.microbatch import MicroBatch
 from spotsieve.stream.service.pages.outputs import OutputBatches
 from spotsieve.stream.service.worker import VerdictLog, Worker
-from spotsieve.stream.settings.model import Settings
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
 
@@ -233,7 +233,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         "broken_pages": lambda *_: (),
     }.items():
         monkeypatch.setattr(worker_module, name, value)
-    monkeypatch.setattr(fetching, "check_alive", lambda _: None)
+    monkeypatch.setattr(fetcher, "check_alive", lambda _: None)
     monkeypatch.setattr(partitions, "SharedClients", lambda _: Clients(made))
     monkeypatch.setattr(partitions, "stable_committed", committed)
     monkeypatch.setattr(partitions, "remember_generation", lambda _: None)

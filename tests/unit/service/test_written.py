@@ -1,7 +1,7 @@
 """What a worker wrote comes back undecoded, and nothing else does."""
 
 from spotsieve.state.log.record import decode, encode, encode_and_keep
-from spotsieve.stream.service.log.written import RecordCache
+from spotsieve.stream.service.log.signature_log import RecordCache
 from tests.reference.signatures import assert_same, make_signatures
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))

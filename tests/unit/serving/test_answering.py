@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
-from spotsieve.stream.serving.answering import JudgeThread
-from spotsieve.stream.serving.metrics import ServeMetrics
-from spotsieve.stream.serving.room import BusyError
-from spotsieve.stream.settings.edges import ServeSettings
+from spotsieve.stream.base.settings.runtime import ServeSettings
+from spotsieve.stream.local.serve.judge_thread import BusyError, JudgeThread, ServeMetrics
 from tests.worlds.filter_crawl import article
 from tests.worlds.waiting import SECONDS, wait_until_async
 

@@ -228,6 +228,6 @@ def test_without_its_packages_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "spotsieve.stream.serving.server", raising=False)
+    monkeypatch.delitem(sys.modules, "spotsieve.stream.local.serve.server", raising=False)
     assert main(["serve", "--state", str(tmp_path), "--port", "0"]) == 2
     assert "pip install 'spotsieve[serve]'" in capsys.readouterr().err

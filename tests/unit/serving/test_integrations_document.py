@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from spotsieve import Deduplicator
-from spotsieve.stream.settings.edges import ServeSettings
+from spotsieve.stream.base.settings.runtime import ServeSettings
 from tests.conftest import REPOSITORY
 from tests.worlds.http_port import http_port
 

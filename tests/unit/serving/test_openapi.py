@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from spotsieve.stream.serving.openapi import document
-from spotsieve.stream.settings.edges import ServeSettings
+from spotsieve.stream.base.settings.runtime import ServeSettings
+from spotsieve.stream.local.serve.wire import document
 from tests.worlds.http_port import HttpPort, http_port
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]

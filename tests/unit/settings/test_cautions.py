@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS, OnebitSettings, SpotsigsSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.settings.schemes import SCHEME_SETTINGS, OnebitSettings, SpotsigsSettings
 from tests.worlds.filter_crawl import filter_json, write_crawl
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from spotsieve.stream.errors import SettingError
-from spotsieve.stream.schemes.registry import SCHEMES
-from spotsieve.stream.settings.load import example_toml, leaf_settings, load_settings
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SCHEME_SETTINGS, ChainSettings, SpotsieveSettings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.load import example_toml, leaf_settings, load_settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import DEFAULT_SCHEME, SCHEME_SETTINGS, ChainSettings, SpotsieveSettings
+from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
 
 NOTHING: Mapping[str, str] = {}

@@ -6,18 +6,18 @@ import pytest
 from spotsieve.state.format.entries import head_of_entry
 from spotsieve.state.index import NOBODY, PendingVerdict, State
 from spotsieve.state.log.record import decode
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.policy import KEEP_FIRST
-from spotsieve.stream.service.roles.answers import ShardResponses, combined_checksum
-from spotsieve.stream.service.roles.told import RoundMessage
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.sharding.answering import find_shard_candidates
-from spotsieve.stream.sharding.confirming import ShardConfirmations, apply_confirmations, confirm
+from spotsieve.stream.service.roles.responses import ShardResponses, combined_checksum
+from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.candidates import OF_HOST, OPEN, REFUSED, ShardCandidates
+from spotsieve.stream.sharding.confirmation import ShardConfirmations, apply_confirmations, confirm
 from spotsieve.stream.sharding.keys import read_round
-from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, ShardCandidates
-from spotsieve.stream.sharding.records.confirms import write_confirmations
-from spotsieve.stream.sharding.records.frame import KIND_CONFIRMATIONS, KIND_CANDIDATES, RoundRecord
+from spotsieve.stream.sharding.records.frame import KIND_CANDIDATES, KIND_CONFIRMATIONS, RoundRecord
+from spotsieve.stream.sharding.records.shard import write_confirmations
+from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.shares import Share, shards_of
-from spotsieve.stream.verdict import Reason
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.states.host_logs import Log
 from tests.worlds.states.remembering import SCHEME, any_world

@@ -11,7 +11,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.loaded import EVERY_PARTITION
-from spotsieve.stream.page import PageId
+from spotsieve.stream.base.page import PageId
 from spotsieve.stream.sharding.rounds import CommittedPages, next_round
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.states.remembering import any_world

@@ -12,10 +12,10 @@ from spotsieve.state.index import EntryPlaces, OutcomeRef, first_difference
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.state.still.reading import describe, read_only_state
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import empty_update
-from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge.policy import KEEP_FIRST
-from spotsieve.stream.settings.model import IndexSettings
 from tests.worlds.pages.hosts import signatures_of
 from tests.worlds.states.host_logs import Log
 from tests.worlds.states.remembering import SCHEME, any_world

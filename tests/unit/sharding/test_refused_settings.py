@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import IndexSettings, PolicySettings, Rule, Settings
+from spotsieve.stream.base.settings.schemes import OnebitSettings, SpotsigsSettings
 from spotsieve.stream.judge import KEEP_FIRST
 from spotsieve.stream.judge.rules import Limits
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
-from spotsieve.stream.settings.rules import Rule
-from spotsieve.stream.settings.schemes import OnebitSettings, SpotsigsSettings
-from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.rounds import limits_in_shards
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 
 def limits_of(given: dict[str, Any]) -> Limits:

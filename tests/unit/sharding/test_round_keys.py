@@ -5,11 +5,11 @@ import pytest
 
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.sharding.keys import RoundKeys, own_keys, read_own_buckets, read_round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_hosts
+from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 SCHEME = SpotsieveScheme(SpotsieveSettings())
 PAGES = CandidateLoad(300, np.random.default_rng(11), hosts=20).signatures(0, 300)

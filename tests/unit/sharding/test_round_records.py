@@ -6,22 +6,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
-from spotsieve.stream.sharding.confirming import ShardConfirmations
-from spotsieve.stream.sharding.records.broken import PoisonRows, write_poison_rows
-from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_combined_checksum, read_confirmations, write_confirmations
+from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_RANGE,
-    KIND_TOO_LARGE,
     KIND_RESOLUTIONS,
+    KIND_TOO_LARGE,
+    ColumnReader,
     decode_body,
     decode_round_record,
     encode_round_record,
 )
-from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
-from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.resolver import PoisonRows, read_outcome, write_outcome, write_poison_rows
+from spotsieve.stream.sharding.records.shard import (
+    read_candidates,
+    read_combined_checksum,
+    read_confirmations,
+    write_candidates,
+    write_confirmations,
+)
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.round_records import (

@@ -18,13 +18,13 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_opening import keys_and_values
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_OK, EXIT_STATE
-from spotsieve.stream.fingerprints.tables import PRINT_TAG, TITLE_TAG
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.worlds.states.sharded_logs import crawled, signed_log
 from tests.worlds.states.shards import OneProcess, Shards
 

@@ -11,11 +11,11 @@ from tests.worlds.pages.scheme_settings import settings_named
 ROUNDS_AFTER_WARM_UP = """
 import json, random, sys
 from spotsieve.stream.judge import KEEP_FIRST
-from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.roles.warming import compile_rounds
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.service.roles.role import compile_rounds
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.sharding.rounds import limits_in_shards
 from tests.worlds.kernels import compiled, compiled_since
 from tests.worlds.states.sharded_logs import assert_verdicts_equal, crawled
 from tests.worlds.states.shards import OneProcess, Shards

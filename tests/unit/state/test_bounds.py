@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spotsieve.stream.bounds import bounds_of, sizes_of
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
 
 
 @pytest.mark.parametrize(

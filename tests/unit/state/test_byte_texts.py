@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from spotsieve.stream.byte_texts import byte_texts, joined_texts, text_lengths
+from spotsieve.stream.base.arrays import byte_texts, joined_texts, text_lengths
 
 TEXTS = (b"https://a.example/", b"", "https://ä.example/".encode(), b"\x00", b"")
 

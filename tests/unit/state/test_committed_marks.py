@@ -10,10 +10,10 @@ from spotsieve.state.horizon import Clock
 from spotsieve.state.index import CommitMark, IndexUpdate, State
 from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, encode_skip
 from spotsieve.stream import engine as engine_module
+from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.verdict import no_verdicts
 from spotsieve.stream.engine import Engine, empty_update
-from spotsieve.stream.errors import DamagedRecord, SettingsMismatch
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.verdict import no_verdicts
 from tests.reference.signatures import make_signatures
 
 WRITER, DIGEST = bytes(16), bytes(16)

@@ -13,11 +13,11 @@ from spotsieve.state.index import Removal
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.entry_cache import EntryCache
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from tests.reference.signatures import make_signatures
 
 

@@ -16,8 +16,8 @@ from spotsieve.state.format.entries import (
     unpack_entry,
 )
 from spotsieve.state.format.entry_bytes import OwnParts
-from spotsieve.stream.byte_texts import byte_texts
-from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.base.arrays import byte_texts
+from spotsieve.stream.base.errors import CorruptRecord
 
 WORDS = 3
 U64 = st.integers(0, 2**64 - 1)

@@ -4,18 +4,11 @@ import pytest
 
 from spotsieve.state.format.meta import seal
 from spotsieve.state.log.bodies import Handover, Origin, migration_writer, origin_of
-from spotsieve.state.log.record import (
-    KIND_HANDOVER,
-    decode,
-    encode,
-    encode_configuration,
-    encode_handover,
-    tells_open,
-)
+from spotsieve.state.log.record import KIND_HANDOVER, decode, encode, encode_configuration, encode_handover, tells_open
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.errors import DamagedRecord, StateError
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import DamagedRecord, StateError
-from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.reference.signatures import one_page
 from tests.worlds.states.local_states import DIGEST, SETTINGS, different_pages
 

@@ -11,7 +11,7 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 
 PAGES, HORIZONS, BATCH = 1000, 20, 100
 SETTINGS = IndexSettings(horizon_hours=horizon_of(PAGES), write_buffer_mb=1)

@@ -23,11 +23,11 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
 from tests.worlds.states.local_states import PAGES, different_pages
 

@@ -10,7 +10,7 @@ import pytest
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.log.local import MAGIC, LocalLog, TornTail
-from spotsieve.stream.errors import CorruptRecord, StateError, StateLockedError
+from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
 
 RECORDS = [bytes([number]) * (number * 37 + 1) for number in range(20)]
 
@@ -91,7 +91,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(directory: Path) -> None:
 import resource
 from pathlib import Path
 from spotsieve.state.log.local import LocalLog
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.base.errors import StateError
 log = LocalLog(Path({str(directory)!r}))
 resource.setrlimit(resource.RLIMIT_FSIZE, ({(directory / LOG_FILE).stat().st_size + 1000}, resource.RLIM_INFINITY))
 log.append(b"fits")

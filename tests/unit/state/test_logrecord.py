@@ -25,9 +25,9 @@ from spotsieve.state.log.record import (
     split,
 )
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
-from spotsieve.stream.settings.verdicts import settings_digest
-from spotsieve.stream.signature import MAX_URL_BYTES, SignatureStatus
+from spotsieve.stream.base.errors import CorruptRecord, DamagedRecord, StateError
+from spotsieve.stream.base.settings.digest import settings_digest
+from spotsieve.stream.base.signature import MAX_URL_BYTES, SignatureStatus
 from tests.reference.signatures import assert_same, make_signatures, one_page, record_of_broken_columns
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))

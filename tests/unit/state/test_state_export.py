@@ -21,9 +21,9 @@ from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.conftest import REPOSITORY
 from tests.worlds.states.host_filings import remember_more
 from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, names_entry, open_state

@@ -14,13 +14,13 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.files.records import content_number
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.filter_crawl import filter_json, lines, page
 
 PAGES = 6

@@ -31,9 +31,9 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import database_options
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import OwnText
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import OwnText
 from tests.reference.signatures import make_signatures
 from tests.reference.stored import ObviousMemory, memory_value, own_text_of
 from tests.worlds.states.host_filings import (

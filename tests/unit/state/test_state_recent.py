@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state import recent
 from spotsieve.state.recent import RecentPartitions
-from spotsieve.stream.page import PageId
+from spotsieve.stream.base.page import PageId
 from tests.worlds.states.local_states import apply_log, open_state
 
 

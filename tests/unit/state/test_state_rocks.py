@@ -19,12 +19,12 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.stream.base.errors import CorruptRecord, SettingsMismatch, StateError, StateLockedError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError, StateLockedError
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from tests.reference.signatures import make_signatures
 
 DIGEST = bytes(16)
@@ -55,7 +55,7 @@ def test_a_state_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 state = RocksState.open(Path({str(tmp_path)!r}), "{{}}", "log", IndexSettings())
 print("open", flush=True)
 sys.stdin.read()
@@ -195,11 +195,11 @@ def test_a_full_disk_is_a_clear_error_and_the_state_is_intact_after_it(tmp_path:
     program = f"""
 import resource
 from pathlib import Path
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from spotsieve.state.store.rocks import RocksState
 directory = Path({str(tmp_path)!r})
 state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))

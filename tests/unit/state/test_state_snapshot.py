@@ -18,11 +18,11 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest, take_snapshot
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.states.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state

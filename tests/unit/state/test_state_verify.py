@@ -21,10 +21,10 @@ from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.walk import verify
+from spotsieve.stream.base.errors import CorruptRecord, StateLockedError
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
-from spotsieve.stream.errors import CorruptRecord, StateLockedError
-from spotsieve.stream.fingerprints.tables import BARE_TAGS
+from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from tests.conftest import REPOSITORY
 from tests.worlds.states.host_filings import remember_more
 from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
@@ -389,7 +389,7 @@ def test_a_state_in_use_is_not_walked_and_stays_locked(directory: Path) -> None:
 import sys
 from pathlib import Path
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.base.settings.model import IndexSettings
 state = RocksState.open(Path({str(directory)!r}), {TEXT!r}, "local", IndexSettings())
 print("open", flush=True)
 sys.stdin.read()

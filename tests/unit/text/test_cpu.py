@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.cpu import NEEDED, PORTABLE, choose_cpu
+from spotsieve.stream.base.startup import NEEDED, PORTABLE, choose_cpu
 
 CHOSEN = {"NUMBA_CPU_NAME": PORTABLE, "NUMBA_CPU_FEATURES": ""}
 

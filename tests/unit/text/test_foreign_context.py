@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.features.sieve import SieveSettings, blocks_of, sieve_pages
-from spotsieve.stream.text.html.elements import SECTIONS
+from spotsieve.stream.sign.features.sieve import SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.sign.text.html.elements import SECTIONS
 
 ARTICLE = "".join(
     f"<p>In the {number}th year the council of the town met on the bridge, and it said that the mill {number} would be "

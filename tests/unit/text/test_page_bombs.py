@@ -9,12 +9,12 @@ from functools import cache
 
 import pytest
 
-from spotsieve.stream.hosts import host_of
-from spotsieve.stream.intake import make_page
-from spotsieve.stream.intake.charset import to_utf8
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.urls import host_of
+from spotsieve.stream.sign.intake import make_page
+from spotsieve.stream.sign.intake.charset import to_utf8
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
 from tests.worlds.pages.scheme_settings import settings_named
 

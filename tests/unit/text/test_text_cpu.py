@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
 from tests.worlds.pages.crawls import html_of
 

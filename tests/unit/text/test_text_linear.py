@@ -9,11 +9,10 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from spotsieve.stream.features.extract import extract_spots
-from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
-from spotsieve.stream.features.spots import SpotModel, SpotSettings
-from spotsieve.stream.service.allocator import keep_freed_memory
-from spotsieve.stream.text.machine.vectors import PADDING
+from spotsieve.stream.base.startup import keep_freed_memory
+from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
+from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
+from spotsieve.stream.sign.text.machine import PADDING
 
 SIZE = 4_000_000
 MODEL = SpotModel(SpotSettings())

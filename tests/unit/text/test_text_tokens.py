@@ -2,10 +2,11 @@
 
 import pytest
 
-from spotsieve.stream.text import tables
-from spotsieve.stream.text.generate_tables import character_class, character_lines, entity_lines, lower_delta
-from spotsieve.stream.text.hashing import hash_token
-from spotsieve.stream.text.html.elements import (
+from spotsieve.stream.sign.text import characters
+from spotsieve.stream.sign.text.characters import class_and_lower, is_token
+from spotsieve.stream.sign.text.generate_tables import character_class, character_lines, entity_lines, lower_delta
+from spotsieve.stream.sign.text.hashing import hash_token
+from spotsieve.stream.sign.text.html.elements import (
     ELEMENTS,
     INLINE,
     KIND_MASK,
@@ -15,7 +16,6 @@ from spotsieve.stream.text.html.elements import (
     element_table,
     fold_name,
 )
-from spotsieve.stream.text.tables import class_and_lower, is_token
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import token_hash
 from tests.reference.text import blocks_of
@@ -115,28 +115,34 @@ def test_every_entity_of_the_html_standard_is_known() -> None:
         assert tokens_of(page, True) == blocks_of(page, True), name
     longest = max(len(line.split()[0]) for line in lines)
     bare = max(len(line.split()[0]) for line in lines if ";" not in line)
-    assert (longest, bare) == (tables.LONGEST_ENTITY, tables.LONGEST_BARE_ENTITY)
+    assert (longest, bare) == (characters.LONGEST_ENTITY, characters.LONGEST_BARE_ENTITY)
 
 
 def text_tables_lines(name: str) -> list[str]:
-    return [line for line in tables.frozen_lines(name) if not line.startswith("#")]
+    return [line for line in characters.frozen_lines(name) if not line.startswith("#")]
 
 
 def test_the_frozen_characters_are_those_of_unicode_14() -> None:
-    tokens = {"w": tables.WORD, "m": tables.MARK, "i": tables.IDEOGRAPH, "x": tables.IGNORED, None: tables.SEPARATOR}
+    tokens = {
+        "w": characters.WORD,
+        "m": characters.MARK,
+        "i": characters.IDEOGRAPH,
+        "x": characters.IGNORED,
+        None: characters.SEPARATOR,
+    }
     # Every Unicode version since keeps these; what was unassigned in 14 may have become a letter meanwhile
     for code_point in [*range(0x530), *range(0x3000, 0x3100), 0x4E00, 0x9FFF, 0xFFFD, 0xFF21, 0x1F600, 0x10400]:
         kind, lower = class_and_lower(code_point)
         assert kind == tokens[character_class(code_point)], hex(code_point)
-        if kind != tables.SEPARATOR:
+        if kind != characters.SEPARATOR:
             assert lower == code_point + lower_delta(code_point), hex(code_point)
     assert len(character_lines()) > 2000
 
 
 def test_a_changed_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(tables.DIGESTS, "entities.txt", "0" * 64)
+    monkeypatch.setitem(characters.DIGESTS, "entities.txt", "0" * 64)
     with pytest.raises(RuntimeError, match="install the package again"):
-        tables.frozen_lines("entities.txt")
+        characters.frozen_lines("entities.txt")
 
 
 def test_every_element_has_a_slot_of_its_own() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.features.sieve import SieveSettings, blocks_of, sieve_pages
-from spotsieve.stream.text.hashing import hash_token
+from spotsieve.stream.sign.features.sieve import SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.sign.text.hashing import hash_token
 
 
 def title_of(page: str, markup: bool = True) -> list[int]:

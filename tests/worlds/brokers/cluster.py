@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.demo.localkafka.properties import NODE_ID
-from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.demo.localkafka.broker import NODE_ID
+from spotsieve.stream.kafka.clients import administrator
 from tests.worlds.brokers.listeners import Listener, free_ports, listener_settings
 
 SECOND_ID = NODE_ID + 1

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spotsieve.stream.demo.localkafka.ports import free_port
-from spotsieve.stream.demo.localkafka.properties import NODE_ID
+from spotsieve.stream.demo.localkafka.broker import NODE_ID, free_port
 
 HOST = "127.0.0.1"
 NOBODY = f"{HOST}:1"

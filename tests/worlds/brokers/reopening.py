@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from spotsieve.stream.kafka.client.clients import pages_consumer, stop_client
-from spotsieve.stream.kafka.client.prepared_batch import PreparedBatch
-from spotsieve.stream.kafka.client.shared_clients import SharedClients
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import pages_consumer, stop_client
+from spotsieve.stream.kafka.driver.prepared_batch import PreparedBatch
+from spotsieve.stream.kafka.shared_clients import SharedClients
 from spotsieve.stream.service.pages.commit import deliver
 from spotsieve.stream.service.pages.outputs import OutputBatches
-from spotsieve.stream.settings.model import Settings
 
 Ask = Callable[[AIOKafkaConsumer, TopicPartition], Awaitable[int | None]]
 """A way to ask for the committed offset of a partition."""

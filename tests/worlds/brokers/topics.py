@@ -12,8 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import for_code
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.kafka.cluster import administrator, create, retry_without_brokers
-from spotsieve.stream.kafka.topic.topics import wait_for_topics
+from spotsieve.stream.kafka.clients import administrator, create, retry_without_brokers
+from spotsieve.stream.kafka.topics import wait_for_topics
 from tests.worlds.pages.crawls import PageMessage
 from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until, wait_until_async
 

@@ -11,15 +11,14 @@ import xxhash
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from spotsieve.stream.fingerprints.tables import design_tables
+from spotsieve.stream.base.settings.schemes import ChainSettings
+from spotsieve.stream.base.signature import Signatures, SignatureStatus, no_own_text
+from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
 from spotsieve.stream.judge import PLAIN, Policy
-from spotsieve.stream.judge.policy import ANY_BETTER
-from spotsieve.stream.judge.worth import Preference
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.simhash.chain import ChainScheme
-from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import Signatures, SignatureStatus, no_own_text
-from spotsieve.stream.verdict import KeyKind, Kind, Reason, Verdicts
+from spotsieve.stream.judge.policy import ANY_BETTER, Preference
+from spotsieve.stream.sign.fingerprints.permuted_tables import design_tables
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
 from tests.worlds.pages.ranks import made_ranks

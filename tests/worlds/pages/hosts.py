@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from tests.worlds.pages.ranks import made_ranks
 
 FINGERPRINTED = int(SignatureStatus.FINGERPRINTED)

@@ -1,6 +1,6 @@
 """Reads the tokens of one page in words, as the kernel sees them."""
 
-from spotsieve.stream.features.sieve import blocks_of
+from spotsieve.stream.sign.features.sieve import blocks_of
 
 
 def tokens_of(page: bytes, markup: bool) -> list[list[str]]:

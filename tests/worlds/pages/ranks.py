@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.ranks import rank_words
+from spotsieve.stream.base.page import rank_words
 
 
 def made_ranks(ids: Sequence[int]) -> NDArray[np.uint64]:

@@ -5,14 +5,12 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spotsieve.stream.models.concepts import ConceptCounter
-from spotsieve.stream.models.counting import TermCounter
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.by_terms.concept_model import encode_concepts
-from spotsieve.stream.schemes.by_terms.idf import IdfModel, Terms, digest_of, encode_model
-from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
-from spotsieve.stream.schemes.registry import TERMS
-from spotsieve.stream.settings.schemes import SCHEME_SETTINGS, SchemeSettings
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS, SchemeSettings
+from spotsieve.stream.research.models.concepts import ConceptCounter
+from spotsieve.stream.research.models.term_counter import TermCounter
+from spotsieve.stream.sign.schemes.registry import TERMS
+from spotsieve.stream.sign.schemes.terms import ConceptTerms, IdfModel, Terms, digest_of, encode_concepts, encode_model
 from tests.worlds.pages.small_crawl import crawl_of_two_hosts
 
 _FOLDER = TemporaryDirectory(prefix="spotsieve-models-")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spotsieve.stream.page import Page
+from spotsieve.stream.base.page import Page
 from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 HERE, THERE = "https://www.herald.example/a/1", "https://news.portal.example/story?id=7"

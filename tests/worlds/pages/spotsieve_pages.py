@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.features.languages import path_names
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.signature import IN_NEED
+from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import judge
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import IN_NEED
-from spotsieve.stream.verdict import Kind, Reason
+from spotsieve.stream.sign.features.languages import path_names
+from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 SCHEME = SpotsieveScheme(SpotsieveSettings())
 ENTRIES = [line.split(" ", 3) for line in (Path(__file__).parent / "stories.txt").read_text("utf-8").splitlines()]

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spotsieve.stream.page import Page
-from spotsieve.stream.signature import Signatures, SignatureStatus
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from tests.worlds.services.killed_at import owner_of
 
 STEPS = ("decode", "sign", "judge")
@@ -75,9 +75,9 @@ def breaking_resolve(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 PLACES = {
-    "decode": ("spotsieve.stream.intake.decoder:Decoder.decode", breaking_decode),
-    "sign": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.sign", breaking_sign),
-    "judge": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.probe", breaking_judge),
+    "decode": ("spotsieve.stream.sign.intake.decoder:Decoder.decode", breaking_decode),
+    "sign": ("spotsieve.stream.sign.schemes.spotsieve:SpotsieveScheme.sign", breaking_sign),
+    "judge": ("spotsieve.stream.sign.schemes.spotsieve:SpotsieveScheme.probe", breaking_judge),
     "resolve": ("spotsieve.stream.service.roles.resolver.work:merge_resolutions", breaking_resolve),
 }
 

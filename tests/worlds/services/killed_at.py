@@ -52,13 +52,13 @@ POINTS = (
     _same(
         "fetched",
         "pages are fetched and cut into micro-batches",
-        "spotsieve.stream.service.pages.fetching:micro_batches",
+        "spotsieve.stream.service.pages.fetcher:micro_batches",
     ),
     _same("signed", "a micro-batch is signed", "spotsieve.stream.service.worker:sign"),
     _same(
         "appended", "its signatures are in the log", "spotsieve.stream.service.log.signature_log:SignatureLog.append"
     ),
-    _same("probed", "candidates in the state are found", "spotsieve.stream.judge.by_host.walk:find_candidates"),
+    _same("probed", "candidates in the state are found", "spotsieve.stream.judge.by_host.resolution:find_candidates"),
     _same("resolved", "every page of the record has its verdict", "spotsieve.stream.engine:judge_record"),
     _same("filed", "novel pages and log position are in the state", "spotsieve.state.store.rocks:RocksState.file"),
     Point("transaction begun", "nothing is sent in it yet", "aiokafka:AIOKafkaProducer.begin_transaction", None),
@@ -155,8 +155,8 @@ class Killer:
 
 def main(arguments: list[str]) -> int:
     """Patch, then be `spotsieve run`; returns its exit code."""
+    from spotsieve.stream.base.settings.load import load_settings
     from spotsieve.stream.cli import main as spotsieve
-    from spotsieve.stream.settings.load import load_settings
 
     name, count, *how, _, config = arguments
     point = point_named(name)

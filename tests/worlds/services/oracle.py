@@ -8,13 +8,13 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.index import State
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import page_id_text
-from spotsieve.stream.verdict import Kind
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.brokers.topics import TopicSet, header
 
 Verdict = tuple[str, str | None]

@@ -26,7 +26,7 @@ STEPS: dict[str, tuple[Point, ...]] = {
         _step(
             "fetched",
             "pages are fetched and cut into micro-batches",
-            "spotsieve.stream.service.pages.fetching:micro_batches",
+            "spotsieve.stream.service.pages.fetcher:micro_batches",
         ),
         _step("signed", "a micro-batch is signed", "spotsieve.stream.service.worker:sign"),
         _step("appended", "its signatures are in the log", f"{_ROLES}.worker_log:WorkerLog.append"),

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, RoundRange, decode_round_record
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.services.oracle import check_verdicts_sent, settings_from

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from spotsieve.stream.text_safety import show
+from spotsieve.stream.base.terminal import show
 from tests.conftest import REPOSITORY
 from tests.worlds.brokers.topics import STOP_SECONDS, TopicSet
 from tests.worlds.pages.crawls import PageMessage

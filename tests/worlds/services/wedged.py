@@ -37,10 +37,10 @@ def never_ending(step: Callable[..., Any], armed: Path) -> Callable[..., Any]:
 def main(arguments: list[str]) -> int:
     """Patch, then be `spotsieve run`; returns its exit code."""
     from spotsieve.stream.cli import main as spotsieve
-    from spotsieve.stream.observe import heartbeats
+    from spotsieve.stream.observe import health
 
     name, _, config = arguments
-    heartbeats.LOOP_SECONDS = heartbeats.TASK_SECONDS = BOUND_SECONDS
+    health.LOOP_SECONDS = health.TASK_SECONDS = BOUND_SECONDS
     owner, step = owner_of(STEPS[name])
     setattr(owner, step, never_ending(getattr(owner, step), armed_by(Path(config))))
     return spotsieve(["run", "-c", config])

@@ -11,30 +11,30 @@ from spotsieve.state.horizon import step_of
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream import engine
-from spotsieve.stream.page import PageId
-from spotsieve.stream.service.roles.broken import poison_body
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import Signatures, SignatureStatus, page_ids_of
+from spotsieve.stream.base.verdict import Verdicts, concatenate
 from spotsieve.stream.service.roles.resolver import work as of_resolver
 from spotsieve.stream.service.roles.resolver.work import ResolveResult, ResolverWork
+from spotsieve.stream.service.roles.responses import poison_body
+from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.service.roles.shard import work as of_shard
 from spotsieve.stream.service.roles.shard.work import ShardResponse, ShardWork
-from spotsieve.stream.service.roles.told import RoundMessage
+from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.keys import ShardReads
-from spotsieve.stream.sharding.records.broken import error_texts
 from spotsieve.stream.sharding.records.frame import (
-    KIND_POISON_ROWS,
-    KIND_CONFIRMATIONS,
     KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
     KIND_OUTCOME,
+    KIND_POISON_ROWS,
     KIND_RESOLUTIONS,
     decode_round_record,
     encode_round_record,
     range_of,
 )
+from spotsieve.stream.sharding.records.resolver import error_texts
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import exclude_pages
-from spotsieve.stream.signature import Signatures, SignatureStatus, page_ids_of
-from spotsieve.stream.verdict import Verdicts, concatenate
 from tests.worlds.states.shards import DIGEST, OneProcess
 
 OF_SHARD, OF_RESOLVER = ("answer", "confirm", "resolve_hosts"), ("resolve", "check_speculation", "resolve_walks")

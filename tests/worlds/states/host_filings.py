@@ -15,8 +15,8 @@ from spotsieve.state.index import (
     PendingVerdict,
     State,
 )
-from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import OwnText, Signatures
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import OwnText, Signatures
 from tests.reference.signatures import make_signatures
 
 HostRow = tuple[int, int, int, int, Sequence[int], Sequence[int]]

@@ -8,12 +8,12 @@ import numpy as np
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.fingerprints.tables import BARE_TAGS
-from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.settings.model import IndexSettings, Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
+from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.reference.signatures import make_signatures
 
 SETTINGS = Settings.model_validate({"scheme": {"sketch_bits": 128}})

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, CommitMark, LiveView, State, StateView
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from spotsieve.stream.judge.policy import ANY_BETTER, ANY_KIND
-from spotsieve.stream.judge.worth import Preference
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.verdict import KeyKind
+from spotsieve.stream.judge.policy import ANY_BETTER, ANY_KIND, Preference
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.reference.host_memory import Bars
 from tests.reference.judge import Outcome
 from tests.reference.remembering import KeysOfPages, RememberingJudge

@@ -7,50 +7,63 @@ import numpy as np
 
 from spotsieve.state.horizon import StepMark
 from spotsieve.state.index import NOBODY, PendingVerdict
+from spotsieve.stream.base.signature import Entry, OwnText
+from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
 from spotsieve.stream.judge.rules import empty_search
-from spotsieve.stream.sharding.confirming import ShardConfirmations
+from spotsieve.stream.sharding.candidates import (
+    ACCEPTED,
+    OF_HOST,
+    OPEN,
+    REFUSED,
+    BucketSizes,
+    SentTexts,
+    ShardCandidates,
+)
+from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
-from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, BucketSizes, SentTexts, ShardCandidates
-from spotsieve.stream.sharding.records.broken import PoisonRows, read_poison_rows, write_poison_rows
-from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_REQUEST,
-    KIND_POISON_ROWS,
+    KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
     KIND_FILL_PROGRESS,
-    KIND_SPECULATION,
-    KIND_CANDIDATES,
     KIND_OUTCOME,
+    KIND_POISON_ROWS,
     KIND_RANGE,
+    KIND_REQUEST,
     KIND_RESIZE,
     KIND_RESOLUTIONS,
+    KIND_SPECULATION,
+    ColumnReader,
     RoundRange,
 )
-from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
-from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.records.range import (
+from spotsieve.stream.sharding.records.resolver import (
+    PoisonRows,
     RoundAnnouncement,
     read_announcement,
-    read_speculation,
-    write_announcement,
-    write_speculation,
-)
-from spotsieve.stream.sharding.records.resize import (
     read_fill_progress,
+    read_outcome,
+    read_poison_rows,
     read_request,
     read_resize,
+    read_speculation,
+    write_announcement,
     write_fill_progress,
+    write_outcome,
+    write_poison_rows,
     write_request,
     write_resize,
+    write_speculation,
 )
-from spotsieve.stream.sharding.records.walks import read_resolutions, write_resolutions
-from spotsieve.stream.sharding.resizing import FillProgress, Resize, ResizeEvent
-from spotsieve.stream.sharding.resolving import RoundOutcome
+from spotsieve.stream.sharding.records.shard import (
+    read_candidates,
+    read_confirmations,
+    read_resolutions,
+    write_candidates,
+    write_confirmations,
+    write_resolutions,
+)
+from spotsieve.stream.sharding.resolution import RoundOutcome
 from spotsieve.stream.sharding.rounds import LogPlace
-from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.signature import Entry, OwnText
-from spotsieve.stream.verdict import KeyKind, Kind, Reason, Verdicts
+from spotsieve.stream.sharding.shares import FillProgress, Resize, ResizeEvent, Share
 
 FIRST = 1000
 SETTINGS, SHARE = bytes(range(16)), Share(1, 3)

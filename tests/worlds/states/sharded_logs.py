@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.judge import KEEP_FIRST
-from spotsieve.stream.page import Page
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Verdicts
 from tests.worlds.pages.small_crawl import CRAWL
 from tests.worlds.states.host_logs import SIZES
 from tests.worlds.states.shards import OneProcess

@@ -13,41 +13,50 @@ from spotsieve.state.index import CommitMark, LiveView, OutcomeRef, State, State
 from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.settings.model import IndexSettings, PolicySettings, Rule, Settings
+from spotsieve.stream.base.signature import Signatures, page_ids_of
+from spotsieve.stream.base.verdict import Verdicts, concatenate
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import KEEP_FIRST, policy_of
-from spotsieve.stream.page import PageId
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
-from spotsieve.stream.settings.rules import Rule
-from spotsieve.stream.sharding.ahead import BucketPrefetch
-from spotsieve.stream.sharding.answering import find_shard_candidates
-from spotsieve.stream.sharding.confirming import ShardConfirmations, apply_confirmations, confirm
-from spotsieve.stream.sharding.filing import index_round
-from spotsieve.stream.sharding.hosts import HostResolutions, first_speculation, resolve_hosts
+from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
+from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.confirmation import ShardConfirmations, apply_confirmations, confirm
+from spotsieve.stream.sharding.hosts import (
+    HostResolutions,
+    check_speculation,
+    first_speculation,
+    merge_resolutions,
+    resolve_hosts,
+)
+from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.keys import ShardReads, lay_out_keys, read_round
-from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.meetings import ShardCandidates
-from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_combined_checksum, read_confirmations, write_confirmations
 from spotsieve.stream.sharding.records.frame import (
-    KIND_CONFIRMATIONS,
     KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
     KIND_OUTCOME,
     KIND_RESOLUTIONS,
+    ColumnReader,
     decode_body,
     decode_round_record,
     encode_round_record,
     range_of,
 )
-from spotsieve.stream.sharding.records.meetings import read_candidates, write_candidates
-from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.sharding.records.walks import read_resolutions, write_resolutions
-from spotsieve.stream.sharding.resolving import RoundOutcome, resolve
-from spotsieve.stream.sharding.resolving_hosts import check_speculation, merge_resolutions
-from spotsieve.stream.sharding.rounds import Round, next_round, round_between
+from spotsieve.stream.sharding.records.resolver import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.shard import (
+    read_candidates,
+    read_combined_checksum,
+    read_confirmations,
+    read_resolutions,
+    write_candidates,
+    write_confirmations,
+    write_resolutions,
+)
+from spotsieve.stream.sharding.resolution import RoundOutcome, resolve
+from spotsieve.stream.sharding.responses import find_shard_candidates
+from spotsieve.stream.sharding.rounds import Round, limits_in_shards, next_round, round_between
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.signature import Signatures, page_ids_of
-from spotsieve.stream.verdict import Verdicts, concatenate
+from spotsieve.stream.sign.schemes import Scheme
 
 DIGEST = bytes(16)
 Told = TypeVar("Told")
@@ -100,7 +109,8 @@ class OneProcess:
 class Shards:
     """S shards that hold parts of one state, and what a resolver knows beside them. They read some buckets ahead.
 
-    speculation: of every round the first guess, or of all its pages the same, or what makes one for so many pages; None: the
+    speculation: of every round the first guess, or of all its pages the same, or what makes one for so many pages;
+    None: the
     one that is made of the answers
     resizes: before the round of this number so many shards take over, which have filled themselves
     """

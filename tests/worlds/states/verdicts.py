@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from spotsieve.state.index import State
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.sign.schemes import Scheme
 
 Outcome = tuple[Kind, Reason, int | None, float | None]
 

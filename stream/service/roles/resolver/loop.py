@@ -1,35 +1,81 @@
-"""Runs a resolver: it stands by or takes over, names rounds, waits for all answers, and publishes the outcomes."""
+"""Runs a resolver: it stands by or takes over, names rounds, waits for all answers, and publishes the outcomes.
+
+Says which of several resolvers works: the one to which their consumer group gives the partition of `verdicts`.
+"""
 
 import asyncio
 import time
+from collections.abc import Iterable
 
-from spotsieve.stream.errors import BrokerTrouble, StateError
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+
+from spotsieve.stream.base.errors import BrokerTrouble, StateError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.tasks import TaskScope, race
+from spotsieve.stream.kafka.clients import resolver_consumer, stop_client
+from spotsieve.stream.kafka.driver.consumers import check_alive, remember_generation
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.roles.answers import ShardResponses
-from spotsieve.stream.service.roles.broken import find_poison_pages
 from spotsieve.stream.service.roles.log_records import LogRecords
-from spotsieve.stream.service.roles.resolver.naming import RoundPlanner
-from spotsieve.stream.service.roles.resolver.opened import OpenRound, RoundJudge
-from spotsieve.stream.service.roles.resolver.publishing import Publisher
-from spotsieve.stream.service.roles.resolver.standing import ResolverElection
-from spotsieve.stream.service.roles.resolver.taking_over import open_of
-from spotsieve.stream.service.roles.resolver.telling import ResolverRecords
+from spotsieve.stream.service.roles.resolver.publication import Publisher, ResolverRecords
+from spotsieve.stream.service.roles.resolver.rounds import OpenRound, RoundJudge, RoundPlanner, open_of
 from spotsieve.stream.service.roles.resolver.work import ResolverWork
-from spotsieve.stream.service.roles.role import Role
-from spotsieve.stream.service.roles.told import RoundReader, are_responses_lost, response_offsets
-from spotsieve.stream.service.roles.told_end import find_end
-from spotsieve.stream.service.roles.warming import compile_rounds
+from spotsieve.stream.service.roles.responses import ShardResponses, find_poison_pages
+from spotsieve.stream.service.roles.role import Role, compile_rounds
+from spotsieve.stream.service.roles.round_messages import RoundReader, are_responses_lost, find_end, response_offsets
 from spotsieve.stream.service.run import ProcessState
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.records.frame import KIND_SPECULATION, KIND_OUTCOME, range_of
-from spotsieve.stream.sharding.records.range import write_speculation
-from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.tasks import TaskScope, race
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_SPECULATION, range_of
+from spotsieve.stream.sharding.records.resolver import write_speculation
+from spotsieve.stream.sharding.rounds import Round, limits_in_shards
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+
+POLL_MS = 1_000
+
+
+class ResolverElection(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
+    """A resolver's place in the group. It reads nothing: the group is its election, and the broker holds it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._topic = settings.topics.verdicts
+        self._consumer: AIOKafkaConsumer = resolver_consumer(settings)
+        self._chosen = asyncio.Event()
+        self.replaced = asyncio.Event()
+
+    async def until_chosen(self) -> None:
+        """Join the group, and stand by until it has chosen this resolver. Raises BrokerTrouble, KafkaError."""
+        self._consumer.subscribe([self._topic], listener=self)
+        await self._consumer.start()
+        await race(self.hold(), self._chosen.wait())
+
+    async def hold(self) -> None:
+        """Stay in the group, for ever. Raises BrokerTrouble, KafkaError."""
+        while True:
+            # aiokafka takes a member that asks for nothing for one that hangs.
+            await self._consumer.getmany(timeout_ms=POLL_MS)
+            check_alive(self._consumer)
+
+    async def leave(self) -> None:
+        """Leave the group, so that another resolver is chosen at once."""
+        await stop_client(self._consumer)
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """The group deals out its partition anew."""
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """The group has chosen."""
+        mine = list(assigned)
+        remember_generation(self._consumer)
+        for partition in mine:
+            self._consumer.seek(partition, 0)
+            self._consumer.pause(partition)
+        if mine:
+            self._chosen.set()
+        elif self._chosen.is_set():
+            self.replaced.set()
+
 
 MOST_SPECULATIONS = 8
 """After so many a round is named anew with half of its pages. Most need none or one. Pages that a stranger chains, each

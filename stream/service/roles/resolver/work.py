@@ -7,20 +7,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.poison import Result, isolate
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.service.roles.answers import confirmed_candidates
-from spotsieve.stream.service.roles.told import RoundMessage
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.hosts import HostResolutions, first_speculation
+from spotsieve.stream.base.poison import Result, isolate
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.service.roles.responses import confirmed_candidates
+from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.hosts import (
+    HostResolutions,
+    SpeculationCheck,
+    check_speculation,
+    first_speculation,
+    merge_resolutions,
+)
+from spotsieve.stream.sharding.isolation import (
+    exclude_pages,
+    is_excluded,
+    resolutions_without_excluded,
+    without_excluded,
+)
 from spotsieve.stream.sharding.keys import lay_out_keys
-from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.meetings import ShardCandidates
-from spotsieve.stream.sharding.records.outcome import write_outcome
-from spotsieve.stream.sharding.resolving import RoundOutcome, resolve
-from spotsieve.stream.sharding.resolving_hosts import SpeculationCheck, check_speculation, merge_resolutions
-from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.sharding.sparing import exclude_pages, is_excluded, resolutions_without_excluded, without_excluded
+from spotsieve.stream.sharding.records.resolver import write_outcome
+from spotsieve.stream.sharding.resolution import RoundOutcome, resolve
+from spotsieve.stream.sharding.rounds import Round, limits_in_shards
+from spotsieve.stream.sign.schemes import Scheme
 
 
 class ResolveResult(NamedTuple):

@@ -9,49 +9,49 @@ from numpy.typing import NDArray
 from spotsieve.state.format.meta import StatePart as PartOfState
 from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.tasks import race
 from spotsieve.stream.kafka.errors import final_error
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
-from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.log.catchup import CatchUp
-from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.service.one_by_one import SerialExecutor
-from spotsieve.stream.service.roles.answers import ShardResponses, combined_checksum
-from spotsieve.stream.service.roles.broken import find_poison_pages, poison_body
+from spotsieve.stream.service.log.follower import CatchUp
+from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
-from spotsieve.stream.service.roles.role import Role
-from spotsieve.stream.service.roles.shard.filling import FillReporter, check_wanted
-from spotsieve.stream.service.roles.shard.place import go_on
+from spotsieve.stream.service.roles.responses import ShardResponses, combined_checksum, find_poison_pages, poison_body
+from spotsieve.stream.service.roles.role import Role, compile_rounds
+from spotsieve.stream.service.roles.round_messages import (
+    MAKE_ANEW,
+    RoundMessage,
+    RoundReader,
+    find_end,
+    response_offsets,
+)
+from spotsieve.stream.service.roles.shard.catch_up import FillReporter, check_wanted, go_on
 from spotsieve.stream.service.roles.shard.work import ShardResponse, ShardWork
-from spotsieve.stream.service.roles.told import MAKE_ANEW, RoundMessage, RoundReader, response_offsets
-from spotsieve.stream.service.roles.told_end import find_end
-from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import ProcessState
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.service.serial_executor import SerialExecutor
+from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.keys import ShardReads
-from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import (
-    KIND_POISON_ROWS,
-    KIND_CONFIRMATIONS,
-    KIND_SPECULATION,
     KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
     KIND_OUTCOME,
+    KIND_POISON_ROWS,
     KIND_RANGE,
-    KIND_TOO_LARGE,
     KIND_RESOLUTIONS,
+    KIND_SPECULATION,
+    KIND_TOO_LARGE,
     RoundRange,
     encode_round_record,
 )
-from spotsieve.stream.sharding.records.range import RoundAnnouncement
-from spotsieve.stream.sharding.resizing import ClusterSize
-from spotsieve.stream.sharding.rounds import LogPlace, Round
-from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import exclude_pages
-from spotsieve.stream.tasks import race
+from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
+from spotsieve.stream.sharding.rounds import LogPlace, Round, limits_in_shards
+from spotsieve.stream.sharding.shares import ClusterSize, Share
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 
 @dataclass(slots=True)

@@ -11,31 +11,28 @@ from spotsieve.state.horizon import Clock
 from spotsieve.state.index import LiveView, OutcomeRef, StateView
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.poison import ENVIRONMENT_ERRORS, isolate
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import forget
-from spotsieve.stream.errors import StateError
-from spotsieve.stream.poison import ENVIRONMENT_ERRORS, isolate
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.service.roles.answers import combined_checksum, confirmed_candidates
 from spotsieve.stream.service.roles.log_records import has_pages
-from spotsieve.stream.service.roles.told import MAKE_ANEW
-from spotsieve.stream.service.roles.told import RoundMessage as HeardRecord
-from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.sharding.ahead import BucketPrefetch
-from spotsieve.stream.sharding.answering import find_shard_candidates
-from spotsieve.stream.sharding.confirming import confirm
-from spotsieve.stream.sharding.filing import index_round
+from spotsieve.stream.service.roles.responses import combined_checksum, confirmed_candidates
+from spotsieve.stream.service.roles.round_messages import MAKE_ANEW
+from spotsieve.stream.service.roles.round_messages import RoundMessage as HeardRecord
+from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
+from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.confirmation import confirm
 from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
+from spotsieve.stream.sharding.indexing import index_round
+from spotsieve.stream.sharding.isolation import exclude_pages, is_excluded, without_excluded
 from spotsieve.stream.sharding.keys import ShardReads, read_round
-from spotsieve.stream.sharding.limits import limits_in_shards
-from spotsieve.stream.sharding.meetings import ShardCandidates
-from spotsieve.stream.sharding.records.confirms import write_confirmations
 from spotsieve.stream.sharding.records.frame import RoundRange
-from spotsieve.stream.sharding.records.meetings import write_candidates
-from spotsieve.stream.sharding.records.range import RoundAnnouncement
-from spotsieve.stream.sharding.records.walks import write_resolutions
-from spotsieve.stream.sharding.rounds import LogPlace, Round, round_between
+from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
+from spotsieve.stream.sharding.records.shard import write_candidates, write_confirmations, write_resolutions
+from spotsieve.stream.sharding.responses import find_shard_candidates
+from spotsieve.stream.sharding.rounds import LogPlace, Round, limits_in_shards, round_between
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sharding.sparing import exclude_pages, is_excluded, without_excluded
+from spotsieve.stream.sign.schemes import Scheme
 
 
 class ShardResponse(NamedTuple):

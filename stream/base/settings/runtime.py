@@ -1,0 +1,137 @@
+"""The settings of what lies around the verdict: Kafka, topics, metrics, look-ups, logs. None changes a verdict."""
+
+from typing import Literal
+
+from pydantic import SecretStr
+
+from spotsieve.stream.base.settings.section import Section, setting
+
+
+class KafkaSettings(Section):
+    """How to reach the broker. Secrets come from the environment or a file, and are never logged."""
+
+    bootstrap_servers: str = setting("localhost:9092", "brokers, host:port joined by commas", min_length=1)
+    group_id: str = setting("spotsieve", "consumer group, also the stem of the transactional ids", min_length=1)
+    client_id: str = setting("spotsieve", "client id shown in the broker's logs and quotas")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", "transport")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = setting("PLAIN", "SASL mechanism")
+    sasl_username: str = setting("", "SASL user")
+    sasl_password: SecretStr = setting(
+        SecretStr(""), "SASL password; better in a file or SPOTSIEVE_KAFKA__SASL_PASSWORD"
+    )
+    sasl_password_file: str = setting("", "file that holds the SASL password, in place of sasl_password")
+    ssl_cafile: str = setting("", "CA certificates, PEM; empty: the system's")
+    ssl_certfile: str = setting("", "client certificate, PEM")
+    ssl_keyfile: str = setting("", "client key, PEM")
+    ssl_key_password: SecretStr = setting(SecretStr(""), "password of the client key, if it has one; better in a file")
+    ssl_key_password_file: str = setting("", "file that holds the key's password, in place of ssl_key_password")
+    session_timeout_ms: int = setting(30_000, "a worker silent for so long loses its partitions", unit="ms", ge=1_000)
+    rebalance_timeout_ms: int = setting(
+        60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000
+    )
+    max_poll_interval_ms: int = setting(
+        300_000,
+        "a worker whose stages take no page for so long loses its partitions; more than two commits may take",
+        unit="ms",
+        ge=10_000,
+    )
+    request_timeout_ms: int = setting(40_000, "longest wait for one request", unit="ms", ge=1_000)
+    transaction_timeout_ms: int = setting(
+        60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000
+    )
+    fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
+    prefetch_bytes: int = setting(
+        64 * 2**20,
+        "no more is fetched while so much waits to be judged, of all partitions together",
+        unit="bytes",
+        ge=2**16,
+    )
+    start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
+    start_again: Literal["refuse", "earliest", "latest"] = setting(
+        "refuse", "where a partition begins if its committed offset is lost but the state knows pages of it"
+    )
+    isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
+        "read_committed", "whether pages of open or aborted transactions are read"
+    )
+
+
+class TopicSettings(Section):
+    """Names of the topics."""
+
+    input: str = setting("pages", "crawled pages", min_length=1)
+    novel: str = setting("pages.novel", "pages let through, unchanged, plus verdict headers", min_length=1)
+    duplicates: str = setting("pages.duplicates", "a JSON report for each dropped page", min_length=1)
+    rejected: str = setting(
+        "pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1
+    )
+    log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
+    matches: str = setting("matches", "with shards: whom pages meet; a partition for each shard", min_length=1)
+    verdicts: str = setting("verdicts", "with shards: the outcome of each round; one partition", min_length=1)
+
+
+class ServiceSettings(Section):
+    """How the worker moves pages."""
+
+    guarantee: Literal["exactly_once", "at_least_once"] = setting(
+        "exactly_once", "exactly_once: outputs and offsets in one transaction; at_least_once: flush, then commit"
+    )
+    mode: Literal["filter", "annotate"] = setting(
+        "filter", "filter: duplicates leave the stream; annotate: every page passes, with its verdict in headers"
+    )
+    batch_pages: int = setting(512, "most pages in a micro-batch", unit="pages", ge=1, le=65_536)
+    batch_bytes: int = setting(16 * 2**20, "most bytes in a micro-batch or one page", unit="bytes", ge=2**16)
+    linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
+        "none", "compression of produced messages; docs/measured/speed.md has the CPU and the size of each"
+    )
+    shutdown_timeout_ms: int = setting(
+        8_000,
+        "SIGTERM: time to finish what was fetched; 1.5 s later the process ends hard",
+        unit="ms",
+        ge=0,
+        le=600_000,
+    )
+
+
+class MetricsSettings(Section):
+    """Where metrics, health and readiness are served."""
+
+    enabled: bool = setting(True, "serve /metrics, /healthz and /readyz")
+    host: str = setting("0.0.0.0", "address to bind")  # scraped from outside the container; 127.0.0.1 closes it
+    port: int = setting(9464, "port; 0: any free one", ge=0, le=65_535)
+
+
+class ServeSettings(Section):
+    """What `spotsieve serve` answers over HTTP, and how much at a time."""
+
+    host: str = setting("127.0.0.1", "address to bind; it has no login, so keep it private")
+    port: int = setting(7768, "port; 0: any free one", ge=0, le=65_535)
+    refresh_seconds: float = setting(
+        30.0, "look-ups see what the state's owner filed up to so long ago; 0: what it had at the start", unit="s", ge=0
+    )
+    most_body_bytes: int = setting(32 * 2**20, "a larger request is refused (413)", unit="bytes", ge=1024, le=2**30)
+    most_pages: int = setting(1_000, "a batch of more pages is refused (413)", unit="pages", ge=1, le=16_384)
+    waiting_bytes: int = setting(
+        256 * 2**20, "while requests of so many bytes are in hand, more are refused (503)", unit="bytes", ge=1024
+    )
+    waiting_pages: int = setting(
+        4_096, "while so many pages wait for their verdicts, more are refused (503)", unit="pages", ge=1, le=2**20
+    )
+    linger_ms: float = setting(
+        5.0,
+        "where several clients ask, the longest wait of a page for others that are judged with it",
+        unit="ms",
+        ge=0,
+        le=1_000,
+    )
+    connections: int = setting(1_024, "connections at a time; more are refused (503)", ge=1, le=65_536)
+    body_seconds: float = setting(30.0, "a client may take so long to send a request (408)", unit="s", gt=0)
+    stop_seconds: int = setting(8, "SIGTERM: time for the requests in hand", unit="s", ge=1, le=600)
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting("info", "least level shown")
+    format: Literal["auto", "json", "text"] = setting("auto", "auto: text on a terminal, JSON elsewhere")
+    summary_seconds: float = setting(60.0, "time between summary lines; 0: none", unit="s", ge=0)

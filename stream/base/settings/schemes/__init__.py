@@ -1,0 +1,65 @@
+"""The settings of the schemes: one frozen model for each published system, and [scheme] holds one of them.
+
+Each model names its threshold: the one setting that makes the scheme stricter or looser, with the values that
+`score --sweep` tries (spotsieve.stream.base.settings.section.Threshold). The curves of precision and recall come from
+these.
+"""
+
+from typing import get_args
+
+from spotsieve.stream.base.settings.schemes.minwise import AdaptiveShinglesSettings, MinhashSettings, OnebitSettings
+from spotsieve.stream.base.settings.schemes.simhash import (
+    ChainSettings,
+    ConceptSettings,
+    MankuSettings,
+    SubhashSettings,
+)
+from spotsieve.stream.base.settings.schemes.spots import (
+    ImatchSettings,
+    ImatchSSettings,
+    SpotsigsLshSettings,
+    SpotsigsSettings,
+)
+from spotsieve.stream.base.settings.schemes.spotsieve import SpotsieveSettings
+
+__all__ = [
+    "DEFAULT_SCHEME",
+    "SCHEME_SETTINGS",
+    "AdaptiveShinglesSettings",
+    "ChainSettings",
+    "ConceptSettings",
+    "ImatchSSettings",
+    "ImatchSettings",
+    "MankuSettings",
+    "MinhashSettings",
+    "ModelledSettings",
+    "OnebitSettings",
+    "SchemeSettings",
+    "SpotsieveSettings",
+    "SpotsigsLshSettings",
+    "SpotsigsSettings",
+    "SubhashSettings",
+]
+
+ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsSettings | SpotsigsLshSettings
+"""Of the schemes that need a model of term statistics."""
+SchemeSettings = (
+    SpotsieveSettings
+    | ChainSettings
+    | MankuSettings
+    | SubhashSettings
+    | MinhashSettings
+    | OnebitSettings
+    | AdaptiveShinglesSettings
+    | ImatchSettings
+    | ImatchSSettings
+    | SpotsigsSettings
+    | SpotsigsLshSettings
+    | ConceptSettings
+)
+"""What [scheme] may hold, told apart by `name`. A new scheme is added here and in stream/sign/schemes/registry.py."""
+SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {
+    model.model_fields["name"].default: model for model in get_args(SchemeSettings)
+}
+"""Name -> settings, in the order in which names are listed."""
+DEFAULT_SCHEME = "spotsieve"

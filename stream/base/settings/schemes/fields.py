@@ -1,0 +1,70 @@
+"""The settings that several schemes share, each written once: functions that make a field of a scheme's model."""
+
+from typing import Any
+
+from spotsieve.stream.base.settings.section import setting
+
+DEFAULT_BUCKET_CAP = 256
+"""Of index.bucket_cap; cautions of schemes tell how far it goes."""
+MOST_FEATURES = 10_000
+"""Highest value of a setting that says how few features leave a page unchecked."""
+
+
+def scheme_name(name: str) -> Any:
+    """The field by which [scheme] tells the published systems apart."""
+    return setting(name, "which published system judges pages", verdicts=True)
+
+
+def fewest(default: int, what: str, unit: str) -> Any:
+    """The least number of features that a scheme can judge a page by."""
+    about = f"pages with fewer {what} are unchecked: only their digest is compared"
+    return setting(default, about, unit=unit, verdicts=True, ge=1, le=MOST_FEATURES)
+
+
+def shingle_length(default: int, tried: str = "") -> Any:
+    """The length of a shingle."""
+    return setting(default, f"words of a shingle{tried}", unit="words", verdicts=True, ge=1, le=16)
+
+
+def word_list(effect: str) -> Any:
+    """A list of words, and what happens to them; the built-in English list stands in for an empty one."""
+    return setting((), f"words {effect}; empty: the built-in English list", verdicts=True)
+
+
+def permuted_tables(default: int) -> Any:
+    """The number of permuted tables (Manku et al. 2007, sec. 3)."""
+    return setting(
+        default, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, signs=False, ge=1, le=255
+    )
+
+
+def model_file(content: str) -> Any:
+    """The path of a model of the crawl's terms. The path changes no verdict, the digest beside it does."""
+    return setting("", f"file of {content} that `spotsieve model build` wrote for this scheme")
+
+
+def lowest_idf(default: float, terms: str) -> Any:
+    """The lower end of the range of IDF that terms are taken from."""
+    return setting(default, f"{terms} with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
+
+
+def highest_idf(default: float, terms: str) -> Any:
+    """The upper end of the range of IDF that terms are taken from."""
+    return setting(default, f"{terms} with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+
+
+MODEL_DIGEST: Any = setting("", "digest of that file, as model build prints it", verdicts=True)
+
+# What makes a spot (Theobald et al. 2008, sec. 3).
+SPOT_DISTANCE: Any = setting(
+    2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
+)
+CHAIN_LENGTH: Any = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
+ANTECEDENTS: Any = setting(
+    (),
+    'words that start a chain, such as "the", or "the:3" with a spot distance of its own; empty: the built-in English '
+    "list",
+    verdicts=True,
+)
+SPOT_STOP_WORDS: Any = word_list("a chain steps over")
+SPOT_MODEL: Any = model_file("spot statistics")

@@ -1,0 +1,221 @@
+"""The verdict on a page: novel, duplicate of an original, or unchecked, with the reason."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.page import FilterReason
+from spotsieve.stream.base.signature import Entry
+
+
+class Kind(enum.IntEnum):
+    """The three verdicts. Numbers are stored in arrays, never on disk."""
+
+    NOVEL = 0
+    DUPLICATE = 1
+    UNCHECKED = 2
+
+
+class KeyKind(enum.IntFlag):
+    """The kinds of keys under which a duplicate met its original, for reports. Attempts store it."""
+
+    BODY = 1
+    TEXT = 2
+    TABLES = 4
+    MINIMA = 8
+    PRINTS = 16
+    TITLE = 32
+    ADDRESS = 64
+
+
+class Reason(enum.IntEnum):
+    """Why a page got its verdict; the lower-case name is the metric label and the text in reports.
+
+    REASONS says what each one means. Attempts store the number: it is never reused.
+    """
+
+    NO_MATCH = 0
+    FIRST_ATTEMPT = 1
+    NEAR = 2
+    EXACT = 3
+    TOO_FEW_FEATURES = 4
+    EMPTY = 5
+    NOT_TEXT = 6
+    SAME_TEXT = 7
+    TOO_MANY_FEATURES = 8
+    LONGER = 9
+    OWN_TEXT = 10
+    CONTAINED = 11
+    SAME_TITLE = 12
+    RECRAWL = 13
+    BETTER = 14
+    HTTP_STATUS = FilterReason.HTTP_STATUS
+    REDIRECT = FilterReason.REDIRECT
+    MEDIA_TYPE = FilterReason.MEDIA_TYPE
+    EXEMPT = FilterReason.EXEMPT
+    INTERNAL_ERROR = 60
+
+    @property
+    def label(self) -> str:
+        """The name in metrics and reports."""
+        return self.name.lower()
+
+    @property
+    def kind(self) -> Kind:
+        """The verdict that has this reason."""
+        return REASONS[self].kind
+
+    @property
+    def meaning(self) -> str:
+        """What the reason says of the page, for a person."""
+        return REASONS[self].meaning
+
+
+class ReasonRow(NamedTuple):
+    """What is published of a reason.
+
+    meaning: a clause that says why, for a person  listed: whether a summary lists the reason beside the count of
+    its verdict
+    """
+
+    reason: Reason
+    kind: Kind
+    meaning: str
+    listed: bool = True
+
+
+def reason_table(*rows: ReasonRow) -> Mapping[Reason, ReasonRow]:
+    """The rows by reason. Raises TypeError unless each reason has exactly one row."""
+    if sorted(row.reason for row in rows) != sorted(Reason):
+        wrong = [reason.name for reason in Reason if [row.reason for row in rows].count(reason) != 1]
+        raise TypeError(f"each Reason needs exactly one row in REASONS; check {', '.join(wrong)}")
+    return MappingProxyType({row.reason: row for row in rows})
+
+
+REASONS = reason_table(
+    ReasonRow(Reason.NO_MATCH, Kind.NOVEL, "no page that was let through is accepted as its original", listed=False),
+    ReasonRow(Reason.FIRST_ATTEMPT, Kind.NOVEL, "the state let this very page through", listed=False),
+    ReasonRow(
+        Reason.LONGER,
+        Kind.NOVEL,
+        "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
+    ),
+    ReasonRow(
+        Reason.BETTER,
+        Kind.NOVEL,
+        "it is a copy, but newer or of a better rank than its original, which it replaces (policy.keep)",
+    ),
+    ReasonRow(Reason.RECRAWL, Kind.NOVEL, "it is a copy, but only of pages of its own address (policy.recrawl)"),
+    ReasonRow(Reason.NEAR, Kind.DUPLICATE, "it is like its original"),
+    ReasonRow(
+        Reason.OWN_TEXT,
+        Kind.DUPLICATE,
+        "on one host, what both share beside the host's template is enough for how alike their titles are",
+    ),
+    ReasonRow(
+        Reason.CONTAINED,
+        Kind.DUPLICATE,
+        "on one host, nearly all of the shorter one's own text stands in the other",
+    ),
+    ReasonRow(Reason.SAME_TITLE, Kind.DUPLICATE, "on one host, their titles agree, and much of two long texts"),
+    ReasonRow(Reason.SAME_TEXT, Kind.DUPLICATE, "its text is that of its original, in other bytes"),
+    ReasonRow(Reason.EXACT, Kind.DUPLICATE, "its bytes are those of its original"),
+    ReasonRow(
+        Reason.TOO_FEW_FEATURES,
+        Kind.UNCHECKED,
+        "it has too little text to be judged; the same bytes would be a copy",
+    ),
+    ReasonRow(
+        Reason.TOO_MANY_FEATURES,
+        Kind.UNCHECKED,
+        "it has more features than the log can hold; the same bytes would be a copy",
+    ),
+    ReasonRow(Reason.EMPTY, Kind.UNCHECKED, "it has no bytes"),
+    ReasonRow(
+        Reason.NOT_TEXT,
+        Kind.UNCHECKED,
+        "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
+    ),
+    ReasonRow(Reason.HTTP_STATUS, Kind.UNCHECKED, "the server's status is not among input.accepted_statuses"),
+    ReasonRow(
+        Reason.REDIRECT, Kind.UNCHECKED, "it is a redirect, and input.accepted_statuses does not name its status"
+    ),
+    ReasonRow(Reason.MEDIA_TYPE, Kind.UNCHECKED, "its Content-Type is not among input.accepted_types"),
+    ReasonRow(Reason.EXEMPT, Kind.UNCHECKED, "a rule exempts pages of its address"),
+    ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "the filter broke on it"),
+)
+"""The reasons in the order of summaries and documents: metrics, explanations, summaries and docs/guide.md derive from
+it."""
+
+
+def reasons_of(kind: Kind) -> tuple[Reason, ...]:
+    """The reasons that a verdict can have, in their order."""
+    return tuple(row.reason for row in REASONS.values() if row.kind is kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Verdicts of n pages.
+
+    kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1] of a duplicate to its
+    original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
+    the probed buckets)  found_by: uint8[n] (KeyKind; 0 where the page is no duplicate)
+    cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
+    replaces: n entries; of a novel page that is kept in place of those that it copies (policy.keep): the best of these,
+    else None
+    """
+
+    kind: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    originals: Sequence[Entry | None]
+    candidates: NDArray[np.int64]
+    found_by: NDArray[np.uint8]
+    cut: NDArray[np.bool_]
+    replaces: Sequence[Entry | None]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def is_duplicate(self, row: int) -> bool:
+        """Whether a page is a duplicate. numpy takes 6 us to compare one of its numbers with a member of an enum."""
+        return int(self.kind[row]) == Kind.DUPLICATE
+
+    def part(self, start: int, end: int) -> "Verdicts":
+        """The verdicts of pages start..end - 1."""
+        rows = slice(start, end)
+        return Verdicts(
+            self.kind[rows],
+            self.reason[rows],
+            self.score[rows],
+            self.originals[rows],
+            self.candidates[rows],
+            self.found_by[rows],
+            self.cut[rows],
+            self.replaces[rows],
+        )
+
+
+def no_verdicts() -> Verdicts:
+    """The verdicts of a record without pages."""
+    none = np.zeros(0, np.uint8)
+    return Verdicts(none, none, np.zeros(0), (), np.zeros(0, np.int64), none, np.zeros(0, np.bool_), ())
+
+
+def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
+    """The verdicts of consecutive parts of a micro-batch, as one."""
+    return Verdicts(
+        np.concatenate([part.kind for part in parts]),
+        np.concatenate([part.reason for part in parts]),
+        np.concatenate([part.score for part in parts]),
+        tuple(original for part in parts for original in part.originals),
+        np.concatenate([part.candidates for part in parts]),
+        np.concatenate([part.found_by for part in parts]),
+        np.concatenate([part.cut for part in parts]),
+        tuple(replaced for part in parts for replaced in part.replaces),
+    )

@@ -1,0 +1,86 @@
+"""Compiles the kernels of one scheme: each runs once on pages of our own before the first real page comes.
+
+numba keeps what it compiled in a cache on disk, so later processes only read it. `python -m spotsieve.stream.warm`
+fills the cache.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
+from spotsieve.state.format.entries import ReadEntries, all_found
+from spotsieve.state.index import Buckets
+from spotsieve.state.log.record import encode
+from spotsieve.state.store.entry_cache import EntryCache
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import IndexSettings
+from spotsieve.stream.base.signature import candidate_columns
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import find_matches, judge_alone
+from spotsieve.stream.sign.schemes import Scheme
+
+STORY = (
+    "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
+    "<p>It is not known to whom it was going, but the letter that it had in its mouth will be read in the town.</p>"
+    "<p>A council of the elders has been called for the night, and there will be bread and a fire in the yard.</p>"
+) * 4
+EDITED = STORY + "<p>What the elders said was put down by a scribe, and can be had at the office for a coin.</p>"
+_NO_SETTINGS = bytes(16)
+
+
+class _StoredState(MemoryState):
+    """A state in memory that reads its buckets and entries as one in RocksDB does, so that these kernels run too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept = EntryCache(most_bytes=2, most_entries=4)  # It is always full, so that all of its kernels run.
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """keys: uint64[u] -> their postings."""
+        found = super().buckets(keys)
+        sizes = sizes_of(found.bounds).tolist()
+        stored = zip(encode_buckets(keys, found), sizes, strict=True)
+        return decode_buckets(keys, [value if size else None for value, size in stored])
+
+    def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+        """numbers: uint64[e] -> the pages of these entries."""
+        values = self._kept.read(numbers, self._stored)
+        return ReadEntries(encode_keys(numbers), values, self._sources.texts)
+
+    def _stored(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
+        return all_found(encode_keys(numbers), self._values(numbers))
+
+
+def compile_kernels(scheme: Scheme) -> None:
+    """Sign, store and judge pages of every kind.
+
+    The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of a filed page, an
+    empty page, and bytes that are no text; then all of them again. A scheme that confirms candidates confirms both
+    edited copies. At the end they are asked about, as a query does, and for all matches.
+    """
+    first = [
+        _page(0, STORY),
+        _page(1, STORY),
+        _page(2, EDITED),
+        _page(3, STORY, markup=False),
+        _page(4, ""),
+        Page("warm", 0, 5, "", b"\x89PNG", False, 0, judgeable=False),
+    ]
+    state = _StoredState()
+    engine = Engine(scheme, state, IndexSettings(), _NO_SETTINGS, "warm")
+    for offset, pages in enumerate((first, [_page(6, EDITED + STORY[: len(STORY) // 4])], first)):
+        engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)
+    signatures = scheme.sign(first)
+    judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
+    find_matches(signatures, scheme, state)
+    # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
+    rows = candidate_columns(signatures, scheme.compares_features)
+    scheme.confirm(rows, rows)
+
+
+def _page(number: int, body: str, *, markup: bool = True) -> Page:
+    return Page("warm", 0, number, f"https://{number}.example/", body.encode(), markup, 0)

@@ -1,0 +1,138 @@
+"""Tells an input that is misread: what it looks like, which fields its records have, which setting to change.
+
+An input that is hardly a page anywhere would otherwise look like success: "0 pages", and nothing is wrong.
+"""
+
+import re
+from collections import Counter
+from typing import Any
+
+import orjson
+
+from spotsieve.stream.base.errors import MOST_REJECTED_SHARE, InputError, PageError, RejectReason
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.files.file_format import FileFormat
+from spotsieve.stream.files.formats import ADVICE_FOR_PAGES, foreign_format, names_of_formats
+from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.sign.intake import shorten
+
+HEAD_BYTES = 4096
+_LOOKED_AT_RECORDS = 20
+_LOOKED_AT_BYTES = 2**20
+_SHOWN_FIELDS = 16
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""What no text has, in any encoding that keeps ASCII: all but tabs, ends of lines and pages, and the escape."""
+_DELIMITERS = b",;\t|"
+
+
+class Tally:
+    """What the records of one input became."""
+
+    def __init__(self, name: str, head: bytes, format_: FileFormat) -> None:
+        """name: of the input, for the error  head: its first bytes, unfolded  format_: of its records"""
+        self._name = name
+        self._format = format_
+        self._head = head[:HEAD_BYTES]
+        self._pages = 0
+        self._others = 0
+        self._reasons: Counter[RejectReason] = Counter()
+        self._first: PageError | None = None
+        self._fields: dict[str, Any] = {}
+
+    def count(self, record: Record, result: Page | PageError | None) -> None:
+        """Take in a record and what it became."""
+        if isinstance(result, Page):
+            self._pages += 1
+        elif result is None:
+            self._others += 1
+        else:
+            if self._reasons.total() < _LOOKED_AT_RECORDS:
+                self._look_at(record.raw)
+            self._reasons[result.reason] += 1
+            self._first = self._first or result
+
+    def check(self) -> None:
+        """Raises InputError if no record, or too few of them, became a page. An input without records is no error."""
+        rejected = self._reasons.total()
+        if rejected > MOST_REJECTED_SHARE * (self._pages + rejected):
+            raise self._misread(rejected)
+        if self._others and not self._pages:
+            rule = f"must hold pages, and none of its {self._others:,} {self._format.name} records is one"
+            then = "name the file with the responses: this one has requests, metadata or the like"
+            raise InputError(self._name, rule, None, then)
+
+    def _misread(self, rejected: int) -> InputError:
+        reasons = ", ".join(f"{reason.value} {count:,}" for reason, count in self._reasons.most_common())
+        found, then = self._found()
+        records = self._pages + rejected
+        rule = f"must hold pages, and {rejected:,} of {records:,} records are none ({reasons}): {found}"
+        return InputError(self._name, rule, None, f"{then}; `spotsieve filter --rejected FILE` shows each")
+
+    def _found(self) -> tuple[str, str]:
+        """What the input looks like, and which setting or step helps."""
+        if not self._fields:
+            named = foreign_format(self._head) or _form_of_lines(self._head)
+            if named is not None:
+                return f"it looks like {named[0]}", named[1]
+            return f"the first is wrong so: {self._first}", "look at the file at this place"
+        names = list(self._fields)
+        more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
+        found = f"they are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
+        worst = self._reasons.most_common(1)[0][0]
+        if worst is RejectReason.NO_BODY:
+            return found, f"set input.fields.body{_such_as('body', self._longest())}"
+        if worst is RejectReason.NO_URL:
+            return found, f"set input.fields.url{_such_as('url', self._address())}"
+        return f"{found}; the first is wrong so: {self._first}", "correct [input] in the configuration"
+
+    def _look_at(self, raw: bytes) -> None:
+        try:
+            parsed = orjson.loads(raw) if len(raw) <= _LOOKED_AT_BYTES else None
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(parsed, dict):
+            for name, value in _leaves(parsed):
+                self._fields.setdefault(name, value)
+
+    def _longest(self) -> str | None:
+        """The field that may be the body: of those with a tag, or else of all, the one with the longest text."""
+        texts = {name: value for name, value in self._fields.items() if isinstance(value, str)}
+        tagged = {name: value for name, value in texts.items() if "<" in value}
+        return max(tagged or texts, key=lambda name: len(texts[name]), default=None)
+
+    def _address(self) -> str | None:
+        fields = self._fields.items()
+        return next((name for name, value in fields if isinstance(value, str) and value.startswith("http")), None)
+
+
+def _leaves(parsed: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The fields of an object and of the objects in it, as paths of [input.fields]."""
+    found: list[tuple[str, Any]] = []
+    for name, value in parsed.items():
+        if isinstance(value, dict) and value:
+            found += [(str(shorten(f"{name}.{inner}")), content) for inner, content in value.items()]
+        else:
+            found.append((str(shorten(name)), value))
+    return found
+
+
+def _such_as(field: str, name: str | None) -> str:
+    return f", such as --set input.fields.{field}={name}" if name else ""
+
+
+def _form_of_lines(head: bytes) -> tuple[str, str] | None:
+    """What a file that is no JSONL may be, by its first lines."""
+    if _CONTROLS.search(head):
+        return "binary data", f"name a file of pages: {names_of_formats()}, plain or compressed"
+    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if text.startswith(b"["):
+        return "a JSON array", "write its objects as lines: jq -c '.[]' FILE | spotsieve filter -"
+    if re.match(rb"\{\s*\n", text):
+        return "JSON objects over several lines", "write each as one line: jq -c . FILE | spotsieve filter -"
+    lines = text.split(b"\n")[:2]
+    for delimiter in (bytes([byte]) for byte in _DELIMITERS):
+        if len(lines) == 2 and not text.startswith(b"{") and all(delimiter in line for line in lines):
+            named = shorten(lines[0].strip())
+            return f"CSV with the columns {named}", ADVICE_FOR_PAGES
+    return None

@@ -1,0 +1,1 @@
+"""Answers questions about verdicts: explain, clusters, replay, migrate, shards and a live view."""

@@ -1,0 +1,233 @@
+"""Reads what a person sees of a page: its text as it is written, with the place of each character in the source.
+
+The filter's own scanner gives lower-case words without what stands between them. A person needs the rest too. Which
+blocks the filter keeps is taken over by aligning its words (stream/sign/features/sieve.py) with the words here.
+
+Every pattern is bounded by the next "<", so a hostile page costs time linear in its size.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.sign.features.sieve import blocks_of
+from spotsieve.stream.sign.text.html.elements import (
+    BLOCK,
+    BREAK,
+    ELEMENTS,
+    FOREIGN,
+    HIDDEN,
+    HIDDEN_BREAK,
+    SCRIPT,
+    TEMPLATE,
+)
+
+MOST_CHARACTERS = 2_000_000
+"""Of a longer page only the beginning is read."""
+_AHEAD = 48
+"""So many words of the filter's may be missing here before a word is looked for in vain."""
+_UNSEEN = "|".join(name for kind in (HIDDEN, HIDDEN_BREAK, SCRIPT, TEMPLATE, FOREIGN) for name in ELEMENTS[kind])
+_MARKUP = re.compile(
+    rf"<!--.*?(?:-->|\Z)|<(?P<unseen>{_UNSEEN})\b[^<>]*>(?P<content>.*?)(?:</(?P=unseen)\b[^<>]*>|\Z)"
+    r"""|</?(?P<tag>[a-z][a-z0-9-]*)(?:[^<>"']|"[^"<]*"|'[^'<]*'|["'])*+>|<[!?/][^<>]*>""",
+    re.DOTALL | re.IGNORECASE,
+)
+REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+"""A character reference, such as &amp;."""
+_PIECE = re.compile(rf"{REFERENCE.pattern}|\s+|[^&\s]+|&", re.IGNORECASE)
+_BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_SOFT_HYPHEN = "\xad"
+# Scripts without spaces are read character by character, as the filter does; marks belong to the letter before them.
+_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_MARKS = "\u0300-\u036f\u064b-\u065f\u0900-\u0903\u093a-\u094f"
+_WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}](?:[^\W_{_ALONE}]|[{_MARKS}])*")
+
+
+class Word(NamedTuple):
+    """A word of a text: text[start:end], and its lower-case form, by which words are compared."""
+
+    start: int
+    end: int
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """What a person sees. text: paragraphs, one a line  origins: of each character its place in the source
+
+    title: of the page's head, "" where it has none  source: the page, decoded
+    """
+
+    text: str
+    origins: Sequence[int]
+    title: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A line of a text. words: all of it, in order  kept: whether the default scheme keeps most of its words"""
+
+    start: int
+    end: int
+    words: tuple[Word, ...]
+    kept: bool
+
+
+def read_text(body: bytes, markup: bool) -> ShownText:
+    """The text of a page. body: UTF-8, invalid bytes are shown as such  markup: whether it is HTML"""
+    source = body.decode("utf-8", "replace")[:MOST_CHARACTERS]
+    characters: list[str] = []
+    origins: list[int] = []
+
+    def end_line() -> None:
+        while characters and characters[-1] == " ":
+            characters.pop()
+            origins.pop()
+        if characters and characters[-1] != "\n":
+            characters.append("\n")
+            origins.append(origins[-1])
+
+    title = ""
+    for start, end, ends_line in _runs(source) if markup else _plain_runs(source):
+        if ends_line is not None:
+            if ends_line:
+                end_line()
+            elif characters and not characters[-1].isspace():
+                characters.append(" ")
+                origins.append(start)
+            continue
+        for piece in _PIECE.finditer(source, start, end):
+            shown, place = piece[0], piece.start()
+            if shown.isspace():
+                if characters and not characters[-1].isspace():
+                    characters.append(" ")
+                    origins.append(place)
+                continue
+            if markup and shown[0] == "&":
+                meant = html.unescape(shown).replace(_SOFT_HYPHEN, "")
+                shown = " ".join(meant.split()) or " " * bool(meant)
+                origins.extend([place] * len(shown))
+            elif _SOFT_HYPHEN in shown:
+                origins.extend(place + at for at, character in enumerate(shown) if character != _SOFT_HYPHEN)
+                shown = shown.replace(_SOFT_HYPHEN, "")
+            else:
+                origins.extend(range(place, place + len(shown)))
+            characters.extend(shown)
+    end_line()
+    if markup:
+        title = title_of(source)
+    return ShownText("".join(characters).removesuffix("\n"), origins, title, source)
+
+
+def title_of(source: str) -> str:
+    """The text of the first <title>; "" where there is none."""
+    span = title_span(source)
+    return " ".join(html.unescape(source[span[0] : span[1]]).split()) if span else ""
+
+
+def title_span(source: str) -> tuple[int, int] | None:
+    """Where the content of the first <title> stands; None where there is none."""
+    for found in _MARKUP.finditer(source):
+        if (found["unseen"] or "").lower() == "title":
+            return found.span("content")
+    return None
+
+
+def tags_in(source: str) -> list[str]:
+    """The tags and whatever else is not shown, in order."""
+    return [found[0] for found in _MARKUP.finditer(source)]
+
+
+def words_of(text: str) -> list[Word]:
+    """The words of a text, in order."""
+    return [Word(found.start(), found.end(), found[0].lower()) for found in _WORD.finditer(text)]
+
+
+def paragraphs_of(shown: ShownText, page: Page) -> list[Paragraph]:
+    """The lines of a page's text that hold words, each kept or left out as the default scheme does with its block."""
+    blocks = blocks_of(page.body, page.markup)
+    tokens = [*chain.from_iterable(block.tokens for block in blocks)]
+    kept = [*chain.from_iterable([block.kept] * len(block.tokens) for block in blocks)]
+    lines: list[tuple[int, int, tuple[Word, ...]]] = []
+    start = 0
+    for line in shown.text.split("\n"):
+        end = start + len(line)
+        found = tuple(Word(word.start + start, word.end + start, word.form) for word in words_of(line))
+        if found:
+            lines.append((start, end, found))
+        start = end + 1
+    places = iter(align([word.form for _, _, words in lines for word in words], tokens))
+    paragraphs, before = list[Paragraph](), True
+    for start, end, words in lines:
+        flags = [kept[place] for place in (next(places) for _ in words) if place is not None]
+        before = 2 * sum(flags) >= len(flags) if flags else before
+        paragraphs.append(Paragraph(start, end, words, before))
+    return paragraphs
+
+
+def spell_out(shown: ShownText, tokens: Sequence[str]) -> list[tuple[int, int] | None]:
+    """For each token of the filter where it stands in the text, ascending; None for one that is written otherwise."""
+    words = words_of(shown.text)
+    return [None if at is None else words[at][:2] for at in align(tokens, [word.form for word in words])]
+
+
+def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
+    """For each word the place of the same token, ascending, or None. Both are readings of one text, nearly equal.
+
+    A word is looked for among the next _AHEAD tokens only, and there two in a row must agree: so it is linear.
+    """
+    found: list[int | None] = []
+    place = 0
+    for number, word in enumerate(words):
+        if place < len(tokens) and tokens[place] == word:
+            found.append(place)
+            place += 1
+            continue
+        following = list(words[number + 1 : number + 2])
+        jump = next(
+            (
+                at
+                for at in range(place, min(place + _AHEAD, len(tokens)))
+                if tokens[at] == word and list(tokens[at + 1 : at + 2]) == following
+            ),
+            None,
+        )
+        found.append(jump)
+        if jump is not None:
+            place = jump + 1
+    return found
+
+
+def _runs(source: str) -> Iterator[tuple[int, int, bool | None]]:
+    """The pieces of HTML: (start, end, None) is text; with True a line ends there, with False words are parted."""
+    start = 0
+    for found in _MARKUP.finditer(source):
+        if start < found.start():
+            yield start, found.start(), None
+        start = found.end()
+        name = (found["tag"] or found["unseen"] or "").lower()
+        if name in _BLOCKS:
+            yield start, start, True
+        elif name in _BREAKS:
+            yield start, start, False
+    if start < len(source):
+        yield start, len(source), None
+
+
+def _plain_runs(source: str) -> Iterator[tuple[int, int, bool | None]]:
+    """The same of plain text: blank lines end paragraphs."""
+    start = 0
+    for found in _BLANK_LINE.finditer(source):
+        yield start, found.start(), None
+        yield found.end(), found.end(), True
+        start = found.end()
+    yield start, len(source), None
+
+
+_BLOCKS = frozenset(ELEMENTS[BLOCK])
+_BREAKS = frozenset((*ELEMENTS[BREAK], *ELEMENTS[HIDDEN_BREAK]))

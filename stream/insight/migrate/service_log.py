@@ -1,0 +1,138 @@
+"""Signs the pages of the old log again, from the input topic, where the new settings sign otherwise.
+
+Reads what the new log has already, as a migration left it that was interrupted.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Executor
+from typing import Self
+
+from aiokafka import TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.state.log.record import NO_PAGES
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.insight.migrate.record_move import Migration
+from spotsieve.stream.insight.replay.input import MessageBuffer
+from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.service.log.skips import log_records
+from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
+from spotsieve.stream.sign.intake import Decoder
+from spotsieve.stream.sign.schemes import Scheme
+
+_STEP = "reading the input"
+
+
+class PageSigner:
+    """Reads the pages that a record names, in its order, and signs them by the new settings. A context.
+
+    Retention may have removed some, and the new settings may take some for no pages: they are left out.
+    """
+
+    def __init__(self, settings: Settings, scheme: Scheme, signing: Executor) -> None:
+        self._settings = settings
+        self._scheme = scheme
+        self._signing = signing
+        self._decoder = Decoder(settings.input)
+        self._reader: RangeReader | None = None
+        self._held: MessageBuffer | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def sign(self, pages: Signatures) -> Signatures:
+        """The pages of a record, signed by the new settings. Raises BrokerError, BrokerTrouble, SettingError."""
+        messages = []
+        of_input = [source == self._settings.topics.input for source in pages.sources]
+        rows = zip(pages.source.tolist(), pages.partition.tolist(), pages.offset.tolist(), strict=True)
+        for source, partition, offset in rows:
+            message = await self._message(partition, offset) if of_input[source] else None
+            if message is not None:
+                messages.append(message)
+        if not messages:
+            return NO_PAGES
+        batch = MicroBatch(messages, [])
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._signing, sign, batch, self._decoder, self._scheme)
+        return NO_PAGES if batch.signatures is None else batch.signatures
+
+    async def _message(self, partition: int, offset: int) -> ConsumerRecord | None:
+        """A message of the input topic; None where the topic does not hold it."""
+        held = await self._holding(partition, offset)
+        if held is None:
+            return None
+        if held.next[partition] != offset:
+            held.go_to(partition, offset)
+        message = await held.peek(partition)
+        if message is None or message.offset != offset:
+            return None
+        return held.pop(partition)
+
+    async def _holding(self, partition: int, offset: int) -> MessageBuffer | None:
+        """What holds the messages of a range with this one; None where the topic does not reach it.
+
+        The range ends where the topic did when it was opened, and the service goes on: then another one is opened.
+        """
+        for _ in range(2):
+            if self._reader is not None:
+                span = self._reader.spans.get(TopicPartition(self._settings.topics.input, partition), (0, 0))
+                if offset < span[1]:
+                    return self._held if offset >= span[0] else None
+            await self._open()
+        return None
+
+    async def _open(self) -> None:
+        await self._close()
+        name = self._settings.topics.input
+        facts = (await topic_facts(self._settings, [name]))[name]
+        partitions = [TopicPartition(name, number) for number in range(facts.partitions)]
+        async with RangeReader(self._settings, {}, _STEP) as asking:
+            spans = await asking.held(partitions)
+        reader = RangeReader(self._settings, spans, _STEP, self._settings.kafka.isolation_level)
+        self._reader = await reader.__aenter__()
+        self._held = MessageBuffer(self._reader)
+
+    async def _close(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.__aexit__()
+
+
+class NewLogRecords:
+    """The records of the new log from the journal's place on, as the log was when this was opened.
+
+    ended: whether all of them were given
+    """
+
+    def __init__(self, settings: Settings, migration: Migration) -> None:
+        self._settings = settings
+        self._migration = migration
+        self._records: AsyncIterator[tuple[int, bytes]] | None = None
+        self._next: tuple[int, bytes] | None = None
+        self.ended = False
+
+    async def open(self) -> None:
+        """Begin to read. Raises StateError where others have written, BrokerError, BrokerTrouble."""
+        self._records = log_records(self._settings, self._migration.journal.offset, None)
+        await self._step()
+
+    async def up_to(self, origin: int) -> list[tuple[int, bytes]]:
+        """The next records, as long as they come from this old record, from none or from earlier ones."""
+        found = list[tuple[int, bytes]]()
+        while self._next is not None and self._migration.origin(*self._next) <= origin:
+            found.append(self._next)
+            # What workers have written behind the opening is none of the migration's.
+            self.ended = self._migration.opens(*self._next)
+            await self._step()
+        return found
+
+    async def _step(self) -> None:
+        assert self._records is not None
+        self._next = None if self.ended else await anext(self._records, None)
+        self.ended = self._next is None

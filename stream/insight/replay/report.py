@@ -1,0 +1,229 @@
+"""Reports the outcome of a replay, as text for people and as JSON."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.insight.replay.comparison import COMPARED, Comparison, Difference, PageOutcome, ReplayVerdict
+from spotsieve.stream.insight.replay.order import LogOrder
+
+ROWS = (*COMPARED, PageOutcome.UNDELIVERED, PageOutcome.NOT_RECORDED)
+_DIFFERING_SHOWN = 3
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """What a replay found.
+
+    log: the name of the log's topic  settings: how they differ from the service's, or ""
+    by_log: pages judged where the log names them  before, beside, after: pages that the log does not name: before its
+    first page of their partition, between its pages, and after its last
+    gone: offsets that retention removed meanwhile  forgotten: pages taken out of the replay's state where the log
+    forgets them  again: pages judged once more  seconds: the time of judging
+    interrupted: a person stopped it before the end  notices: what a person should know besides
+    """
+
+    comparison: Comparison
+    order: LogOrder
+    log: str
+    settings: str = ""
+    by_log: int = 0
+    before: int = 0
+    beside: int = 0
+    after: int = 0
+    gone: int = 0
+    forgotten: int = 0
+    again: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no compared page differs."""
+        return not self.comparison.differ
+
+
+def as_json(report: ReplayReport) -> dict[str, Any]:
+    """Every figure by its name."""
+    comparison, places = report.comparison, report.comparison.recorded.places
+    recorded = comparison.recorded
+    return {
+        "topic": places.topic,
+        "range": {str(partition): [first, end] for partition, (first, end) in enumerate(places.spans)},
+        "settings_differ": report.settings,
+        "messages": comparison.met,
+        "tombstones": comparison.tombstones,
+        "seconds": round(report.seconds, 3),
+        "messages_per_second": round(comparison.met / report.seconds, 1) if report.seconds else 0.0,
+        "order": {
+            "log": report.log,
+            "by_log": report.by_log,
+            "before_log": report.before,
+            "beside_log": report.beside,
+            "after_log": report.after,
+        },
+        "replayed": {outcome.name.lower(): comparison.replayed[outcome] for outcome in COMPARED},
+        "recorded_by_replayed": {
+            row.name.lower(): {column.name.lower(): comparison.pages[row, column] for column in COMPARED}
+            for row in ROWS
+        },
+        "compared": comparison.compared,
+        "differ": comparison.differ,
+        "differ_in_original_only": comparison.other_original.total(),
+        "original_outside_range": comparison.original_outside,
+        "recorded_but_not_replayed": comparison.not_replayed(),
+        "gone_meanwhile": report.gone,
+        "forgotten": report.forgotten,
+        "judged_again": report.again,
+        "recorded_again": recorded.again,
+        "recorded_differently_again": [comparison.page_id(place) for place in recorded.differing],
+        "foreign_messages": recorded.foreign,
+        "interrupted": report.interrupted,
+        "notices": report.notices,
+        "examples": [_difference_json(difference) for kept in _kept(comparison) for difference in kept],
+    }
+
+
+def as_text(report: ReplayReport) -> str:
+    """For people: what was replayed and in which order, the matrix, the differences, and examples."""
+    comparison = report.comparison
+    places = comparison.recorded.places
+    rate = comparison.met / report.seconds if report.seconds else 0.0
+    held = [(partition, first, end) for partition, (first, end) in enumerate(places.spans) if end > first]
+    spans = ", ".join(f"{partition}: {first:,} to {end - 1:,}" for partition, first, end in held[:4])
+    more = f" and {len(held) - 4:,} more partitions" if len(held) > 4 else ""
+    dropped = comparison.replayed[PageOutcome.DUPLICATE] / max(comparison.replayed.total(), 1)
+    others = comparison.other_original.total()
+    lines = [
+        f"replayed   {comparison.met:,} messages of topic {places.topic} at {rate:,.0f}/s, {dropped:.1%} dropped",
+        f"range      offsets {spans}{more}",
+        f"order      {_order_text(report)}",
+        *_settings_lines(report.settings),
+        "",
+        *_matrix(comparison),
+        "",
+        f"compared   {comparison.compared:,} pages: {comparison.compared - comparison.differ:,} equal, "
+        f"{comparison.differ:,} differ" + (f" ({others:,} in the original alone)" if others else ""),
+    ]
+    lines.extend(f"           {line}" for line in _counts(report))
+    lines.extend(f"notice     {notice}" for notice in report.notices)
+    if report.interrupted:
+        lines.append("interrupted: this is what was compared so far")
+    for kept in _kept(comparison):
+        lines += ["", _heading(comparison, kept[0])]
+        for difference in kept:
+            lines.extend(_difference_lines(difference))
+    return "\n".join(escape_control_characters(line) for line in lines)
+
+
+def _counts(report: ReplayReport) -> Iterator[str]:
+    """What else was counted, without the zeros."""
+    comparison, recorded = report.comparison, report.comparison.recorded
+    counts = (
+        (comparison.tombstones, "messages without value: passed on, not judged"),
+        (report.forgotten, "pages were forgotten where the log forgets them"),
+        (report.again, "pages were judged again where the log names them again"),
+        (comparison.original_outside, "recorded copies of a page outside the range differ: not compared"),
+        (comparison.not_replayed(), "pages have a recorded verdict and were not replayed"),
+        (report.gone, "offsets were removed by retention while they were replayed"),
+        (recorded.again, "further messages of the outputs repeat a verdict"),
+        (recorded.foreign, "messages of the outputs name no page of Spotsieve's"),
+    )
+    for number, what in counts:
+        if number:
+            yield f"{number:,} {what}"
+    if recorded.differing:
+        shown = ", ".join(comparison.page_id(place) for place in recorded.differing[:_DIFFERING_SHOWN])
+        yield f"{len(recorded.differing):,} further messages of the outputs CONTRADICT the first, of {shown}"
+
+
+def _order_text(report: ReplayReport) -> str:
+    parts = [f"{report.by_log:,} as the log {report.log} has them"]
+    unnamed = (
+        (report.before, "before the first that it names of their partition, by timestamp"),
+        (report.beside, "that it does not name in between"),
+        (report.after, "after the last that it names of their partition, by timestamp"),
+    )
+    if not report.by_log:
+        return f"{report.before + report.after:,} by timestamp, partition and offset: the log names none of them"
+    parts.extend(f"{number:,} {where}" for number, where in unnamed if number)
+    return "; ".join(parts)
+
+
+def _settings_lines(differences: str) -> Iterator[str]:
+    for number, clause in enumerate(differences.split("; ")):
+        yield f"{'' if number else 'settings':<11}{clause or 'those of -c'}"
+
+
+def _matrix(comparison: Comparison) -> Iterator[str]:
+    yield f"{'recorded / replayed':<20}" + "".join(f"{column.label:>12}" for column in COMPARED)
+    for row in ROWS:
+        counts = [comparison.pages[row, column] for column in COMPARED]
+        if row in COMPARED or any(counts):
+            yield f"{row.label:<20}" + "".join(f"{count:>12,}" for count in counts)
+
+
+def _kept(comparison: Comparison) -> list[list[Difference]]:
+    return [kept for _, kept in sorted(comparison.differences.items()) if kept]
+
+
+def _heading(comparison: Comparison, first: Difference) -> str:
+    pair = (first.recorded, first.replayed.outcome)
+    if first.recorded == first.replayed.outcome:
+        what = (
+            "of another original" if first.recorded == PageOutcome.DUPLICATE else "in place of another page or of none"
+        )
+        return f"recorded and replayed as {pair[0].label}, {what}: {comparison.other_original[pair[0]]:,}"
+    return f"recorded as {pair[0].label}, replayed as {pair[1].label}: {comparison.pages[pair]:,}, such as"
+
+
+def _difference_lines(difference: Difference) -> Iterator[str]:
+    of = _of(difference.recorded)
+    of = f"{of}{difference.recorded_original}" if difference.recorded_original else ""
+    yield f"  page      {difference.page}  {difference.url}"
+    yield f"  recorded  {difference.recorded.label} ({difference.recorded_reason}){of}"
+    yield f"  replayed  {_replayed_text(difference.replayed)}"
+
+
+def _replayed_text(replayed: ReplayVerdict) -> str:
+    text = f"{replayed.outcome.label} ({replayed.reason})"
+    original = replayed.original
+    if original is not None:
+        text += f"{_of(replayed.outcome)}{original.page_id}  {original.url}"
+    if replayed.score is not None:
+        text += f"  score {replayed.score:.4f}"
+    return text
+
+
+def _of(outcome: PageOutcome) -> str:
+    return " of " if outcome == PageOutcome.DUPLICATE else " in place of "
+
+
+def _difference_json(difference: Difference) -> dict[str, Any]:
+    recorded, replayed = difference.recorded, difference.replayed
+    original = replayed.original
+    return {
+        "page": difference.page,
+        "url": difference.url,
+        "recorded": {
+            "verdict": difference.recorded.name.lower(),
+            "reason": difference.recorded_reason,
+            **_originals(recorded, difference.recorded_original),
+        },
+        "replayed": {
+            "verdict": difference.replayed.outcome.name.lower(),
+            "reason": difference.replayed.reason,
+            **_originals(replayed.outcome, original.page_id if original else None),
+            "original_url": original.url if original else None,
+            "score": difference.replayed.score,
+        },
+    }
+
+
+def _originals(outcome: PageOutcome, page: str | None) -> dict[str, str | None]:
+    """The original of a duplicate, or the page that a novel page replaces."""
+    if outcome == PageOutcome.DUPLICATE or page is None:
+        return {"duplicate_of": page}
+    return {"duplicate_of": None, "replaces": page}

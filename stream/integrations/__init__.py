@@ -1,1 +1,0 @@
-"""The filter inside other programs, each with its own package: crawlers' frameworks."""

@@ -1,0 +1,167 @@
+"""Asks about every pair of a page and a filed page that are met, by what is known of the hosts now.
+
+Reads what judging a record with its hosts needs of the state: their memories, and all entries at once.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, IndexedEntries, PendingVerdict, StateView
+from spotsieve.stream.base.arrays import distinct, distinct_places, places_in
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host.distinctive_text import (
+    HostLookup,
+    Texts,
+    look_up,
+    new_lookup,
+    texts_of,
+    texts_of_entries,
+)
+from spotsieve.stream.judge.by_host.memory import Memory, live_leads, load_leads, load_memories
+from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_pair_result
+from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
+from spotsieve.stream.judge.candidates import CandidatePairs
+from spotsieve.stream.judge.policy import Preference, preferences_of_entries
+from spotsieve.stream.sign.schemes import HostThresholds
+from spotsieve.stream.sign.schemes.url_rules import PageRules
+
+
+@dataclass(frozen=True, slots=True)
+class HostContext:
+    """The hosts of a record's n pages, and the e entries that these are compared with.
+
+    row: int64[n], of each page's host in memory  numbers: uint64[e], ascending  indexed: None where there are no
+    entries
+    preference: float64[e], of the entries
+    """
+
+    row: NDArray[np.int64]
+    memory: Memory
+    numbers: NDArray[np.uint64]
+    indexed: IndexedEntries | None
+    texts: Texts
+    preference: NDArray[np.float64]
+
+    def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where these entries are."""
+        return places_in(self.numbers, numbers)
+
+
+def load_host_context(
+    signatures: Signatures,
+    met: CandidatePairs,
+    view: StateView,
+    pending_verdicts: list[PendingVerdict | None],
+    by: int = int(Preference.LENGTH),
+) -> HostContext:
+    """Read memories, the pages that are met, those that stand for a memory, and the originals of attempts.
+
+    by: what pages are worth (Worth)
+    """
+    hosts, row = distinct_places(np.ascontiguousarray(signatures.host, np.uint64))
+    memories = view.memories(hosts)
+    memory, leads = load_memories(memories), live_leads(memories, view)
+    originals = [attempt.original for attempt in pending_verdicts if attempt is not None and attempt.original != NOBODY]
+    wanted = distinct(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
+    if not len(wanted):
+        return HostContext(row, memory, wanted, None, no_texts(signatures.sketch.shape[1]), np.empty(0))
+    indexed = view.indexed(wanted)
+    compared, own = indexed.compared(False), indexed.own_texts()
+    load_leads(memory, leads, places_in(wanted, leads), own)
+    texts = texts_of_entries(compared.host, compared.feature_count, compared.sketch, own)
+    return HostContext(row, memory, wanted, indexed, texts, preferences_of_entries(indexed, compared.feature_count, by))
+
+
+def no_texts(words: int) -> Texts:
+    """What no pages are compared by. words: of a sketch"""
+    none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
+    own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)
+    return texts_of_entries(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty((0, words), np.uint64), own)
+
+
+class PairNotes(NamedTuple):
+    """What was noted of m pairs, or of none: bars: float64[m, ways.BARS, 2]  figures: float64[m, ways.FIGURES]"""
+
+    bars: NDArray[np.float64]
+    figures: NDArray[np.float64]
+
+
+class PageConfirmations(NamedTuple):
+    """What is told of one page and of the pairs that it meets.
+
+    read: the entries and the memory that it was judged by  place: int64[m], where in read.filed each pair's page is
+    accepted: bool[m], score: float64[m], reason: uint8[m]  noted: of the m pairs  asked: what is known of the page
+    """
+
+    read: HostContext
+    place: NDArray[np.int64]
+    accepted: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    reason: NDArray[np.uint8]
+    noted: PairNotes
+    asked: HostLookup
+
+
+def confirm_all(
+    signatures: Signatures, met: CandidatePairs, view: StateView, bars: HostThresholds, rules: PageRules | None = None
+) -> tuple[IndexedEntries, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
+    """Ask about every pair that is met, at least one, by what is known of the hosts now.
+
+    -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
+    bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
+    """
+    answer = _confirm(signatures, met, view, bars, rules, 0)
+    if answer.read.indexed is None:
+        raise ValueError("no pair is met, so there is nothing to confirm")
+    return answer.read.indexed, answer.place, answer.accepted, answer.score, answer.reason
+
+
+def confirm_page(
+    signatures: Signatures, met: CandidatePairs, view: StateView, bars: HostThresholds, rules: PageRules | None = None
+) -> PageConfirmations:
+    """Ask about every pair that one page meets, also where a decisive key found it, and note what each pair has."""
+    return _confirm(signatures, met._replace(proof=np.zeros_like(met.proof)), view, bars, rules, len(met.number))
+
+
+def _confirm(
+    signatures: Signatures,
+    met: CandidatePairs,
+    view: StateView,
+    bars: HostThresholds,
+    rules: PageRules | None,
+    noting: int,
+) -> PageConfirmations:
+    """noting: how many pairs are noted, all or none"""
+    read = load_host_context(signatures, met, view, [])
+    place, asked = read.place(met.number), new_lookup()
+    noted = PairNotes(np.zeros((noting, thresholds.THRESHOLDS, 2)), np.zeros((noting, thresholds.FIGURES)))
+    accepted, score, reason = _confirm_kernel(
+        *(met, place, read.row, texts_of(signatures), read.texts, read.memory),
+        *(*thresholds_of_pages(signatures, bars, rules), asked, new_pair_result(), noted),
+    )
+    return PageConfirmations(read, place, accepted, score, reason, noted, asked)
+
+
+@kernel
+def _confirm_kernel(met, place, row, pages, indexed, memory, chosen, table, asked, answer, noted):
+    # met: Met of n pages and m pairs  place: int64[m], in indexed: Texts  row: int64[n]  pages: Texts
+    # chosen, table: as of thresholds_of_pages
+    # noted: PairNotes, of all pairs or of none  ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
+    pairs = len(place)
+    accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
+    for page in range(len(row)):
+        bars = thresholds_in(table, chosen[page])
+        look_up(pages, page, memory, row[page], bars.template_share, asked)
+        for at in range(met.bounds[page], met.bounds[page + 1]):
+            if not met.proof[at]:
+                confirm_pair(pages, page, indexed, place[at], memory, row[page], asked, bars, answer)
+                accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
+                reason[at] = answer.reason[0]
+                if len(noted.figures):
+                    noted.bars[at], noted.figures[at] = answer.bars, answer.figures
+    return accepted, score, reason

@@ -1,0 +1,174 @@
+"""Knows pages that were judged before by their ids: each gets the verdict that it had, and teaches nothing.
+
+1. Filed pages find themselves under their body's digest.
+2. The verdict of a page that was not filed, or that replaces another, is remembered (an attempt) until its offset is
+   committed, and no crash can bring it back: log records say how far that is.
+3. A page that stands in the record twice gets the verdict of its first place.
+
+So what was learned in between changes no verdict. Two facts make 2 sound. A mark in the log was committed before the
+record was written, and committed offsets only grow: a crash brings back only pages at or above every mark. And attempts
+are written and removed with the record's own batch, so they are a function of the log as all of the state is. A page
+that is sent again long after its commit is judged by what is known then.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, PendingVerdict, StateView
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.verdict import KeyKind, Reason
+from spotsieve.stream.judge.by_host.confirmation import HostContext
+from spotsieve.stream.judge.candidates import CandidatePairs
+from spotsieve.stream.judge.resolution import Resolution
+from spotsieve.stream.judge.rules import OriginalSearch
+
+_BODY = np.uint8(KeyKind.BODY)
+_EXACT, _LONGER, _RECRAWL, _NO_MATCH = (
+    np.uint8(reason) for reason in (Reason.EXACT, Reason.LONGER, Reason.RECRAWL, Reason.NO_MATCH)
+)
+NEW, SETTLED, AGAIN, FILED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in range(5))
+"""How a page is judged: as any; its verdict is known; an earlier place of the record has its id; where its host is
+remembered, and it is taken to be filed, or not to be (stream/sharding)."""
+
+
+class PageHistory(NamedTuple):
+    """What is known of n pages by their ids.
+
+    state: uint8[n] (NEW, ...)  first: int64[n], the earlier place of a page that is AGAIN
+    """
+
+    state: NDArray[np.uint8]
+    first: NDArray[np.int64]
+
+
+def load_pending_verdicts(
+    page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView
+) -> list[PendingVerdict | None]:
+    """The remembered verdict of each page; None where there is none, or where its original is gone."""
+    pending_verdicts = view.pending_verdicts(page_ids)
+    known = [page for page, attempt in enumerate(pending_verdicts) if attempt is not None and judged[page]]
+    if not known:
+        return [None] * len(page_ids)
+    named = np.array([pending_verdicts[page].original for page in known], np.int64)  # type: ignore[union-attr]
+    alive = view.page_ids(np.maximum(named, 0).astype(np.uint64))
+    usable = {
+        page
+        for page, number, found in zip(known, named.tolist(), alive, strict=True)
+        if number == NOBODY or found is not None
+    }
+    return [attempt if page in usable else None for page, attempt in enumerate(pending_verdicts)]
+
+
+def find_loaded(
+    page_ids: Mapping[int, PageId],
+    judged: NDArray[np.bool_],
+    met: CandidatePairs,
+    read: HostContext,
+    pending_verdicts: list[PendingVerdict | None],
+    found: OriginalSearch,
+) -> PageHistory:
+    """Look for the ids of the pages; those that are known get their verdict in `found`.
+
+    page_ids: by page, of those that are judged at least  judged: bool[n]
+    """
+    known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
+    under_body = (met.proof & _BODY).nonzero()[0]
+    asking = met.bounds.searchsorted(under_body, side="right") - 1
+    entries = read.indexed.entries(read.place(met.number[under_body])) if read.indexed is not None else []
+    for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
+        if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
+            known.state[page], found.number[page] = SETTLED, met.number[pair]
+            found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
+    for page, attempt in enumerate(pending_verdicts):
+        if attempt is None:
+            continue
+        if attempt.reason == Reason.LONGER:
+            found.replaced[page] = attempt.original
+        if known.state[page] != NEW:
+            continue
+        known.state[page] = SETTLED
+        found.recrawl[page] = attempt.reason == Reason.RECRAWL
+        if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
+            found.number[page], found.score[page] = attempt.original, attempt.score
+            found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
+            found.proof[page] = KeyKind.BODY if attempt.reason == Reason.EXACT else 0
+    return known
+
+
+def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], known: PageHistory) -> None:
+    """Note pages whose id stands earlier in the record. page_ids: by page, in the order of the record"""
+    if len(set(page_ids.values())) == len(page_ids):
+        return
+    places = dict[PageId, int]()
+    for page, page_id in page_ids.items():
+        first = places.setdefault(page_id, page)
+        if first != page and judged[page] and known.state[page] == NEW:
+            known.state[page], known.first[page] = AGAIN, first
+
+
+def new_pending_verdicts(
+    judged: NDArray[np.bool_], known: PageHistory, indexed: OriginalSearch, resolution: Resolution
+) -> tuple[NDArray[np.int64], tuple[PendingVerdict, ...]]:
+    """The new verdicts of pages that are not filed, or that replace another, whose entry does not say what.
+
+    judged: bool[n] -> the pages: int64[a], and their attempts
+    """
+    pages, *columns = _attempts_kernel(judged, known.state, indexed, resolution.found, resolution.entry)
+    return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns))) if len(pages) else ()
+
+
+@kernel
+def _attempts_kernel(judged, state, indexed, within, entry):
+    # judged: bool[n]  state: uint8[n], as of PageHistory  indexed, within: OriginalSearch  entry: int64[n]
+    # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of PendingVerdict
+    pages = np.empty(len(entry), np.int64)
+    originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
+    reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
+    count = 0
+    for page in range(len(entry)):
+        replaces = indexed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+        if not judged[page] or state[page] != NEW or (entry[page] != NOBODY and not replaces):
+            continue
+        from_state = indexed.number[page] != NOBODY
+        found = indexed if from_state else within
+        original, exact = found.number[page], found.proof[page] & _BODY
+        if not from_state and original != NOBODY:
+            original = entry[original]
+        replaced = within.replaced[page]
+        replaced = indexed.replaced[page] if replaced == NOBODY else entry[replaced]
+        score, kind = np.nan, np.uint8(0)
+        if original != NOBODY:
+            score, reason = (1.0, _EXACT) if exact else (found.score[page], found.reason[page])
+            kind = found.found_by[page]
+        elif replaced != NOBODY:
+            original, score, reason = replaced, 0.0, _LONGER
+        else:
+            reason = _RECRAWL if indexed.recrawl[page] or within.recrawl[page] else _NO_MATCH
+        pages[count], originals[count], scores[count] = page, original, score
+        reasons[count], kinds[count] = reason, kind
+        count += 1
+    return pages[:count], originals[:count], scores[:count], reasons[:count], kinds[:count]
+
+
+@inlined
+def repeat_verdict(
+    first, page, indexed, resolution
+):  # int64, int64  ->  indexed: OriginalSearch, resolution: Resolution
+    """Give a page the verdict of the earlier place of the record that has its id."""
+    for found in (indexed, resolution.found):
+        found.replaced[page], found.recrawl[page] = found.replaced[first], found.recrawl[first]
+    if resolution.entry[first] != NOBODY:
+        resolution.found.number[page], resolution.found.proof[page] = first, _BODY
+        return
+    for found in (indexed, resolution.found):
+        found.number[page], found.score[page], found.proof[page] = (
+            found.number[first],
+            found.score[first],
+            found.proof[first],
+        )
+        found.distance[page], found.found_by[page] = found.distance[first], found.found_by[first]
+        found.reason[page] = found.reason[first]

@@ -1,0 +1,376 @@
+"""Judges a record with the memory of its hosts: page after page, since each may teach its host what template is.
+
+What a page that was judged before gets, known.py says: what was learned in between changes no verdict.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Buckets, HostUpdate, StateView
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, page_ids_of
+from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context
+from spotsieve.stream.judge.by_host.distinctive_text import Texts, look_up, new_lookup, texts_of
+from spotsieve.stream.judge.by_host.learning import (
+    TAUGHT_ALL,
+    TAUGHT_REST,
+    empty_own_texts,
+    keep_own,
+    owned_texts,
+    skip_shared,
+    teach_page,
+)
+from spotsieve.stream.judge.by_host.memory import Memory, memories_to_store
+from spotsieve.stream.judge.by_host.page_history import (
+    AGAIN,
+    FILED_ELSEWHERE,
+    NEW,
+    SETTLED,
+    PageHistory,
+    find_loaded,
+    find_repeated,
+    load_pending_verdicts,
+    new_pending_verdicts,
+    repeat_verdict,
+)
+from spotsieve.stream.judge.by_host.pairs import judge_pair, new_pair_result
+from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
+from spotsieve.stream.judge.candidates import (
+    NEVER,
+    CandidatePairs,
+    drop_candidates,
+    find_candidates,
+    new_cursors,
+    next_candidate,
+    set_cursors,
+)
+from spotsieve.stream.judge.indexed import IndexedOriginals, candidate_urls
+from spotsieve.stream.judge.policy import PagePreferences, UrlRelations, relation_to_indexed, relation_within
+from spotsieve.stream.judge.resolution import Resolution, count_postings, empty_resolution, index_page
+from spotsieve.stream.judge.rules import (
+    LENGTH,
+    Candidate,
+    Limits,
+    OriginalSearch,
+    empty_search,
+    final_kinds,
+    is_refused,
+    weigh,
+)
+from spotsieve.stream.judge.slots import Slots
+from spotsieve.stream.sign.features.block_fingerprints import MOST_FINGERPRINTS
+from spotsieve.stream.sign.schemes import HostThresholds
+from spotsieve.stream.sign.schemes.url_rules import PageRules
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+
+
+class _Record(NamedTuple):
+    """What is known of a record before the walk. sizes, slots: as of walk.py  row: int64[n], of each page's host
+
+    judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `indexed`;
+    NOBODY of a candidate that is known to be no original
+    preferences: of the pages  entry_preferences: float64[e], of the entries
+    pages: as they are  indexed: the entries that were read  within: the pages that are filed, as their entries keep
+    them
+    addresses: of pages and entries
+    """
+
+    slots: Slots
+    sizes: NDArray[np.int64]
+    row: NDArray[np.int64]
+    judged: NDArray[np.bool_]
+    met: CandidatePairs
+    place: NDArray[np.int64]
+    pages: Texts
+    indexed: Texts
+    within: Texts
+    addresses: UrlRelations
+    preferences: PagePreferences
+    entry_preferences: NDArray[np.float64]
+
+
+class _EarlierCopy(NamedTuple):
+    """Of a page that is let through: the earliest page that it is a copy of all the same. All have one element.
+
+    place: int64, in the entries or the record; NOBODY: there is none  within: bool, in the record
+    proof: bool, a decisive key found it  sure: bool, as of PairResult
+    """
+
+    place: NDArray[np.int64]
+    within: NDArray[np.bool_]
+    proof: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
+
+
+class HostJudgment(NamedTuple):
+    """What judging a record of n pages with the memory of its hosts found.
+
+    taught: uint8[n] (TAUGHT_NOTHING, ...)  is_new: bool[n], pages of whose ids nothing was known
+    """
+
+    indexed: IndexedOriginals
+    resolution: Resolution
+    learned: HostUpdate
+    taught: NDArray[np.uint8]
+    is_new: NDArray[np.bool_]
+
+
+def judge_with_hosts(
+    signatures: Signatures,
+    slots: Slots,
+    buckets: Buckets,
+    view: StateView,
+    bars: HostThresholds,
+    preferences: PagePreferences,
+    limits: Limits,
+    rules: PageRules | None = None,
+    alone: bool = False,
+) -> HostJudgment:
+    """Judge and file the pages of a record in order.
+
+    preferences: of the pages  alone: each by itself; none is filed or teaches
+    """
+    met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
+    judged = signatures.status == FINGERPRINTED
+    page_ids = page_ids_of(signatures)
+    pending_verdicts = load_pending_verdicts(page_ids, judged, view)
+    read = load_host_context(signatures, met, view, pending_verdicts, limits.preference)
+    indexed = empty_search(len(page_ids))
+    by_page = dict(enumerate(page_ids))
+    known = find_loaded(by_page, judged, met, read, pending_verdicts, indexed)
+    if not alone:
+        find_repeated(by_page, judged, known)
+    addresses = candidate_urls(signatures, read.indexed, len(read.numbers), limits, rules)
+    place, sizes = read.place(met.number), sizes_of(buckets.bounds)
+    walk = resolve_with_hosts(
+        signatures,
+        slots,
+        sizes,
+        met,
+        place,
+        judged,
+        read,
+        known,
+        addresses,
+        thresholds_of_pages(signatures, bars, rules),
+        (preferences, read.preference),
+        limits,
+        view.entry_count,
+        indexed,
+        not alone,
+    )
+    learned = _learned(signatures, judged, walk.resolution, indexed, known, walk.within, read.memory, page_ids)
+    originals = IndexedOriginals(indexed, read.numbers, read.indexed, addresses)
+    return HostJudgment(originals, walk.resolution, learned, walk.taught, known.state == NEW)
+
+
+class HostResolution(NamedTuple):
+    """What a walk found. within: as of _Record  taught: uint8[n] (TAUGHT_NOTHING, ...)"""
+
+    resolution: Resolution
+    within: Texts
+    taught: NDArray[np.uint8]
+
+
+def resolve_with_hosts(
+    signatures: Signatures,
+    slots: Slots,
+    sizes: NDArray[np.int64],
+    met: CandidatePairs,
+    place: NDArray[np.int64],
+    judged: NDArray[np.bool_],
+    read: HostContext,
+    known: PageHistory,
+    addresses: UrlRelations,
+    bars: tuple[NDArray[np.int64], NDArray[np.float64]],
+    preferences: tuple[PagePreferences, NDArray[np.float64]],
+    limits: Limits,
+    first_number: int,
+    indexed: OriginalSearch,
+    learns: bool,
+) -> HostResolution:
+    """Judge the pages of a record in order, and have them teach read.memory; columns as of _Record.
+
+    known, indexed: what is known of pages by their ids  bars: as of thresholds_of_pages
+    preferences: the last two columns of _Record  learns: whether pages are filed and
+    teach  first_number: entry number of the next filed page  ->  indexed: OriginalSearch, too
+    """
+    pages = texts_of(signatures)
+    within = empty_own_texts(pages)
+    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses, *preferences)
+    resolution, taught = empty_resolution(slots, len(signatures), len(sizes)), np.zeros(len(signatures), np.uint8)
+    scratch = new_cursors(slots), new_lookup(), new_pair_result(), _no_copy()
+    capped = _resolve_kernel(
+        record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution, taught, *scratch
+    )
+    return HostResolution(resolution._replace(capped=capped), within, taught)
+
+
+def _learned(
+    signatures: Signatures,
+    judged: NDArray[np.bool_],
+    resolution: Resolution,
+    indexed: OriginalSearch,
+    known: PageHistory,
+    within: Texts,
+    memory: Memory,
+    page_ids: list[PageId],
+) -> HostUpdate:
+    """What the state is to remember beside postings."""
+    texts = owned_texts(signatures, within, np.flatnonzero(resolution.entry != NOBODY))
+    told, pending_verdicts = new_pending_verdicts(judged, known, indexed, resolution)
+    return HostUpdate(
+        texts, memories_to_store(memory), tuple(page_ids[page] for page in told.tolist()), pending_verdicts
+    )
+
+
+def _no_copy() -> _EarlierCopy:
+    """No page was looked at yet."""
+    no = np.zeros(1, np.bool_)
+    return _EarlierCopy(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
+
+
+@inlined
+def _note_copied(found, page, other, within, pair, answer, limits, copied):
+    """Note a page that `page` is a copy of but for its address or what both are worth, unless one came before.
+
+    found: OriginalSearch  page, other: int64  within: bool  pair: Candidate  answer: PairResult  limits: Limits  ->
+    copied: _EarlierCopy
+    """
+    passes = found.recrawl[page] or (limits.preference != LENGTH and found.replaced[page] != NOBODY)
+    if passes and copied.place[0] == NOBODY:
+        copied.place[0], copied.within[0] = other, within
+        copied.proof[0], copied.sure[0] = pair.proof != 0, answer.sure[0]
+
+
+@inlined
+def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found):
+    """Weigh the filed pages that a page meets. ... -> found: OriginalSearch; where the original is in record.filed:
+    int64
+    """
+    met, preference = record.met, record.preferences.own[page]
+    found.cut[page] = met.cut_at[page] != NEVER
+    for at in range(met.bounds[page], met.bounds[page + 1]):
+        pair = Candidate(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
+        other = record.place[at]
+        if other == NOBODY:
+            found.compared[page] += 1
+            continue
+        if not pair.proof:
+            judge_pair(record.pages, page, record.indexed, other, memory, record.row[page], asked, bars, answer)
+            found.reason[page] = answer.reason[0]
+        if is_refused(found, page, pair, answer.confirmed, 0):
+            continue
+        relation = relation_to_indexed(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, preference, record.entry_preferences[other], relation, limits):
+            found.cut[page] = at >= met.cut_at[page]
+            return other
+        _note_copied(found, page, other, False, pair, answer, limits, copied)
+    return np.int64(NOBODY)
+
+
+@inlined
+def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer, copied):
+    """Weigh the earlier pages of the record that a page meets; indexed: OriginalSearch  ->  resolution: Resolution"""
+    found, slots, preference = resolution.found, record.slots, record.preferences.own[page]
+    found.cut[page], found.replaced_preference[page] = indexed.cut[page], indexed.replaced_preference[page]
+    found.recrawl[page] = indexed.recrawl[page]
+    room = limits.candidates - indexed.compared[page]
+    set_cursors(slots, resolution.added, page, cursors)
+    if found.cut[page]:
+        drop_candidates(slots, page, cursors)
+    while True:
+        pair = next_candidate(slots, resolution.added, page, cursors)
+        other = pair.number
+        if other == NEVER:
+            break
+        if not pair.proof:
+            if found.compared[page] == room:
+                found.cut[page] = True
+                drop_candidates(slots, page, cursors)
+                continue
+            judge_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
+            found.reason[page] = answer.reason[0]
+        if is_refused(found, page, pair, answer.confirmed, 0):
+            continue
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, preference, record.preferences.met[other], relation, limits):
+            break
+        _note_copied(found, page, other, True, pair, answer, limits, copied)
+
+
+@kernel
+def _resolve_kernel(
+    record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, taught, *scratch
+):
+    # record: _Record  known: PageHistory  memory: Memory  chosen, table: as of thresholds_of_pages  limits: Limits
+    # learns: bool, pages are filed and teach  entry_number: int64  indexed: OriginalSearch
+    # ->  resolution: Resolution, taught: uint8[n]  scratch: Cursors, HostLookup, PairResult, _EarlierCopy, written over
+    # returns how many filings found their bucket full
+    capped = 0
+    cursors, asked, answer, copied = scratch
+    skipped, no_word = np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+    pages, found = record.pages, resolution.found
+    for page in range(len(record.row)):
+        if known.state[page] >= FILED_ELSEWHERE:
+            if (
+                known.state[page] == FILED_ELSEWHERE
+                and index_page(record.slots, record.sizes, page, limits.cap, resolution.added)[0]
+            ):
+                resolution.entry[page] = entry_number
+                entry_number += 1
+            continue
+        count_postings(record.slots, record.sizes, page, resolution)
+        if known.state[page] == SETTLED:
+            continue
+        if known.state[page] == AGAIN:
+            repeat_verdict(known.first[page], page, indexed, resolution)
+            continue
+        row, bars = record.row[page], thresholds_in(table, chosen[page])
+        if record.judged[page]:
+            look_up(pages, page, memory, row, bars.template_share, asked)
+        answer.sure[0] = False
+        copied.place[0] = NOBODY
+        original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, copied, indexed), False
+        proof = indexed.proof[page]
+        found.cut[page] = indexed.cut[page]
+        if original == NOBODY and learns:
+            _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer, copied)
+            original, within, proof = found.number[page], True, found.proof[page]
+        if not learns:
+            continue
+        number, is_indexed = entry_number, False
+        if original == NOBODY:
+            if record.judged[page]:
+                keep_own(pages, record.within, page, asked)
+            is_indexed, full = index_page(record.slots, record.sizes, page, limits.cap, resolution.added)
+            capped += full
+            if is_indexed:
+                resolution.entry[page] = entry_number
+                entry_number += 1
+        like, is_proof, is_sure = original, proof != 0, answer.sure[0]
+        if original == NOBODY and copied.place[0] != NOBODY:
+            # A page that is fetched ten times makes nothing a template, though each of its copies passes.
+            like, within, is_proof, is_sure = (
+                copied.place[0],
+                copied.within[0],
+                copied.proof[0],
+                copied.sure[0],
+            )
+        if not record.judged[page] or (like != NOBODY and is_proof):
+            continue
+        # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
+        sure = like != NOBODY and is_sure and memory.pages[row] > 0
+        taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
+        if sure:
+            skipped[:] = False
+            if within:
+                skip_shared(pages, page, record.within, like, asked, skipped)
+            else:
+                skip_shared(pages, page, record.indexed, like, asked, skipped)
+        teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_indexed)
+    return capped

@@ -1,0 +1,150 @@
+"""Merges postings: which earlier pages a page meets under all its keys, in the order of filing.
+
+One merge serves the postings in the state, those that a record adds, and the search for all matches of a page.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.judge.rules import Candidate
+from spotsieve.stream.judge.slots import Slots, indexed_postings
+from spotsieve.stream.sign.fingerprints.simhash import count_bits
+
+NEVER = np.iinfo(np.int64).max
+
+
+class CandidatePairs(NamedTuple):
+    """What n pages meet among the filed ones, in the order of index_update: m pairs of a page and a filed page.
+
+    bounds: int64[n + 1]  number: int64[m], entry numbers  proof, kinds, distance: uint8[m], as of Candidate
+    cut_at: int64[n], the first pair that lies beyond the candidate limit, or NEVER
+    """
+
+    bounds: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+    kinds: NDArray[np.uint8]
+    distance: NDArray[np.uint8]
+    cut_at: NDArray[np.int64]
+
+
+class Cursors(NamedTuple):
+    """Where m slots stand in their buckets.
+
+    at: int64[m], the next posting that passes  number: int64[m], who was filed there; NEVER: no posting is left
+    """
+
+    at: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+
+def new_cursors(slots: Slots) -> Cursors:
+    """Cursors that are not set yet."""
+    return Cursors(np.empty(len(slots.bucket), np.int64), np.empty(len(slots.bucket), np.int64))
+
+
+def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> CandidatePairs:
+    """What pages meet in the buckets of their keys.
+
+    candidate_limit: most candidates of a page  final: kinds of decisive keys (KeyKind) at which its search ends
+    """
+    room = _most_met(slots, buckets, candidate_limit, final)
+    met: CandidatePairs = _meet_kernel(
+        slots, indexed_postings(buckets), candidate_limit, final, room, new_cursors(slots)
+    )
+    return met
+
+
+def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> int:
+    """Pairs that there can be: one a posting, and where any decisive key ends the search, no more than that."""
+    postings = int(sizes_of(buckets.bounds)[slots.bucket].sum())
+    any_ends = (slots.kind[slots.decisive] & final).all()
+    return min(postings, (len(slots.bounds) - 1) * (candidate_limit + 1)) if any_ends else postings
+
+
+@inlined
+def set_cursors(slots, postings, page, cursors):  # Slots, Postings, int64  ->  cursors: Cursors, of the page's slots
+    """Set each cursor of a page to the first posting of its bucket that passes."""
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        _set_cursor(slots, postings, slot, postings.first[slots.bucket[slot]], cursors)
+
+
+@inlined
+def next_candidate(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors -> Candidate
+    """Take the earliest page under the cursors and move these on; its number is NEVER where there is none.
+
+    Pages under fewer candidate keys than a candidate needs, and no decisive one, are passed.
+    """
+    first, last = slots.bounds[page], slots.bounds[page + 1]
+    while True:
+        least = np.int64(NEVER)
+        for slot in range(first, last):
+            least = min(least, cursors.number[slot])
+        proof, kinds, distance, shared = np.uint8(0), np.uint8(0), np.int64(255), 0
+        if least != NEVER:
+            for slot in range(first, last):
+                if cursors.number[slot] == least:
+                    at = cursors.at[slot]
+                    kinds |= slots.kind[slot]
+                    shared += 1
+                    if slots.decisive[slot]:
+                        proof |= slots.kind[slot]
+                        distance = min(distance, np.int64(count_bits(postings.inline[at] ^ slots.inline[slot])))
+                    _set_cursor(slots, postings, slot, at + 1, cursors)
+        if least == NEVER or proof or shared >= slots.least_shared:
+            break
+    return Candidate(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
+
+
+@inlined
+def drop_candidates(slots, page, cursors):  # Slots, int64  ->  cursors: Cursors
+    """From now on the page meets others under its decisive keys alone."""
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        if not slots.decisive[slot]:
+            cursors.number[slot] = NEVER
+
+
+@inlined
+def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, int64  ->  cursors: Cursors
+    """Set the slot's cursor to the first posting of its bucket from `at` on that passes."""
+    end, inline, limit = postings.end[slots.bucket[slot]], slots.inline[slot], slots.limit[slot]
+    while at < end and count_bits(postings.inline[at] ^ inline) > limit:
+        at += 1
+    cursors.at[slot] = at
+    cursors.number[slot] = np.int64(postings.number[at]) if at < end else NEVER
+
+
+@kernel
+def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
+    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: pairs that there is room for
+    # cursors: Cursors, written over  ->  CandidatePairs
+    pages = len(slots.bounds) - 1
+    bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
+    numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
+    kinds, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)
+    taken = 0
+    for page in range(pages):
+        bounds[page] = taken
+        set_cursors(slots, postings, page, cursors)
+        compared = 0
+        while True:
+            pair = next_candidate(slots, postings, page, cursors)
+            if pair.number == NEVER:
+                break
+            if not pair.proof and compared == candidate_limit:
+                cut_at[page] = taken
+                drop_candidates(slots, page, cursors)
+                continue
+            compared += not pair.proof
+            numbers[taken], proof[taken] = pair.number, pair.proof
+            kinds[taken], distance[taken] = pair.kinds, pair.distance
+            taken += 1
+            if pair.proof & final:
+                break
+    bounds[pages] = taken
+    return CandidatePairs(bounds, numbers[:taken], proof[:taken], kinds[:taken], distance[:taken], cut_at)

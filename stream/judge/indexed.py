@@ -1,0 +1,176 @@
+"""Finds the original of each page among the filed ones: reads and confirms what it meets, and applies the rule."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets, IndexedEntries, IndexedPages, StateView
+from spotsieve.stream.base.arrays import distinct, sizes_of
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import CandidateColumns, Entry, Signatures
+from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
+from spotsieve.stream.judge.policy import (
+    ANY_KIND,
+    KEEP_FIRST,
+    PagePreferences,
+    UrlRelations,
+    no_urls,
+    preferences_of_entries,
+    relation_to_indexed,
+    urls_of,
+)
+from spotsieve.stream.judge.rules import (
+    NO_PAIRS,
+    Candidate,
+    Limits,
+    OriginalSearch,
+    empty_search,
+    final_kinds,
+    is_refused,
+    weigh,
+)
+from spotsieve.stream.judge.slots import Slots
+from spotsieve.stream.sign.schemes import Confirmations, Scheme
+from spotsieve.stream.sign.schemes.url_rules import PageRules
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedOriginals:
+    """What is found among the filed pages.
+
+    found: of all pages  numbers: uint64[e], ascending, the entries that were read  indexed: the same, as read
+    addresses: of pages and entries
+    """
+
+    found: OriginalSearch
+    numbers: NDArray[np.uint64]
+    indexed: IndexedEntries | None
+    addresses: UrlRelations
+
+    def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
+        """numbers: int64[a], of entries that were read -> the filed pages."""
+        if self.indexed is None:
+            return []
+        return self.indexed.entries(np.searchsorted(self.numbers, numbers.astype(np.uint64)))
+
+
+class PairFacts(NamedTuple):
+    """What the rule asks of m pairs of a page and a filed page.
+
+    preference: float64[m], of the filed page; 0 where it cannot matter
+    row: int64[m], of a candidate, its row in confirmed  confirmed: the scheme's answers to the candidates
+    """
+
+    preference: NDArray[np.float64]
+    row: NDArray[np.int64]
+    confirmed: Confirmations
+
+
+def find_originals(
+    slots: Slots,
+    buckets: Buckets,
+    view: StateView,
+    scheme: Scheme,
+    signatures: Signatures,
+    pages: CandidateColumns,
+    preferences: PagePreferences,
+    limits: Limits,
+    rules: PageRules | None,
+) -> IndexedOriginals:
+    """The original of each page among the filed ones. All entries of a record are read and confirmed at once.
+
+    preferences: of the pages
+    """
+    met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
+    found = empty_search(len(pages))
+    wanted = distinct(met.number).astype(np.uint64)
+    indexed = view.indexed(wanted) if len(wanted) else None
+    addresses = candidate_urls(signatures, indexed, len(wanted), limits, rules)
+    if indexed is None:
+        return IndexedOriginals(found, wanted, None, addresses)
+    place = np.searchsorted(wanted, met.number.astype(np.uint64))
+    answers = confirm_candidates(met, place, indexed, scheme, pages, limits)
+    choose_originals(met, place, answers, preferences, addresses, limits, found)
+    return IndexedOriginals(found, wanted, indexed, addresses)
+
+
+def candidate_urls(
+    signatures: Signatures, indexed: IndexedEntries | None, entries: int, limits: Limits, rules: PageRules | None
+) -> UrlRelations:
+    """The addresses of pages and of the entries that they meet, where these make a difference."""
+    scoping = rules is not None and rules.scoping
+    if limits.same_url == ANY_KIND and not scoping:
+        return no_urls(len(signatures), entries)
+    return urls_of(signatures, indexed, entries, rules if scoping else None)
+
+
+def choose_originals(
+    met: CandidatePairs,
+    place: NDArray[np.int64],
+    answers: PairFacts,
+    preferences: PagePreferences,
+    addresses: UrlRelations,
+    limits: Limits,
+    found: OriginalSearch,
+) -> None:
+    """Apply the rule to what the n pages meet among the filed ones  ->  found: Found.
+
+    place: int64[m], where in `addresses` the filed page of each pair is  preferences: of the pages
+    """
+    _choose_kernel(met, place, answers, preferences.own, addresses, limits, found)
+
+
+def confirm_candidates(
+    met: CandidatePairs,
+    place: NDArray[np.int64],
+    indexed: IndexedPages,
+    scheme: Scheme,
+    pages: CandidateColumns,
+    limits: Limits | None = None,
+) -> PairFacts:
+    """Ask the scheme about the candidates among the pairs.
+
+    place: int64[m], where in `indexed` the page of each pair is  limits: None where nobody asks what pages are worth
+    """
+    weighed = limits is not None and limits.longer_by != KEEP_FIRST
+    candidate = met.proof == 0
+    row = np.cumsum(candidate) - 1
+    pair = np.flatnonzero(candidate)
+    if not len(pair) and not weighed:
+        return PairFacts(np.zeros(len(place)), row, NO_PAIRS)
+    entries = indexed.compared(scheme.compares_features and len(pair) > 0)
+    confirmed = NO_PAIRS
+    if len(pair):
+        page = np.repeat(np.arange(len(pages)), sizes_of(met.bounds))
+        confirmed = scheme.confirm(pages.take(page[pair]), entries.take(place[pair]))
+    if limits is None or not weighed:
+        return PairFacts(np.zeros(len(place)), row, confirmed)
+    return PairFacts(preferences_of_entries(indexed, entries.feature_count, limits.preference)[place], row, confirmed)
+
+
+@kernel
+def _choose_kernel(met, entry, answers, preference, addresses, limits, found):
+    # met: CandidatePairs  entry: int64[m], where the page of each pair is among the entries  answers: PairFacts
+    # preference: float64[n], of the pages  addresses: UrlRelations  limits: Limits  ->  found: OriginalSearch
+    for page in range(len(preference)):
+        found.cut[page] = met.cut_at[page] != NEVER
+        for place in range(met.bounds[page], met.bounds[page + 1]):
+            pair = Candidate(met.number[place], met.proof[place], met.kinds[place], met.distance[place])
+            if is_refused(found, page, pair, answers.confirmed, answers.row[place]):
+                continue
+            is_original = weigh(
+                found,
+                page,
+                pair,
+                answers.confirmed,
+                answers.row[place],
+                preference[page],
+                answers.preference[place],
+                relation_to_indexed(addresses, page, entry[place]),
+                limits,
+            )
+            if is_original:
+                found.cut[page] = place >= met.cut_at[page]
+                break

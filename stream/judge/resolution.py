@@ -1,0 +1,310 @@
+"""Walks through one record: finds originals among its own earlier pages, and files every page that has none."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Buckets
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.signature import CandidateColumns
+from spotsieve.stream.judge.candidates import NEVER, drop_candidates, new_cursors, next_candidate, set_cursors
+from spotsieve.stream.judge.indexed import IndexedOriginals
+from spotsieve.stream.judge.policy import APART, PagePreferences, UrlRelations, relation_within
+from spotsieve.stream.judge.rules import (
+    NO_PAIRS,
+    Limits,
+    OriginalSearch,
+    empty_search,
+    is_refused,
+    passes_recrawled,
+    supersedes,
+    weigh,
+)
+from spotsieve.stream.judge.slots import Postings, Slots, indexed_postings, no_postings
+from spotsieve.stream.sign.schemes import Confirmations, Scheme
+
+CHUNK_PAGES = 64
+"""Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to
+64 * 63 / 2 pairs, however alike its pages are; pages of earlier chunks count only where they were filed."""
+
+
+class Resolution(NamedTuple):
+    """found: originals within the record, by page index  postings: int64[n], how many lay in the probed buckets
+    entry: int64[n], the entry number of a filed page, or NOBODY
+    added: the postings that the record adds, by page index  capped: filings left out because a bucket was full
+    """
+
+    found: OriginalSearch
+    postings: NDArray[np.int64]
+    entry: NDArray[np.int64]
+    added: Postings
+    capped: int
+
+
+class AddedPostings(NamedTuple):
+    """What filing pages that are known to be filed adds. added, capped: as of Resolution  fits: bool[n]"""
+
+    added: Postings
+    capped: int
+    fits: NDArray[np.bool_]
+
+
+class _Record(NamedTuple):
+    """What is known of a record of n pages and its u buckets before the walk.
+
+    sizes: int64[u], postings filed before the record  preferences: of the pages
+    indexed: int64[n], the original among the filed pages, or NOBODY
+    room: int64[n], candidates that may still be compared  addresses: of the pages
+    """
+
+    slots: Slots
+    sizes: NDArray[np.int64]
+    preferences: PagePreferences
+    indexed: NDArray[np.int64]
+    room: NDArray[np.int64]
+    addresses: UrlRelations
+
+
+class _ChunkPairs(NamedTuple):
+    """The pairs of a chunk that may have to be confirmed, and the scheme's answers.
+
+    bounds: int64[n + 1], page i's are other[bounds[i]:bounds[i + 1]]  other: int64[c], ascending within a page
+    """
+
+    bounds: NDArray[np.int64]
+    other: NDArray[np.int64]
+    confirmed: Confirmations
+
+
+def resolve_record(
+    slots: Slots,
+    sizes: NDArray[np.int64],
+    indexed: IndexedOriginals,
+    scheme: Scheme,
+    pages: CandidateColumns,
+    preferences: PagePreferences,
+    first_number: int,
+    limits: Limits,
+) -> Resolution:
+    """Look for originals within the record and file, in order, every page that has none.
+
+    sizes: int64[u], postings that each bucket has  indexed: what was found among the filed pages
+    preferences: of the pages
+    first_number: entry number of the next filed page
+    """
+    count, found = len(pages), indexed.found
+    room = limits.candidates - found.compared
+    record = _Record(slots, sizes, preferences, found.number, room, indexed.addresses)
+    resolution = empty_resolution(slots, count, len(sizes))
+    resolution.found.cut[:], resolution.found.replaced_preference[:] = found.cut, found.replaced_preference
+    resolution.found.recrawl[:] = found.recrawl
+    cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
+    confirming = not slots.decisive.all()
+    chunk = CHUNK_PAGES if confirming else max(count, 1)
+    number, capped = first_number, 0
+    for start in range(0, count, chunk):
+        end = min(start + chunk, count)
+        others, confirmed = np.empty(0, np.int64), NO_PAIRS
+        if confirming:
+            others = _candidates_kernel(record, resolution.added, start, end, limits, bounds, cursors)
+        if len(others):
+            page = np.repeat(np.arange(start, end), sizes_of(bounds[start : end + 1]))
+            confirmed = scheme.confirm(pages.take(page), pages.take(others))
+        candidates = _ChunkPairs(bounds, others, confirmed)
+        number, left_out = _settle_kernel(record, start, end, candidates, limits, number, cursors, resolution)
+        capped += left_out
+    return resolution._replace(capped=capped)
+
+
+def empty_resolution(slots: Slots, pages: int, buckets: int) -> Resolution:
+    """What is known before the first page of a record."""
+    postings, entry = np.zeros(pages, np.int64), np.full(pages, NOBODY, np.int64)
+    return Resolution(empty_search(pages), postings, entry, no_postings(slots, buckets), 0)
+
+
+@inlined
+def _size(sizes, added, bucket):  # int64[u], Postings, int64 -> int64
+    """How many postings a bucket has by now. sizes: before the record"""
+    return sizes[bucket] + added.end[bucket] - added.first[bucket]
+
+
+@inlined
+def _add(added, slots, slot, page):  # Postings, Slots, int64, int64
+    """File a page's slot at the end of its bucket."""
+    bucket = slots.bucket[slot]
+    at = added.end[bucket]
+    added.number[at], added.inline[at] = page, slots.inline[slot]
+    added.end[bucket] = at + 1
+
+
+@inlined
+def _suppose_indexed(record, page, before, cap, added):  # _Record, int64, int64[u], int64  ->  added: Postings
+    """File a page in all its buckets that had room when they ended at `before`."""
+    slots = record.slots
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        bucket = slots.bucket[slot]
+        if record.sizes[bucket] + before[bucket] - added.first[bucket] < min(cap, slots.cap[slot]):
+            _add(added, slots, slot, page)
+
+
+@kernel
+def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
+    # record: _Record  added: Postings  limits: Limits  cursors: Cursors, written over  bounds: as of _ChunkPairs
+    # ->  others: int64[c]. Every page of the chunk is taken to be filed in all its buckets that have room before
+    # the chunk; at the end all are taken out again.
+    slots, others = record.slots, np.empty(64, np.int64)
+    before = added.end.copy()
+    taken = 0
+    for page in range(start, end):
+        bounds[page] = taken
+        if record.indexed[page] == NOBODY:
+            set_cursors(slots, added, page, cursors)
+            from_before = 0
+            while True:
+                pair = next_candidate(slots, added, page, cursors)
+                other = pair.number
+                if other == NEVER or from_before >= record.room[page]:
+                    break
+                if other < start:
+                    if pair.proof:
+                        relation = relation_within(record.addresses, page, other)
+                        preference, other_preference = record.preferences.own[page], record.preferences.met[other]
+                        if (
+                            relation == APART
+                            or passes_recrawled(pair.proof, relation, limits)
+                            or supersedes(preference, other_preference, pair.proof, relation, limits)
+                        ):
+                            continue
+                        break
+                    from_before += 1
+                if taken == len(others):
+                    others = np.append(others, np.empty(len(others), np.int64))
+                others[taken] = other
+                taken += 1
+            _suppose_indexed(record, page, before, limits.cap, added)
+    bounds[end] = taken
+    added.end[:] = before
+    return others[:taken]
+
+
+@kernel
+def _settle_kernel(record, start, end, candidates, limits, entry_number, cursors, resolution):
+    # record: _Record  candidates: _ChunkPairs  limits: Limits  cursors: Cursors, written over  ->  resolution:
+    # Resolution
+    # returns the next entry number, and how many filings found their bucket full
+    capped = 0
+    for page in range(start, end):
+        count_postings(record.slots, record.sizes, page, resolution)
+        if record.indexed[page] != NOBODY:
+            continue
+        _find_original(record, page, candidates, limits, cursors, resolution)
+        if resolution.found.number[page] != NOBODY:
+            continue
+        fits, full = index_page(record.slots, record.sizes, page, limits.cap, resolution.added)
+        capped += full
+        if fits:
+            resolution.entry[page] = entry_number
+            entry_number += 1
+    return entry_number, capped
+
+
+@inlined
+def count_postings(slots, sizes, page, resolution):  # Slots, int64[u], int64  ->  resolution: Resolution
+    """Count what lies in the buckets of a page. sizes: postings filed before the record"""
+    added = resolution.added
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        resolution.postings[page] += _size(sizes, added, slots.bucket[slot])
+
+
+@inlined
+def _find_original(record, page, candidates, limits, cursors, resolution):
+    """Weigh the earlier pages of the record that a page meets. _Record, int64, _ChunkPairs, ...  ->  resolution:
+    Resolution
+    """
+    found, row = resolution.found, candidates.bounds[page]
+    set_cursors(record.slots, resolution.added, page, cursors)
+    if found.cut[page]:
+        drop_candidates(record.slots, page, cursors)
+    while True:
+        pair = next_candidate(record.slots, resolution.added, page, cursors)
+        other = pair.number
+        if other == NEVER:
+            break
+        if not pair.proof:
+            if found.compared[page] == record.room[page]:
+                found.cut[page] = True
+                drop_candidates(record.slots, page, cursors)
+                continue
+            while candidates.other[row] != other:
+                row += 1
+        if is_refused(found, page, pair, candidates.confirmed, row):
+            continue
+        preference, other_preference = record.preferences.own[page], record.preferences.met[other]
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, candidates.confirmed, row, preference, other_preference, relation, limits):
+            break
+
+
+@inlined
+def index_page(slots, sizes, page, cap, added):  # Slots, int64[u], int64, int64  ->  added: Postings
+    """File a page under its keys; -> whether one bucket had room: bool, and how many were full: int64.
+
+    sizes: postings filed before the record
+    """
+    fits, capped = False, 0
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        size = _size(sizes, added, slots.bucket[slot])
+        if size >= min(cap, slots.cap[slot]):
+            capped += size >= cap and slots.cap[slot] > 0
+            continue
+        _add(added, slots, slot, page)
+        fits = True
+    return fits, capped
+
+
+def index_assigned(slots: Slots, sizes: NDArray[np.int64], entry: NDArray[np.int64], cap: int) -> AddedPostings:
+    """File the pages that have an entry number: int64[n], or NOBODY, under these slots. sizes: as of resolve_record"""
+    added, fits = no_postings(slots, len(sizes)), np.zeros(len(entry), np.bool_)
+    capped = _index_kernel(slots, sizes, entry, cap, added, fits)
+    return AddedPostings(added, capped, fits)
+
+
+@kernel
+def _index_kernel(slots, sizes, entry, cap, added, fits):
+    # slots: Slots  sizes: int64[u]  entry: int64[n]  cap: int64  ->  added: Postings, fits: bool[n]
+    # returns how many filings found their bucket full
+    capped = 0
+    for page in range(len(entry)):
+        if entry[page] != NOBODY:
+            fits[page], full = index_page(slots, sizes, page, cap, added)
+            capped += full
+    return capped
+
+
+def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]) -> tuple[NDArray[np.int64], Buckets]:
+    """-> which buckets took postings: int64[c], and the whole new contents of each.
+
+    postings: those that are added, by page  entry: int64[n], the entry number of each page
+    """
+    added = postings.end - postings.first
+    grown = np.flatnonzero(added)
+    bounds = bounds_of(sizes_of(buckets.bounds)[grown] + added[grown])
+    contents = Postings(bounds[:-1], bounds[1:], np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
+    _grow_kernel(grown, indexed_postings(buckets), postings, entry, contents)
+    return grown, Buckets(bounds, contents.number, contents.inline)
+
+
+@kernel
+def _grow_kernel(grown, indexed, added, entry, contents):
+    # grown: int64[c], buckets that took postings  indexed, added: Postings  entry: int64[n]  ->  contents: Postings
+    for place in range(len(grown)):
+        bucket, at = grown[place], contents.first[place]
+        for posting in range(indexed.first[bucket], indexed.end[bucket]):
+            contents.number[at], contents.inline[at] = indexed.number[posting], indexed.inline[posting]
+            at += 1
+        for posting in range(added.first[bucket], added.end[bucket]):
+            contents.number[at] = np.uint64(entry[np.int64(added.number[posting])])
+            contents.inline[at] = added.inline[posting]
+            at += 1

@@ -1,0 +1,179 @@
+"""Reads ranges of topics without a consumer group: nothing is committed, and the broker keeps no trace."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import client_options, stop_client
+from spotsieve.stream.kafka.driver.consumers import check_alive
+from spotsieve.stream.kafka.errors import Decision, decision, final_error
+from spotsieve.stream.kafka.watch import Backoff
+
+FETCH_TIMEOUT_MS = 500
+Spans = dict[TopicPartition, tuple[int, int]]
+Fetched = Mapping[TopicPartition, list[ConsumerRecord]]
+
+
+class RangeReader:
+    """Reads each partition in the order of offsets, from the first of its range to the one before the end. A context.
+
+    positions: the next offset of each partition  gone: offsets that retention removed before they were read
+    """
+
+    def __init__(self, settings: Settings, spans: Spans, step: str, isolation_level: str = "read_committed") -> None:
+        """step: the purpose, for error messages, as in "while reading the log"."""
+        kafka = settings.kafka
+        self._settings = settings
+        self._step = step
+        self.spans = spans
+        self.positions = {partition: first for partition, (first, _) in spans.items()}
+        self.gone = 0
+        self._backoff = Backoff()
+        self._silent_seconds = 0.0
+        self._consumer = AIOKafkaConsumer(
+            **client_options(kafka),
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level=isolation_level,
+            fetch_max_bytes=kafka.fetch_max_bytes,
+            max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes // 4),
+            fetch_max_wait_ms=100,
+        )
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._consumer.start()
+            if self.spans:
+                self._consumer.assign(list(self.spans))
+        except KafkaError as error:
+            await stop_client(self._consumer)
+            raise final_error(error, self._settings, self._step) from None
+        for partition in self.spans:
+            self.seek(partition, self.positions[partition])
+        # Its tasks must begin: aiokafka raises a CancelledError of its own where a consumer is stopped before.
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await stop_client(self._consumer)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at this offset of a partition, if it is in its range."""
+        self.positions[partition] = offset
+        if self.at_end(partition):
+            self._consumer.pause(partition)
+        else:
+            self._consumer.seek(partition, offset)
+            self._consumer.resume(partition)
+
+    def pause(self, partition: TopicPartition) -> None:
+        """Fetch nothing of a partition until resume() or seek()."""
+        self._consumer.pause(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        """Fetch from a paused partition again."""
+        if not self.at_end(partition):
+            self._consumer.resume(partition)
+
+    def at_end(self, partition: TopicPartition) -> bool:
+        """Whether everything of the partition's range was fetched."""
+        return self.positions[partition] >= self.spans[partition][1]
+
+    async def held(self, partitions: list[TopicPartition]) -> Spans:
+        """The first offset that the broker holds of each partition, and the one after the last. Raises like fetch."""
+        if not partitions:
+            return {}
+        try:
+            first = await self._consumer.beginning_offsets(partitions)
+            end = await self._consumer.end_offsets(partitions)
+        except KafkaError as error:
+            raise final_error(error, self._settings, self._step) from None
+        return {partition: (first[partition], end[partition]) for partition in partitions}
+
+    async def offsets_at(self, partitions: list[TopicPartition], time_ms: int) -> dict[int, int | None]:
+        """The first offset with this timestamp or a later one, by partition number; None where there is none."""
+        try:
+            found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, time_ms))
+        except KafkaError as error:
+            raise final_error(error, self._settings, self._step) from None
+        return {partition.partition: at.offset if at is not None else None for partition, at in found.items()}
+
+    async def batches(self) -> AsyncIterator[Fetched]:
+        """Everything, as it is fetched."""
+        while not all(map(self.at_end, self.spans)):
+            yield await self.fetch()
+
+    async def fetch(self) -> Fetched:
+        """The next messages of the partitions that are not paused; there may be none.
+
+        Raises BrokerError where no broker answers for kafka.request_timeout_ms or one refuses, and BrokerTrouble.
+        """
+        asked = time.monotonic()
+        try:
+            fetched = await self._consumer.getmany(timeout_ms=FETCH_TIMEOUT_MS)
+        except OffsetOutOfRangeError as error:
+            await self._pass_over(error)
+            return {}
+        except KafkaError as error:
+            if decision(error) is not Decision.RETRY:
+                raise final_error(error, self._settings, self._step) from None
+            await self._backoff.wait()
+            fetched = {}
+        moved = await self._follow_positions()
+        if not fetched:
+            check_alive(self._consumer)
+        # Only the time of fetches counts: the caller may take any time between two of them.
+        self._silent_seconds = 0.0 if moved else self._silent_seconds + time.monotonic() - asked
+        timeout_ms = self._settings.kafka.request_timeout_ms
+        if self._silent_seconds > timeout_ms / 1000:
+            raise BrokerError(
+                "kafka",
+                f"sent nothing for {timeout_ms} ms (kafka.request_timeout_ms) while {self._step}",
+                None,
+                "check that the broker runs, then start again",
+            )
+        return {
+            partition: [record for record in records if record.offset < self.spans[partition][1]]
+            for partition, records in fetched.items()
+        }
+
+    async def _follow_positions(self) -> bool:
+        """Take over the consumer's positions, which pass transaction markers too; True where one moved."""
+        moved = False
+        for partition, before in self.positions.items():
+            if self.at_end(partition):
+                continue
+            position = await self._consumer.position(partition)
+            if position != before:
+                moved = True
+                self._backoff.reset()
+                self.positions[partition] = position
+                if self.at_end(partition):
+                    self._consumer.pause(partition)
+        return moved
+
+    async def _pass_over(self, error: OffsetOutOfRangeError) -> None:
+        """Retention removed the next messages: go on with what is there."""
+        (offsets,) = error.args
+        begins = await self._consumer.beginning_offsets(list(offsets))
+        for partition, begin in begins.items():
+            position, (_, end) = self.positions[partition], self.spans[partition]
+            if offsets[partition] != position:
+                continue  # The error is about a fetch before the last seek.
+            if begin <= position:
+                raise BrokerError(
+                    f"topic {partition.topic!r}",
+                    f"must reach offset {position} of partition {partition.partition}, "
+                    "but ends before it: it was made anew",
+                    None,
+                    "start again",
+                )
+            self.gone += min(begin, end) - position
+            self.seek(partition, min(begin, end))

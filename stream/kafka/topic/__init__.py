@@ -1,1 +1,0 @@
-"""Topics: made, checked and read by ranges, without a group."""

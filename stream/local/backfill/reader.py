@@ -1,0 +1,159 @@
+"""Reads inputs: decodes and signs their pages batch by batch, holds the records, and writes them by their verdicts."""
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spotsieve.state.log.local import RECORD_BYTES
+from spotsieve.state.log.record import encode, split
+from spotsieve.stream.base.errors import InputError, SettingError, StateError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.files.formats import form_of
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.outputs import Outputs
+from spotsieve.stream.local.backfill.batch_queue import BatchQueue
+from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
+from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
+from spotsieve.stream.local.file_filter import WholeWarc, count_pages, write_outcomes
+from spotsieve.stream.local.summary import FilterSummary
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+
+BATCH_PAGES = 2048
+"""Pages that are signed, logged and judged together. A call to another process costs some 500 us, whatever it holds."""
+
+
+class SignedRecords(NamedTuple):
+    """A batch of an input. records: of the log, with its pages in order  pages: how many  bytes_read: of the input"""
+
+    records: tuple[bytes, ...]
+    pages: int
+    bytes_read: int
+
+
+class Reader:
+    """Reads some inputs, one call at a time. Every input is opened, read to its end, written and finished."""
+
+    def __init__(self, settings: Settings, batch_pages: int = BATCH_PAGES) -> None:
+        service = settings.service.model_copy(update={"batch_pages": batch_pages})
+        self._settings = settings.model_copy(update={"service": service})
+        self._scheme = scheme_in_scope(settings)
+        self._digest = settings_digest(verdict_settings_text(settings))
+        self._writer, self._sequence = uuid.uuid4().bytes, 0
+        self._readings: dict[int, _OpenInput] = {}
+
+    def open(self, number: int, file: Input, parts: Parts, run: bytes = b"") -> None:
+        """Begin to read an input. run: what begins the writer of its records, by which the run knows them again
+
+        Raises SettingError where a part cannot be written.
+        """
+        self._writer = run + self._writer[len(run) :]
+        self._readings[number] = _OpenInput(file, parts, self._settings)
+
+    def sign(self, number: int) -> SignedRecords | None:
+        """Read and sign the next batch of an input; None at its end."""
+        reading = self._readings.get(number)
+        batch = None if reading is None else reading.next_batch()
+        if reading is None or batch is None:
+            return None
+        pages = count_pages(batch, self._settings, reading.summary)
+        records = tuple(map(self._encode, split(self._scheme.sign(pages), RECORD_BYTES))) if pages else ()
+        reading.held.put(batch)
+        return SignedRecords(records, len(pages), batch.bytes_read)
+
+    def write(self, number: int, verdicts: Verdicts) -> None:
+        """Write the batch of an input that was signed first of those that wait. verdicts: of its pages"""
+        self._readings[number].write(verdicts)
+
+    def finish(self, number: int) -> FilterSummary:
+        """All of an input is written: its parts get their names. What there was in it."""
+        reading = self._readings[number]
+        reading.complete()
+        del self._readings[number]
+        return reading.summary
+
+    def close(self) -> None:
+        """Leave the parts of all inputs that are not finished without their names."""
+        for reading in self._readings.values():
+            with contextlib.suppress(OSError, StateError):  # The disk is full, and the run has ended by that.
+                reading.close()
+        self._readings.clear()
+
+    def _encode(self, signatures: Signatures) -> bytes:
+        self._sequence += 1
+        return encode(signatures, self._writer, self._sequence - 1, self._digest)
+
+
+class _OpenInput:
+    """One input that is being read."""
+
+    def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
+        self.summary = FilterSummary()
+        self._source = file.source
+        self.held = BatchQueue(file, keep_records=parts.out is not None)
+        self._settings = settings
+        self._whole: WholeWarc | None = None
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.held.close)
+            self._outputs = stack.enter_context(
+                Outputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
+            )
+            if self._outputs.out is not None and parts.out is not None:
+                form = form_of([file], parts.out)
+                if form is not None:
+                    self._outputs.out.know_record(*form)
+                self._whole = WholeWarc(self._outputs.out, self.summary, revisits=False)
+            self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
+            self._batches = iter(stack.enter_context(BatchReader([file], settings, threading.Event())))
+            self._closing = stack.pop_all()
+
+    def next_batch(self) -> FileBatch | None:
+        batch = next(self._batches, None)
+        if batch is not None:
+            self.summary.bytes_read += batch.bytes_read
+            if batch.fault is not None:
+                self.summary.faults.append(batch.fault)
+            self._check_part(batch)
+        return batch
+
+    def _check_part(self, batch: FileBatch) -> None:
+        """Check that the part may hold what the input does, before any page of it is judged. Raises InputError."""
+        first = next((outcome for outcome in batch.outcomes if isinstance(outcome.result, Page)), None)
+        if first is None or self._outputs.out is None:
+            return
+        try:
+            self._outputs.out.know_record(first.record, first.format)
+        except SettingError as error:
+            raise InputError(
+                self._source,
+                f"must be named as of its format, and its part {error.name} {error.rule}",
+                None,
+                "rename it; delete backfill/run.json in the state directory, and run again",
+            ) from None
+
+    def write(self, verdicts: Verdicts) -> None:
+        batch = self.held.take()
+        self.summary.count(verdicts)
+        rows: Iterator[tuple[Verdicts, int]] = ((verdicts, row) for row in range(len(verdicts)))
+        write_outcomes(batch, rows, self._settings, self._outputs, self.summary, self._whole)
+        if self._rows is not None:
+            pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
+            self._rows.write(pages, verdicts)
+
+    def complete(self) -> None:
+        if self._whole is not None:
+            self._whole.end()
+        if self._rows is not None:
+            self._rows.complete()
+        self._outputs.complete()
+        self._closing.close()
+
+    def close(self) -> None:
+        with self._closing:
+            if self._rows is not None:
+                self._rows.abandon()

@@ -1,0 +1,259 @@
+"""Runs a backfill over a state directory: opens or continues the run, judges all inputs, and sums up.
+
+Drives a backfill: takes what readers sign in the order of the inputs, has it judged, and tells them the verdicts.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.targets import output_exists
+from spotsieve.stream.local.backfill.outcomes import JudgedPages, OutcomeStore, remove_outcomes
+from spotsieve.stream.local.backfill.parts import Parts, parts_of
+from spotsieve.stream.local.backfill.reader import SignedRecords
+from spotsieve.stream.local.backfill.rounds import RoundEngine, Shards
+from spotsieve.stream.local.backfill.run_file import RunFile, find_complete_run, find_unfinished_run, run_description
+from spotsieve.stream.local.backfill.schedule import LostReader, Readers, Schedule, Task
+from spotsieve.stream.local.engines import LocalEngine, OnCatchUp
+from spotsieve.stream.local.summary import FilterSummary
+from spotsieve.stream.sign.schemes import Scheme
+
+
+class BackfillProgress(NamedTuple):
+    """How far a run has come since it was started. bytes_read: of the inputs"""
+
+    pages: int = 0
+    duplicates: int = 0
+    bytes_read: int = 0
+
+    def plus(self, other: "BackfillProgress") -> "BackfillProgress":
+        """Give both together."""
+        return BackfillProgress(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def less(self, other: "BackfillProgress") -> "BackfillProgress":
+        """Give what is left without the other."""
+        return BackfillProgress(*(one - more for one, more in zip(self, other, strict=True)))
+
+
+class Driver:
+    """A run over all inputs, from where it was."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        local: LocalEngine,
+        judged: JudgedPages,
+        run_file: RunFile,
+        readers: Readers,
+        stopped: Callable[[], bool],
+        on_batch: Callable[[BackfillProgress], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        """stopped: whether the run is to end after the present batch  on_batch: called after each  tell: as Schedule"""
+        self._tasks, self._local, self._judged, self._run_file = tasks, local, judged, run_file
+        self._with_originals = any(task.parts.verdicts for task in tasks)
+        self._digest = local.engine.settings_digest
+        self._stopped, self._on_batch, self._progress = stopped, on_batch, BackfillProgress()
+        self._so_far = dict[int, BackfillProgress]()
+        todo = [number for number in range(len(tasks)) if number not in run_file.done]
+        self._schedule = Schedule(readers, tasks, todo, stopped, tell)
+        self._pages = {number: summary.pages for number, summary in run_file.done.items()}
+        self._first = [0]
+
+    def run(self) -> bool:
+        """Judge every input that is not done; whether all are. Raises what readers raise, StateError, InputError."""
+        while not self._stopped():
+            self._take_finished()
+            undone = [number for number in range(len(self._tasks)) if number not in self._run_file.done]
+            if not undone:
+                return True
+            number = next((one for one in undone if not self._schedule.is_finishing(one)), None)
+            if number is None:
+                self._schedule.wait_for_finished()
+                continue
+            with contextlib.suppress(LostReader):  # The input is driven again, from its first page on.
+                self._drive(number)
+        return False
+
+    def _drive(self, number: int) -> None:
+        """Judge an input, from its first page on; pages that the run has judged before get the verdicts of then."""
+        page = first = self._first_page(number)
+        # A reader that is lost may have had pages of it judged.
+        self._progress = self._progress.less(self._so_far.pop(number, BackfillProgress()))
+        source = self._tasks[number].file.source
+        for signed in self._schedule.batches(number):
+            parts = list[Verdicts]()
+            for record in signed.records:
+                parts.append(self._judge(record, page, source))
+                page += len(parts[-1])
+            self._write(number, signed, concatenate(parts) if parts else no_verdicts())
+            self._take_finished()
+        if not self._stopped():
+            self._pages[number] = page - first
+            self._schedule.finish(number)
+
+    def _first_page(self, number: int) -> int:
+        """The number in the run of an input's first page; all inputs before are judged."""
+        while len(self._first) <= number:
+            self._first.append(self._first[-1] + self._pages[len(self._first) - 1])
+        return self._first[number]
+
+    def _judge(self, record: bytes, page: int, source: str) -> Verdicts:
+        """The verdicts of a record, whose first page is the run's page of this number."""
+        known = self._judged.count - page
+        if known <= 0:
+            return self._judge_new(record)
+        signed = decode(record)
+        signatures = signed.signatures
+        verdicts = self._judged.verdicts_from(page, signatures.part(0, min(known, len(signatures))), source)
+        if known >= len(signatures):
+            return verdicts
+        rest = encode(signatures.part(known, len(signatures)), signed.writer, signed.sequence, self._digest)
+        return concatenate([verdicts, self._judge_new(rest)])
+
+    def _judge_new(self, record: bytes) -> Verdicts:
+        verdicts = self._local.judge_record(record)
+        self._judged.count += len(verdicts)
+        return verdicts
+
+    def _write(self, number: int, signed: SignedRecords, verdicts: Verdicts) -> None:
+        """Have the records of a batch written by its verdicts."""
+        done = BackfillProgress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
+        self._progress = self._progress.plus(done)
+        self._so_far[number] = self._so_far.get(number, BackfillProgress()).plus(done)
+        if not self._with_originals:
+            # They take longer to send than all the rest.
+            nobody = (None,) * len(verdicts)
+            verdicts = replace(verdicts, originals=nobody, replaces=nobody)
+        self._schedule.write(number, verdicts)
+        self._on_batch(self._progress)
+
+    def _take_finished(self) -> None:
+        for number, summary in self._schedule.finished():
+            self._run_file.finish(number, summary)
+
+
+MakeShards = Callable[[RocksState, LocalLog, OutcomeStore], Shards]
+"""make_shards(state, log, outcomes) gives shards that are filled with what the outcomes have."""
+
+
+class Backfill:
+    """A run, new or continued. Use it as a context, which owns the state directory.
+
+    notices: what a person should know  resumed: whether it continues a run  done_bytes: of inputs that are done
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        scheme: Scheme,
+        inputs: Sequence[Input],
+        outputs: Mapping[str, str | None],
+    ) -> None:
+        """outputs: directories or URLs of `out`, `verdicts` and `rejected`. Nothing is opened yet.
+
+        Raises SettingError where the directory is in the middle of another run, StateError.
+        """
+        self._directory, self._settings, self._scheme = directory, settings, scheme
+        self._digest = settings_digest(verdict_settings_text(settings))
+        wanted = run_description(self._digest, inputs, outputs)
+        run = find_unfinished_run(directory, wanted)
+        self.resumed = run is not None
+        self._run = wanted if run is None else run
+        self._id = bytes.fromhex(self._run["id"])
+        self.tasks = [Task(file, parts_of(number, file, **outputs), self._id) for number, file in enumerate(inputs)]
+        self.notices: list[str] = []
+        self._closing = contextlib.ExitStack()
+
+    @property
+    def parts(self) -> list[Parts]:
+        """The parts of all inputs."""
+        return [task.parts for task in self.tasks]
+
+    def completed(self) -> FilterSummary | None:
+        """What this very run found, if it had come to its end before and all its parts are there; else None."""
+        names = [name for parts in self.parts for name in parts if name is not None]
+        run = (
+            None if self.resumed else find_complete_run(self._directory, self._run, [task.file for task in self.tasks])
+        )
+        if run is None or not names or not all(map(output_exists, names)):
+            return None
+        return self._summary(RunFile(self._directory, run), int(run["entries"]))
+
+    def _summary(self, run_file: RunFile, entries: int) -> FilterSummary:
+        summary = FilterSummary(files=len(self.tasks), entries=entries)
+        for number in sorted(run_file.done):
+            summary.add(run_file.done[number])
+        return summary
+
+    def open(self, on_catch_up: OnCatchUp, make_shards: MakeShards | None) -> None:
+        """Open log, state and outcomes, and judge what is logged and was not judged.
+
+        make_shards: None for one shard, here. Raises StateError, SettingError, SettingsMismatch, CorruptRecord.
+        """
+        self._log: LocalLog
+
+        def make_engine(state: RocksState, log: LocalLog) -> RoundEngine:
+            self._log = log  # The state is locked from here on: what another command has begun is not removed.
+            if not self.resumed and make_shards is None:
+                remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.
+            self.outcomes = OutcomeStore(self._directory, self._digest)
+            self._closing.callback(self.outcomes.close)
+            shards = None if make_shards is None else make_shards(state, log, self.outcomes)
+            return RoundEngine(self._settings, self._scheme, state, self.outcomes, shards)
+
+        self.local = self._closing.enter_context(
+            LocalEngine(self._directory, self._settings, self._scheme, on_catch_up, make_engine)
+        )
+        self.notices += self.local.notices
+        self.run_file = RunFile(self._directory, self._run)
+        if not self.resumed:
+            self.run_file.begin(self.outcomes.end)
+        self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round, self._id)
+        if self.resumed:
+            self.notices.append(
+                f"the run goes on: {len(self.run_file.done):,} of {len(self.tasks):,} inputs are done, and "
+                f"{self._judged.count:,} pages are judged"
+            )
+
+    @property
+    def bytes_to_read(self) -> int | None:
+        """The size of the inputs that are not done; None if one has no known size."""
+        left = [task.file.size for number, task in enumerate(self.tasks) if number not in self.run_file.done]
+        return None if None in left else sum(filter(None, left))
+
+    def run(
+        self,
+        readers: Readers,
+        stopped: Callable[[], bool],
+        on_batch: Callable[[BackfillProgress], None],
+        tell: Callable[[str], None],
+    ) -> FilterSummary:
+        """Judge and write all inputs that are not done. stopped: whether to end after the batch in hand
+
+        tell: called with what a person should know of readers that are lost
+        Raises what readers raise: SettingError (a part cannot be written), InputError, StateError.
+        """
+        driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch, tell)
+        whole = driver.run()
+        summary = self._summary(self.run_file, self.local.entry_count)
+        summary.interrupted = not whole
+        if whole:
+            self.run_file.complete(summary.entries)
+        return summary
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()

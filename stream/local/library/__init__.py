@@ -1,0 +1,6 @@
+"""The library: the engine of the filter for programs that have pages in hand, in memory or over a state directory."""
+
+from spotsieve.stream.local.library.deduplicator import Deduplicator, Original, Verdict
+from spotsieve.stream.local.library.pages import CrawledPage
+
+__all__ = ["CrawledPage", "Deduplicator", "Original", "Verdict"]

@@ -1,0 +1,192 @@
+"""Opens what a Deduplicator stands on: an engine in memory, one over a state directory, or a state to be asked only.
+
+Answers other processes that ask for a checkpoint while the owner of a state has nothing to judge.
+
+The filter and the service answer between two batches. A program may add no page for hours.
+"""
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.identity import check_identity
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.still.reading import ReadOnlyState, describe, read_only_state
+from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.progress import COMPILING
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.local.engines import LocalEngine, MemoryEngine
+from spotsieve.stream.local.query import StateQuery, query_each
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
+
+LOGGER = logging.getLogger("spotsieve")
+NAME = "Deduplicator"
+"""What errors call the object that a program opened."""
+SettingsFor = Callable[[str | None], Settings]
+"""settings_for(stored) -> the settings; stored: the canonical text of those that a state was made with, or None."""
+Engines = LocalEngine | MemoryEngine
+_owned = weakref.WeakValueDictionary[Path, LocalEngine]()
+_owned_lock = threading.Lock()
+"""The directories that this process adds to. It must not ask these for a checkpoint: locks of RocksDB belong to a
+process, and it would take its own away (state/store/rocks_errors.py)."""
+
+
+class EngineView:
+    """Answers by the state that an engine files into, as it is now."""
+
+    def __init__(self, index_update: Engines, settings: Settings) -> None:
+        self._index_update = index_update
+        self._settings = settings
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages the state knows."""
+        return self._index_update.entry_count
+
+    def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Give the verdict that each page would get if it came next. Raises StateError."""
+        engine = self._index_update.engine
+        for _, _, verdicts in query_each(signatures, engine.scheme, engine.state, engine.state.clock, self._settings):
+            yield verdicts
+
+
+class FixedView:
+    """Answers by a state that does not change."""
+
+    def __init__(self, state: ReadOnlyState, settings: Settings) -> None:
+        self._query = StateQuery(state, settings)
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages the state knows."""
+        return self._query.entries
+
+    def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Give the verdict that each page would get if it came next. Raises StateError."""
+        for verdicts, _ in self._query.answer([signatures], matches=False):
+            yield verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEngine:
+    """What is open. index_update: None where nothing can be added  close: lets go of it, once"""
+
+    settings: Settings
+    scheme: Scheme
+    index_update: Engines | None
+    asking: EngineView | FixedView
+    close: Callable[[], None]
+
+
+def open_to_add(
+    directory: Path | None, settings_for: SettingsFor, name: str = NAME, to_ask: str = "open it with read_only=True"
+) -> OpenEngine:
+    """Open an engine over a directory, or in memory. Raises SettingError, StateError.
+
+    name: what errors call whoever opens  to_ask: how that one opens a state that it may not add to
+    """
+    settings = settings_for(None if directory is None else _stored_settings(directory, name, to_ask))
+    scheme = _ready_scheme(settings)
+    if directory is None:
+        memory = MemoryEngine(settings, scheme)
+        return OpenEngine(settings, scheme, memory, EngineView(memory, settings), memory.close)
+    place = directory.resolve()
+    with _owned_lock:
+        engine = LocalEngine(directory, settings, scheme)
+        _owned[place] = engine
+    for notice in engine.notices:
+        LOGGER.warning("%s", notice)
+
+    def close() -> None:
+        engine.close()
+        _owned.pop(place, None)
+
+    return OpenEngine(settings, scheme, engine, EngineView(engine, settings), close)
+
+
+def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> OpenEngine:
+    """Open a snapshot, or a checkpoint of a state that others may be at work on. Raises SettingError, StateError."""
+    if directory is None:
+        raise SettingError(
+            "read_only", "needs the path of a state, and there is none", None, "name a state or a snapshot"
+        )
+    with _owned_lock, ExitStack() as opening:
+        if directory.resolve() in _owned:
+            then = "call query() of the one that adds, or close it first"
+            raise StateError(NAME, "must not read what this process adds to", str(directory), then)
+        state = opening.enter_context(read_only_state(directory, hold=False))
+        settings = settings_for(state.identity.settings)
+        check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
+        scheme = _ready_scheme(settings)
+        view = FixedView(state, settings)
+        return OpenEngine(settings, scheme, None, view, opening.pop_all().close)
+
+
+def _stored_settings(directory: Path, name: str, to_ask: str) -> str | None:
+    """The canonical text of the settings of the state in a directory; None where there is none yet.
+
+    Raises StateError if it may not be added to.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise StateError(name, "must have a directory", str(directory), "name another, or a new one")
+    if (directory / MANIFEST_FILE).exists():
+        then = f"{to_ask}, or bring it back with `spotsieve state restore`"
+        raise StateError(name, "must not add to a snapshot", str(directory), then)
+    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+        return None
+    facts = describe(directory)
+    if facts["log"] != LocalLog.name:
+        rule = f"must not add to the state of a service, which follows the log {facts['log']!r}"
+        raise StateError(name, rule, str(directory), f"{to_ask}, or choose a directory of its own")
+    return str(facts["verdict_settings"])
+
+
+def _ready_scheme(settings: Settings) -> Scheme:
+    LOGGER.info(COMPILING)
+    compile_kernels(scheme_of(settings.scheme))
+    return scheme_in_scope(settings)
+
+
+EVERY_S = 0.25
+
+
+class IdleOwner:
+    """A thread that looks for requests, under the lock of whoever judges. It ends with stop(), or with the engine."""
+
+    def __init__(self, engine: LocalEngine, lock: threading.Lock) -> None:
+        # Weak, so that a program that forgets to close its engine does not keep it for ever.
+        self._engine = weakref.ref(engine)
+        self._lock = lock
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spotsieve-idle-owner", daemon=True)
+
+    def start(self) -> Self:
+        """Begin to look."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Look no more. Call it without the lock, and before the engine is closed."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(EVERY_S):
+            with self._lock:
+                engine = self._engine()
+                if engine is None or self._stopped.is_set():
+                    return
+                engine.answer_requests()
+                del engine

@@ -1,0 +1,209 @@
+"""The filter inside Scrapy: a spider middleware, and an item pipeline. docs/integrations.md has their settings."""
+
+import itertools
+import logging
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Self
+
+from itemadapter import ItemAdapter
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.http import Response
+
+from spotsieve.stream.base.errors import PageError, SettingError, StateError
+from spotsieve.stream.local.library import CrawledPage, Deduplicator, Verdict
+
+LOGGER = logging.getLogger(__name__)
+META = "spotsieve"
+"""The key of request.meta, and the default field of an item, where the verdict is. request.meta["spotsieve"] = False
+lets a response pass unjudged."""
+FIELDS = {"url": "url", "body": "body"}
+
+
+class DuplicateResponse(IgnoreRequest):
+    """A response was skipped: it is a copy of a page that was let through. An errback of the request gets it."""
+
+    def __init__(self, response: Response, verdict: Verdict) -> None:
+        super().__init__(_verdict_text(verdict))
+        self.response = response
+        self.verdict = verdict
+
+
+class DuplicateMiddleware:
+    """A spider middleware: copies do not reach the spider's callbacks, or reach them with their verdict.
+
+    With skip, the callback is not called, so the links of a copy are not followed. With mark, every response is handed
+    on, and response.meta["spotsieve"] is its Verdict.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._judge = _Judge(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """As Scrapy makes it. Raises SettingError, StateError."""
+        return cls(crawler)
+
+    def process_spider_input(self, response: Response, spider: object = None) -> None:  # noqa: ARG002 - Scrapy before 2.14
+        """Judge a response. Raises DuplicateResponse for a copy, with skip."""
+        asked = response.meta.get(META)
+        if asked is False:
+            return
+        content_type = response.headers.get("Content-Type")
+        verdict = self._judge.verdict(
+            response.url,
+            response.url,
+            response.body,
+            content_type.decode("latin-1") if content_type else None,
+            response.status,
+        )
+        if verdict is None:
+            return
+        response.meta[META] = verdict
+        if verdict.is_duplicate and self._judge.skips:
+            raise DuplicateResponse(response, verdict)
+
+    def process_spider_exception(
+        self,
+        response: Response,
+        exception: Exception,
+        spider: object = None,  # noqa: ARG002 - Scrapy before 2.14
+    ) -> Iterable[Any] | None:
+        """Take a skipped response for done where the request has no errback."""
+        if not isinstance(exception, DuplicateResponse):
+            return None
+        LOGGER.debug("skipped %s: %s", response.url, exception)
+        return ()
+
+
+class DuplicatePipeline:
+    """An item pipeline: items that are copies are dropped, or marked with their verdict."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._judge = _Judge(crawler)
+        settings = crawler.settings
+        self._field = settings.get("SPOTSIEVE_FIELD", META)
+        self._fields = FIELDS | settings.getdict("SPOTSIEVE_FIELDS")
+        unknown = sorted(set(self._fields) - set(CrawledPage._fields))
+        if unknown:
+            known = ", ".join(CrawledPage._fields)
+            raise SettingError("SPOTSIEVE_FIELDS", f"must name fields among {known}", unknown[0], "correct the name")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """As Scrapy makes it. Raises SettingError, StateError."""
+        return cls(crawler)
+
+    def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002 - Scrapy before 2.14
+        """Judge an item. Raises DropItem for a copy, with skip; SettingError if a mark has no field."""
+        adapter = ItemAdapter(item)
+        given = {name: adapter.get(field) for name, field in self._fields.items()}
+        url = given["url"] or ""
+        verdict = self._judge.verdict(
+            given.get("id"),
+            url,
+            given["body"],
+            given.get("content_type"),
+            given.get("status"),
+            given.get("fetched_at"),
+            given.get("rank"),
+        )
+        if verdict is None:
+            return item
+        if self._judge.skips:
+            if verdict.is_duplicate:
+                raise DropItem(_verdict_text(verdict))
+            return item
+        try:
+            adapter[self._field] = _fields_of(verdict)
+        except KeyError:
+            then = f"add `{self._field} = scrapy.Field()` to {type(item).__name__}, or name another field"
+            raise SettingError("SPOTSIEVE_FIELD", "must be a field of the item", self._field, then) from None
+        return item
+
+
+class _Judge:
+    """One Deduplicator for one crawl, and its statistics."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = crawler.settings
+        mode = settings.get("SPOTSIEVE_MODE", "skip")
+        if mode not in ("skip", "mark"):
+            raise SettingError("SPOTSIEVE_MODE", "must be skip or mark", mode, "skip drops copies, mark labels them")
+        recrawl = settings.get("SPOTSIEVE_RECRAWL", "drop")
+        if recrawl not in ("drop", "pass"):
+            then = "pass lets an address with an unchanged page through again"
+            raise SettingError("SPOTSIEVE_RECRAWL", "must be drop or pass", recrawl, then)
+        assert crawler.stats is not None
+        self._stats = crawler.stats
+        self.skips = mode == "skip"
+        self._passes_recrawls = recrawl == "pass"
+        read_only = settings.getbool("SPOTSIEVE_READ_ONLY")
+        self._seen = Deduplicator(
+            settings.get("SPOTSIEVE_STATE") or None,
+            read_only=read_only,
+            config=settings.get("SPOTSIEVE_CONFIG") or None,
+            **settings.getdict("SPOTSIEVE_SETTINGS"),
+        )
+        self._act = self._seen.query if read_only else self._seen.add
+        # A visit is a page of its own, so that a page that comes again unchanged is a copy of its first visit.
+        self._visits = (f"{time.time_ns()}.{number}" for number in itertools.count())
+        self._failed = False
+        crawler.signals.connect(self._close, signals.spider_closed)
+
+    def verdict(
+        self,
+        name: str | int | None,
+        url: str,
+        body: Any,
+        content_type: str | None,
+        status: int | None,
+        fetched_at: datetime | str | float | None = None,
+        rank: datetime | str | float | None = None,
+    ) -> Verdict | None:
+        """The verdict of a page; None for what cannot be judged, which is passed on and counted."""
+        named = name if name not in (None, "") else url
+        visit = named if self._passes_recrawls and named else f"{named} {next(self._visits)}".strip()
+        try:
+            verdict = self._act(
+                visit, url, body, content_type=content_type, status=status, fetched_at=fetched_at, rank=rank
+            )
+        except PageError as error:
+            self._stats.inc_value("spotsieve/no_page")
+            LOGGER.warning("passed on unjudged: %s", error)
+            return None
+        except StateError as error:
+            # Nothing is dropped that could not be judged. One line is enough for all that follow.
+            self._stats.inc_value("spotsieve/failed")
+            if not self._failed:
+                LOGGER.error("pages are passed on unjudged from now on: %s", error)  # noqa: TRY400 - it is no defect
+            self._failed = True
+            return None
+        self._stats.inc_value("spotsieve/pages")
+        self._stats.inc_value(f"spotsieve/{verdict.kind}")
+        self._stats.inc_value(f"spotsieve/{verdict.kind}/{verdict.reason}")
+        return verdict
+
+    def _close(self) -> None:
+        self._stats.set_value("spotsieve/known_pages", self._seen.known_pages)
+        self._seen.close()
+
+
+def _fields_of(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as an exporter writes it, with the names of the filter's lines."""
+    original = verdict.original
+    return {
+        "verdict": verdict.kind,
+        "reason": verdict.reason,
+        "score": verdict.score,
+        "duplicate_of": original and original.id,
+        "original_url": original and original.url,
+    }
+
+
+def _verdict_text(verdict: Verdict) -> str:
+    assert verdict.original is not None
+    return f"a copy of {verdict.original.url or verdict.original.id} ({verdict.reason})"

@@ -1,0 +1,231 @@
+"""Runs choices of settings over one labelled set. Choices that sign pages alike share the signatures.
+
+Filters the pages of a labelled set in memory: intake, log records and engine are the usual ones, the disk unused.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from spotsieve.state.log.local import RECORD_BYTES
+from spotsieve.state.log.record import encode, split
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.base.batches import batches
+from spotsieve.stream.base.errors import InputError, PageError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.progress import ProgressLine
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Entry, Signatures
+from spotsieve.stream.base.verdict import Verdicts, concatenate
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.files.inputs import Input, check_inputs
+from spotsieve.stream.files.outputs import OutputFile
+from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.verdict_lines import verdict_line
+from spotsieve.stream.judge import Match, find_matches, policy_of
+from spotsieve.stream.research.evaluation.choices import Choice, signing_text
+from spotsieve.stream.research.scoring import Truth, check_verdicts, score
+from spotsieve.stream.research.scoring.comparison import Cost, SchemeResult
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+
+PAGES_FILE = "pages.jsonl.xz"
+_WRITER = bytes(16)
+_LOG_NAME = "memory"
+
+
+class Trial:
+    """A filter that forgets. Signing and judging are apart: pages signed once can be judged under other thresholds.
+
+    log_bytes: of the records signed so far
+    digest: 16 bytes, of the settings under which the records were signed; by default of its own settings
+    Raises SettingError if the scheme's parameters do not go together.
+    """
+
+    def __init__(self, settings: Settings, digest: bytes | None = None) -> None:
+        self.settings = settings
+        self.scheme: Scheme = scheme_in_scope(settings)
+        self._digest = digest or settings_digest(verdict_settings_text(settings))
+        self._sequence = 0
+        self.log_bytes = 0
+        self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, policy_of(settings))
+
+    def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
+        """The log records of a micro-batch."""
+        for part in split(self.scheme.sign(pages), RECORD_BYTES):
+            record = encode(part, _WRITER, self._sequence, self._digest)
+            self.log_bytes += len(record)
+            self._sequence += 1
+            yield record
+
+    def state_bytes(self) -> tuple[int, int]:
+        """The number of filed pages, and the bytes of all keys and values of them, before RocksDB compresses these."""
+        state = self._engine.state
+        return state.entry_count, sum(len(name) + len(value) for name, value in state.items())
+
+    def apply(self, record: bytes) -> Verdicts:
+        """Judge the next record of the log. Raises SettingsMismatch for one signed under other settings."""
+        return self._engine.apply(record, self._engine.state.position).verdicts
+
+    def matches(self, signatures: Signatures) -> list[list[Match]]:
+        """All pages filed so far that each page would be accepted as a copy of, in the order of filing."""
+        return find_matches(signatures, self.scheme, self._engine.state)
+
+    def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Page, Verdicts, int]]:
+        """Sign and judge a micro-batch: each page with the verdicts of its record and its row there."""
+        remaining = iter(pages)
+        for record in self.sign(pages):
+            verdicts = self.apply(record)
+            for row, page in enumerate(islice(remaining, len(verdicts))):
+                yield page, verdicts, row
+
+
+def pages_of(folder: Path) -> Input:
+    """The pages of a labelled set's folder. Raises InputError if it has none."""
+    path = folder / PAGES_FILE
+    if not path.exists():
+        raise InputError(
+            str(folder), f"must hold {PAGES_FILE}, and does not", None, "name the folder of a labelled set"
+        )
+    return check_inputs([str(path)])[0]
+
+
+def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
+    """The pages of a file, in micro-batches. Raises InputError (damaged file), PageError (a record that is no page)."""
+    service = settings.service
+    yield from batches(_pages_in(file, settings), service.batch_pages, service.batch_bytes, lambda page: len(page.body))
+
+
+def _pages_in(file: Input, settings: Settings) -> Iterator[Page]:
+    with FileReader(file, settings.input) as reader:
+        for outcome in reader:
+            if isinstance(outcome.result, PageError):
+                reader.check_read()
+                raise outcome.result
+            if outcome.result is not None:
+                yield outcome.result
+        reader.check_read()
+
+
+@dataclass(frozen=True, slots=True)
+class SetResult:
+    """A labelled set and its scores.
+
+    choices, scored: the rows, and the figures by the names of the rows  left_out: schemes without scores, and why
+    modelled: schemes whose term statistics come from the set's own pages
+    """
+
+    folder: Path
+    truth: Truth
+    choices: Sequence[Choice]
+    scored: Mapping[str, SchemeResult]
+    left_out: Mapping[str, str]
+    modelled: Sequence[str]
+
+    @property
+    def first(self) -> SchemeResult:
+        """The figures of the first row."""
+        return self.scored[self.choices[0].name]
+
+
+class SignedPages:
+    """The log records of a set in batches, each with the names of its pages. A batch is signed at its first use.
+
+    digest: of the settings of the signing  cpu_seconds, log_bytes: the time of signing and the size of records so far
+    """
+
+    def __init__(self, batches: Iterable[list[Page]], settings: Settings, *, keep: bool) -> None:
+        """batches: the pages, in micro-batches
+
+        keep: whether to keep the records for the next reader. Memory: their bytes and some 400 bytes a page
+        """
+        self.digest = settings_digest(verdict_settings_text(settings))
+        self.cpu_seconds = 0.0
+        self.log_bytes = 0
+        self._batches = self._signed(batches, settings)
+        self._kept: list[SignedBatch] | None = [] if keep else None
+
+    def __iter__(self) -> Iterator["SignedBatch"]:
+        yield from self._kept or ()
+        for batch in self._batches:
+            if self._kept is not None:
+                self._kept.append(batch)
+            yield batch
+
+    def _signed(self, batches: Iterable[list[Page]], settings: Settings) -> Iterator["SignedBatch"]:
+        trial = Trial(settings)
+        for pages in batches:
+            began = time.process_time()
+            records = list(trial.sign(pages))
+            self.cpu_seconds += time.process_time() - began
+            self.log_bytes = trial.log_bytes
+            yield records, [_entry(page) for page in pages]
+
+
+SignedBatch = tuple[list[bytes], list[Entry]]
+"""The records of a micro-batch, and its pages."""
+
+
+def score_set(
+    folder: Path, truth: Truth, choices: Sequence[Choice], line: ProgressLine, verdicts: OutputFile | None = None
+) -> dict[str, SchemeResult]:
+    """The figures of each choice by its name, in the order of the choices.
+
+    line: shows the progress  verdicts: gets a line for each page
+    Raises InputError, PageError, SettingError.
+    """
+    found: dict[str, SchemeResult] = {}
+    several = len(choices) > 1
+    for group in signed_alike(choices):
+        own = group[0].settings
+        signed = SignedPages(read_batches(pages_of(folder), own), own, keep=len(group) > 1)
+        for choice in group:
+            if several:
+                line.say(f"{folder.name}: {len(found) + 1} of {len(choices)}, {choice.name}")
+            found[choice.name] = _judge(folder, truth, choice, signed, None if several else line, verdicts)
+    return {choice.name: found[choice.name] for choice in choices}
+
+
+def signed_alike(choices: Sequence[Choice]) -> list[list[Choice]]:
+    """The choices in groups that sign pages alike."""
+    alike: dict[str, list[Choice]] = {}
+    for choice in choices:
+        alike.setdefault(signing_text(choice.settings), []).append(choice)
+    return list(alike.values())
+
+
+def _judge(
+    folder: Path, truth: Truth, choice: Choice, signed: SignedPages, line: ProgressLine | None, out: OutputFile | None
+) -> SchemeResult:
+    trial = Trial(choice.settings, signed.digest)
+    originals: list[tuple[str, str | None]] = []
+    dropped, candidates, cpu_seconds = 0, 0, 0.0
+    for records, pages in signed:
+        began = time.process_time()
+        verdicts = concatenate([trial.apply(record) for record in records])
+        cpu_seconds += time.process_time() - began
+        for row, (page, original) in enumerate(zip(pages, verdicts.originals, strict=True)):
+            originals.append((page.id, original.id if original else None))
+            dropped += original is not None
+            if out is not None:
+                out.write_line(verdict_line(page, verdicts, row, choice.settings.scheme.name))
+        candidates += int(verdicts.candidates.sum())
+        if line is not None:
+            line.update(len(originals), dropped, 0)
+    scores = score(truth, check_verdicts(truth, originals, str(folder)))
+    pages_judged = max(len(originals), 1)
+    indexed, state_bytes = trial.state_bytes()
+    cost = Cost(
+        candidates / pages_judged,
+        (signed.cpu_seconds + cpu_seconds) * 1e6 / pages_judged,
+        signed.log_bytes / pages_judged,
+        state_bytes / max(indexed, 1),
+    )
+    return SchemeResult(scores, cost)
+
+
+def _entry(page: Page) -> Entry:
+    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

@@ -1,0 +1,229 @@
+"""Plants copies of a sample's pages: edited by a known size, and half of them in the template of another page.
+
+Edits the own text of a page, by a known size: as other sites and later fetches change what they print again.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+from random import Random
+from urllib.parse import urlsplit, urlunsplit
+
+from spotsieve.stream.insight.explain.shown_text import words_of
+from spotsieve.stream.research.labelling.distinctive_text import OwnPage, id_of, write_into
+
+CUT = (0.65, 0.92)
+"""The share of the words that a cut leaves."""
+EXTENDED = (0.08, 0.4)
+"""What is added, as a share of the words."""
+NUMBERS_SHARE = 1 / 25
+"""At most this share of the words is a changed number."""
+_READ_MORE = "Read more"
+
+
+class PlantedEdit(StrEnum):
+    """How a copy differs from its original, from the lightest edit to the heaviest."""
+
+    COPY = "copy"
+    NUMBERS = "numbers"
+    REORDERED = "reordered"
+    EXTENDED = "extended"
+    CUT = "cut"
+    WORDS_2 = "words-2"
+    WORDS_5 = "words-5"
+    WORDS_10 = "words-10"
+
+
+ABOUT: Mapping[PlantedEdit, str] = {
+    PlantedEdit.COPY: "the same text",
+    PlantedEdit.NUMBERS: "fetched again: up to one word in 25 is another number",
+    PlantedEdit.REORDERED: "paragraphs in another order",
+    PlantedEdit.EXTENDED: "8 to 40 % of another page's text is added",
+    PlantedEdit.CUT: 'cut after 65 to 92 %, "Read more"',
+    PlantedEdit.WORDS_2: "2 % of the words are others",
+    PlantedEdit.WORDS_5: "5 % of the words are others",
+    PlantedEdit.WORDS_10: "10 % of the words are others",
+}
+
+
+def edited(texts: Sequence[str], edit: PlantedEdit, other: Sequence[str], random: Random) -> list[str] | None:
+    """The paragraphs after an edit; None where the text has nothing to be edited in this way.
+
+    other: paragraphs of another page, whose words and text are taken over
+    """
+    if edit is PlantedEdit.COPY:
+        return list(texts)
+    changes: Mapping[PlantedEdit, Callable[[], list[str] | None]] = {
+        PlantedEdit.NUMBERS: lambda: _numbers(texts, random),
+        PlantedEdit.REORDERED: lambda: _reordered(texts, random),
+        PlantedEdit.EXTENDED: lambda: _extended(texts, other, random),
+        PlantedEdit.CUT: lambda: _cut(texts, random),
+        PlantedEdit.WORDS_2: lambda: _words(texts, 0.02, other, random),
+        PlantedEdit.WORDS_5: lambda: _words(texts, 0.05, other, random),
+        PlantedEdit.WORDS_10: lambda: _words(texts, 0.1, other, random),
+    }
+    found = changes[edit]()
+    return None if found == list(texts) else found
+
+
+def _count(texts: Sequence[str]) -> int:
+    return sum(len(words_of(text)) for text in texts)
+
+
+def _numbers(texts: Sequence[str], random: Random) -> list[str] | None:
+    places = [(number, word) for number, text in enumerate(texts) for word in words_of(text) if word.form.isdecimal()]
+    most = int(_count(texts) * NUMBERS_SHARE)
+    if not places or not most:
+        return None
+    chosen = random.sample(places, min(most, len(places)))
+    return _replaced(
+        texts, [(number, word.start, word.end, _other_number(word.form, random)) for number, word in chosen]
+    )
+
+
+def _other_number(number: str, random: Random) -> str:
+    """Another number of as many digits."""
+    digits = [str(random.randint(place == 0, 9)) for place in range(len(number))]
+    digits[-1] = random.choice([digit for digit in "123456789" if digit != number[-1]])
+    return "".join(digits)
+
+
+def _reordered(texts: Sequence[str], random: Random) -> list[str] | None:
+    """All paragraphs but the first, which is mostly a headline, in another order."""
+    first, *rest = texts
+    if len(rest) < 2:
+        return None
+    shuffled = random.sample(rest, len(rest))
+    return [first, *(rest[::-1] if shuffled == rest else shuffled)]
+
+
+def _extended(texts: Sequence[str], other: Sequence[str], random: Random) -> list[str] | None:
+    added = _beginning(other, round(_count(texts) * random.uniform(*EXTENDED)))
+    return [*texts, *added] if added else None
+
+
+def _cut(texts: Sequence[str], random: Random) -> list[str]:
+    return [*_beginning(texts, round(_count(texts) * random.uniform(*CUT))), _READ_MORE]
+
+
+def _beginning(texts: Sequence[str], words: int) -> list[str]:
+    """The first words of a text."""
+    taken = list[str]()
+    for text in texts:
+        found = words_of(text)
+        if len(found) >= words:
+            return [*taken, text[: found[words - 1].end]] if words else taken
+        taken.append(text)
+        words -= len(found)
+    return taken
+
+
+def _words(texts: Sequence[str], share: float, other: Sequence[str], random: Random) -> list[str] | None:
+    """Words of letters replaced by such words of another page."""
+    places = [(number, word) for number, text in enumerate(texts) for word in words_of(text) if word.form.isalpha()]
+    others = sorted({word.form for text in other for word in words_of(text) if word.form.isalpha()})
+    wanted = max(1, round(_count(texts) * share))
+    if len(places) < wanted or len(others) < 2:
+        return None
+    chosen = random.sample(places, wanted)
+    changes = [
+        (number, word.start, word.end, random.choice([one for one in random.sample(others, 2) if one != word.form]))
+        for number, word in chosen
+    ]
+    return _replaced(texts, changes)
+
+
+def _replaced(texts: Sequence[str], changes: Sequence[tuple[int, int, int, str]]) -> list[str]:
+    """changes: (paragraph, start, end, new text), which do not overlap"""
+    found = list(texts)
+    for number, start, end, new in sorted(changes, reverse=True):
+        found[number] = found[number][:start] + new + found[number][end:]
+    return [re.sub(r"\s+", " ", text) for text in found]
+
+
+FEWEST_COPIED_WORDS = 40
+"""A page with less own text gets no copy: an edit of it would be a handful of words."""
+PAGE, SELF = "page", ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPage:
+    """A page of the set. name: its id  kind: PAGE, or the edit  of: place of the original, or its own place
+
+    texts: its own text, by paragraphs  template: the id of the page whose template it stands in, SELF for its own
+    """
+
+    name: str
+    url: str
+    body: str
+    markup: bool
+    time_ms: int
+    kind: str
+    of: int
+    texts: Sequence[str]
+    template: str
+
+
+def plant(pages: Sequence[OwnPage], share: float, seed: int) -> list[SetPage]:
+    """The pages, with copies of a share of them at later places; the same ones for the same seed."""
+    random = Random(seed)
+    stream = [(float(place), _as_it_is(place, page)) for place, page in enumerate(pages)]
+    fit = [place for place, page in enumerate(pages) if page.words >= FEWEST_COPIED_WORDS]
+    wanted = min(len(fit), max(1, round(len(pages) * share))) if share else 0
+    kinds, numbers = list(PlantedEdit), count(1)
+    for place in sorted(random.sample(fit, wanted)):
+        first = random.randrange(len(kinds))
+        # The next kind is tried where a page has no number, or too few paragraphs, for this one.
+        for kind in kinds[first:] + kinds[:first]:
+            copy = _copy(pages, place, kind, random, numbers)
+            if copy is not None:
+                stream.append((random.uniform(place + 0.5, len(pages)), copy))
+                break
+    return [page for _, page in sorted(stream, key=lambda one: one[0])]
+
+
+def _as_it_is(place: int, page: OwnPage) -> SetPage:
+    found = page.page
+    return SetPage(
+        id_of(found), found.url, page.shown.source, found.markup, found.event_time_ms, PAGE, place, page.texts, SELF
+    )
+
+
+def _copy(
+    pages: Sequence[OwnPage], place: int, kind: PlantedEdit, random: Random, numbers: "count[int]"
+) -> SetPage | None:
+    original = pages[place]
+    other = _other(pages, place, random)
+    texts = edited(original.texts, kind, other.texts if other else (), random)
+    if texts is None:
+        return None
+    target = original
+    if kind is not PlantedEdit.NUMBERS and other is not None and other.page.markup == original.page.markup:
+        target = random.choice([original, other])
+    at_home = target is original
+    body = write_into(target, texts, None if at_home else original.shown.title)
+    number = next(numbers)
+    url = original.page.url if kind is PlantedEdit.NUMBERS else _address(original.page.url, target.page.url, number)
+    template = SELF if at_home else id_of(target.page)
+    name = f"{id_of(original.page)}#{kind}"
+    return SetPage(name, url, body, original.page.markup, original.page.event_time_ms, kind, place, texts, template)
+
+
+def _other(pages: Sequence[OwnPage], place: int, random: Random) -> OwnPage | None:
+    """Another page with another text, of another host if a few tries find one; None if there is none at all."""
+    found = None
+    for _ in range(20):
+        tried = pages[random.randrange(len(pages))]
+        if tried.digest != pages[place].digest:
+            found = tried
+            if tried.host != pages[place].host:
+                break
+    return found
+
+
+def _address(original: str, target: str, number: int) -> str:
+    """A new address on the target's host."""
+    here, there = urlsplit(original), urlsplit(target)
+    return urlunsplit((there.scheme, there.netloc, f"/planted-{number}{here.path}", here.query, ""))

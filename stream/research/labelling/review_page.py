@@ -1,0 +1,203 @@
+"""Writes a review as one HTML file that loads nothing, and in which no page's text can become markup or a script.
+
+    data  = {"review": head, "pairs": [pair]}, JSON in a <script> of a type that is not run
+    head  = {"id", "scheme", "settings": digest, "seed", "pages", "strata": [{"name", "pages", "drawn"}]}
+    pair  = {"id_a", "id_b", "stratum": place among the strata, "drawn", "score", "reason", "sides": [earlier, later]}
+
+The export is JSON Lines: {"review": head}, then for each judged pair {"id_a", "id_b", "label": copy | different |
+skipped, "stratum": name, "drawn", "score", "reason"}. stream/research/labelling/labels.py reads it.
+
+Lays two pages side by side for the eye: lines of text, what the filter leaves out, and the passages they share.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from itertools import chain
+from typing import NamedTuple
+
+import orjson
+import xxhash
+
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.urls import host_of
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.insight.explain.shown_text import Paragraph, ShownText, paragraphs_of, read_text
+from spotsieve.stream.research.evaluation.choices import single
+from spotsieve.stream.research.labelling.population import Population, ReviewPair, Stratum, in_order
+from spotsieve.stream.research.models.term_counter import batches_of
+
+SHINGLE_WORDS = 3
+"""So many words in a row make a shared passage."""
+MOST_BYTES = 20_000
+"""Of the text of one page, in UTF-8: so a review of 200 pairs stays below 10 MB."""
+LEFT_OUT_WORDS = 12
+"""Of a longer text a left-out line shows its first words."""
+SHOWN_URL = 2_000
+
+
+class Side(NamedTuple):
+    """One page as a reviewer sees it.
+
+    lines: (whether the filter keeps it, its text in parts: every second one is shared, beginning with one that is not)
+    words: of the whole page  cut: words that are not shown
+    """
+
+    url: str
+    host: str
+    title: str
+    lines: list[tuple[bool, list[str]]]
+    words: int
+    cut: int
+
+
+def side_by_side(earlier: Page, later: Page) -> tuple[Side, Side]:
+    """Both pages, with the passages marked that stand on both."""
+    shown = [read_text(page.body, page.markup) for page in (earlier, later)]
+    paragraphs = [paragraphs_of(text, page) for text, page in zip(shown, (earlier, later), strict=True)]
+    forms = [[word.form for word in chain.from_iterable(line.words for line in lines)] for lines in paragraphs]
+    length = min(SHINGLE_WORDS, *map(len, forms)) or 1
+    common = set.intersection(*({*_shingles(own, length)} for own in forms))
+    sides = [
+        _side(page, text, lines, _shared(own, common, length))
+        for page, text, lines, own in zip((earlier, later), shown, paragraphs, forms, strict=True)
+    ]
+    return sides[0], sides[1]
+
+
+def _shingles(forms: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(forms[place : place + length]) for place in range(len(forms) - length + 1)]
+
+
+def _shared(forms: Sequence[str], common: set[tuple[str, ...]], length: int) -> list[bool]:
+    """For each word whether it stands in a shingle of both pages."""
+    shared = [False] * len(forms)
+    for place, shingle in enumerate(_shingles(forms, length)):
+        if shingle in common:
+            shared[place : place + length] = [True] * length
+    return shared
+
+
+def _side(page: Page, shown: ShownText, paragraphs: Sequence[Paragraph], shared: Sequence[bool]) -> Side:
+    words = sum(len(line.words) for line in paragraphs)
+    whole = sum(len(shown.text[line.start : line.end].encode()) for line in paragraphs)
+    lines, place, left, seen = list[tuple[bool, list[str]]](), 0, MOST_BYTES, 0
+    for line in paragraphs:
+        flags = shared[place : place + len(line.words)]
+        place += len(line.words)
+        most = len(line.words)
+        if whole > MOST_BYTES and not line.kept:
+            most = min(most, LEFT_OUT_WORDS)
+        while most and len(_text(shown, line, most).encode()) > left:
+            most //= 2
+        if not most:
+            break
+        left -= len(_text(shown, line, most).encode())
+        seen += most
+        lines.append((line.kept, _parts(shown, line, flags, most)))
+    return Side(page.url[:SHOWN_URL], host_of(page.url[:SHOWN_URL]), shown.title[:300], lines, words, words - seen)
+
+
+def _text(shown: ShownText, line: Paragraph, most: int) -> str:
+    return shown.text[line.start : _end(line, most)]
+
+
+def _end(line: Paragraph, most: int) -> int:
+    return line.end if most == len(line.words) else line.words[most - 1].end
+
+
+def _parts(shown: ShownText, line: Paragraph, flags: Sequence[bool], most: int) -> list[str]:
+    """The text in parts: not shared, shared, not shared, ...; a mark ends with its last word."""
+    parts, start, before = list[str](), line.start, False
+    for number in range(most):
+        if flags[number] != before:
+            word = line.words[number]
+            cut = word.start if flags[number] else line.words[number - 1].end
+            parts.append(shown.text[start:cut])
+            start, before = cut, flags[number]
+    parts.append(shown.text[start : _end(line, most)] + ("" if most == len(line.words) else " \N{HORIZONTAL ELLIPSIS}"))
+    return parts
+
+
+_UNSAFE = str.maketrans({code: f"\\u{code:04x}" for code in (*b"<>&", 0x2028, 0x2029)})
+"""With these escaped no JSON ends its <script>, begins a comment there, or is read as markup."""
+
+
+def review_page(
+    inputs: Sequence[Input], settings: Settings, population: Population, strata: Sequence[Stratum], seed: int
+) -> bytes:
+    """The HTML file. The files are read again for the pages that are shown. Raises InputError if they have changed."""
+    ordered = in_order(strata, seed)
+    pages = _shown_pages(inputs, settings, {place for _, pair in ordered for place in (pair.earlier, pair.later)})
+    for place, page in pages.items():
+        if population.urls[place] != page.url:
+            raise InputError(page.source, "must stay as it is while it is read twice", None, "run again")
+    places = {stratum.name: number for number, stratum in enumerate(strata)}
+    pairs = [_pair_json(pair, places[stratum.name], population, pages) for stratum, pair in ordered]
+    head = {
+        "scheme": settings.scheme.name,
+        "settings": single(settings, settings.scheme).digest,
+        "seed": seed,
+        "pages": len(population.ids),
+        "strata": [{"name": one.name, "pages": one.pages, "drawn": len(one.drawn)} for one in strata],
+    }
+    drawn = orjson.dumps([head, [(pair["id_a"], pair["id_b"]) for pair in pairs]])
+    head["id"] = xxhash.xxh3_128_hexdigest(drawn)
+    return _filled(orjson.dumps({"review": head, "pairs": pairs}).decode()).encode()
+
+
+def _shown_pages(inputs: Sequence[Input], settings: Settings, wanted: set[int]) -> dict[int, Page]:
+    found, place = dict[int, Page](), 0
+    for batch, _ in batches_of(inputs, settings):
+        for page in batch:
+            if place in wanted:
+                found[place] = page
+            place += 1
+    missing = len(wanted) - len(found)
+    if missing:
+        raise InputError(inputs[-1].source, "must stay as it is while it is read twice", None, "run again")
+    return found
+
+
+def _pair_json(pair: ReviewPair, stratum: int, population: Population, pages: Mapping[int, Page]) -> dict[str, object]:
+    return {
+        "id_a": population.ids[pair.earlier],
+        "id_b": population.ids[pair.later],
+        "stratum": stratum,
+        "drawn": pair.drawn,
+        "score": round(pair.score, 6),
+        "reason": pair.reason,
+        "sides": [_side_json(side) for side in side_by_side(pages[pair.earlier], pages[pair.later])],
+    }
+
+
+def _side_json(side: Side) -> dict[str, object]:
+    lines = [(int(kept), parts) for kept, parts in side.lines]
+    return {"url": side.url, "title": side.title, "words": side.words, "cut": side.cut, "lines": lines}
+
+
+def _filled(data: str) -> str:
+    """The template with style, script and data. Only style and script of these digests are applied and run."""
+    here = resources.files(__package__)
+    script, style = (here.joinpath(name).read_text("utf-8") for name in ("review.js", "review.css"))
+    values = {
+        "script": script,
+        "style": style,
+        "script_digest": _digest(script),
+        "style_digest": _digest(style),
+        "data": data.translate(_UNSAFE),
+    }
+    head, *rest = here.joinpath("review.html").read_text("utf-8").split("{{")
+    parts = [head]
+    for piece in rest:
+        name, _, text = piece.partition("}}")
+        parts += (values[name], text)
+    return "".join(parts)
+
+
+def _digest(text: str) -> str:
+    """What a Content-Security-Policy names an inline script or style by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

@@ -1,0 +1,152 @@
+"""Builds the model of the scheme `concept`: it counts the shingles of a sample and decomposes its terms.
+
+Builds the file of a model, as `spotsieve model build` writes it: the frozen statistics of the terms of a scheme.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.errors import InputError, SettingError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.progress import OnPages
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.research.models.term_counter import LEAST_PAGES, TermCounter, batches_of, count_terms
+from spotsieve.stream.sign.schemes.terms import STEPS, ConceptModel, ConceptTerms, Terms, encode_concepts, encode_model
+from spotsieve.stream.sign.text.tokens import PageTokens
+
+MOST_SHINGLES = 2**21
+"""A model holds no more shingles: 10 bytes each, 20 MiB. The rarer ones beyond weigh as if they stood on one page."""
+MOST_TERMS = 2**15
+"""A model holds no more terms: 8 bytes and two a dimension each, 13 MiB with 200 of them. It ignores the rarer ones."""
+MOST_DECOMPOSED = 20_000
+"""The terms of the first so many pages of a sample are decomposed, which takes some 12 bytes for each different term of
+a page. The terms of all pages are counted."""
+LEAST_FREQUENCY = 2
+"""A shingle or term must stand on so many pages: most stand on one page only, and tell nothing about other pages."""
+_SEED = 20_160_901
+_POWER_ITERATIONS = 7
+_LEAST_SINGULAR_VALUE = 1e-9
+_GREATEST_ROW = 2**15 - 1
+
+
+class ConceptCounter:
+    """Counts shingles and terms of pages, and keeps the term vectors of the first MOST_DECOMPOSED pages."""
+
+    def __init__(self, terms: ConceptTerms) -> None:
+        self.terms = terms
+        self.shingles, self.tokens = TermCounter(), TermCounter()
+        self._pages: list[tuple[NDArray[np.uint64], NDArray[np.float32]]] = []
+
+    @property
+    def pages(self) -> int:
+        """Pages counted so far."""
+        return self.tokens.pages
+
+    def add(self, pages: Sequence[Page]) -> None:
+        """Pages of the sample, in order."""
+        tokens = PageTokens(*self.terms.of(pages))
+        self.tokens.add(tokens.hashes, tokens.bounds)
+        self.shingles.add(*self.terms.shingles(tokens))
+        for first, last in pairwise(tokens.bounds[: MOST_DECOMPOSED - len(self._pages) + 1].tolist()):
+            different, times = np.unique(tokens.hashes[first:last], return_counts=True)
+            self._pages.append((different, (times / max(last - first, 1)).astype(np.float32)))
+
+    def model(self) -> ConceptModel:
+        """The model of all pages so far."""
+        shingles, weights = self._kept(self.shingles, MOST_SHINGLES)
+        terms, idf = self._kept(self.tokens, MOST_TERMS)
+        return ConceptModel(
+            self.terms.about,
+            self.pages,
+            int(np.rint(np.log(self.pages) * STEPS)),
+            shingles,
+            np.rint(weights * STEPS).astype(np.uint16),
+            terms,
+            decompose(self._matrix(terms, idf), idf, self.terms.dimensions),
+        )
+
+    def _kept(self, counter: TermCounter, most: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """The most frequent ones, ascending by hash, and log(N / df) of each. The least of equals stay."""
+        hashes, frequencies = counter.counted()
+        order = np.lexsort((hashes, -frequencies.astype(np.int64)))[:most]
+        kept = np.sort(order[frequencies[order] >= LEAST_FREQUENCY])
+        return hashes[kept], np.log(self.pages / frequencies[kept])
+
+    def _matrix(self, terms: NDArray[np.uint64], idf: NDArray[np.float64]) -> Any:
+        """TF-IDF of the terms on the kept pages, divided by the page's length: a sparse float64[t, pages]."""
+        from scipy.sparse import csr_matrix
+
+        sizes = [len(different) for different, _ in self._pages]
+        tokens = np.concatenate([different for different, _ in self._pages])
+        frequency = np.concatenate([times for _, times in self._pages])
+        page = np.repeat(np.arange(len(sizes)), sizes)
+        place = np.minimum(np.searchsorted(terms, tokens), max(len(terms) - 1, 0))
+        known = terms[place] == tokens if len(terms) else np.zeros(len(tokens), np.bool_)
+        place = place[known]
+        shape = (len(terms), len(sizes))
+        return csr_matrix((frequency[known] * idf[place], (place, page[known])), shape=shape)
+
+
+def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray[np.int16]:
+    """Truncated singular value decomposition -> IDF times U, scaled to whole numbers: int16[t, dimensions].
+
+    matrix: sparse float64[t, pages]  idf: float64[t]
+    It uses the randomised method of Halko, Martinsson, Tropp (SIAM Review 2011), which copes with ranks below
+    `dimensions`. Its random numbers are the same every time. Concepts beyond the number of terms or pages are 0.
+    """
+    rows = np.zeros((matrix.shape[0], dimensions))
+    concepts = min(dimensions, *matrix.shape)
+    if concepts and matrix.count_nonzero():
+        from sklearn.decomposition import TruncatedSVD
+
+        decomposition = TruncatedSVD(concepts, n_iter=_POWER_ITERATIONS, random_state=_SEED).fit(matrix.T)
+        u = decomposition.components_.T
+        real = decomposition.singular_values_ > decomposition.singular_values_[0] * _LEAST_SINGULAR_VALUE
+        rows[:, : u.shape[1]] = np.where(real, u, 0.0) * idf[:, None]
+    greatest = np.abs(rows).max(initial=0.0)
+    scaled: NDArray[np.int16] = np.rint(rows * (_GREATEST_ROW / greatest if greatest else 0.0)).astype(np.int16)
+    return scaled
+
+
+def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, on_pages: OnPages) -> ConceptModel:
+    """The model of all text pages of the files.
+
+    Raises InputError for a file that cannot be read, or too few pages; SettingError without scikit-learn.
+    """
+    _check_installed()
+    counter = ConceptCounter(terms)
+    for batch, bytes_read in batches_of(inputs, settings):
+        counter.add(batch)
+        on_pages(counter.pages, 0, bytes_read)
+    if counter.pages < LEAST_PAGES:
+        raise InputError(
+            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
+        )
+    return counter.model()
+
+
+def _check_installed() -> None:
+    """Raises SettingError where scikit-learn and SciPy are not installed. Only building a model needs them."""
+    try:
+        import scipy.sparse  # noqa: F401
+        import sklearn.decomposition  # noqa: F401
+    except ImportError:
+        raise SettingError(
+            "scheme.name", "needs scikit-learn to build its model", "concept", "pip install 'spotsieve[lsi]'"
+        ) from None
+
+
+def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> bytes:
+    """The bytes of a model of the pages of the files, for a scheme that counts these terms.
+
+    Raises InputError for a file that cannot be read or too few pages, and SettingError where the package that
+    decomposes the terms of `concept` is not installed.
+    """
+    if isinstance(terms, ConceptTerms):
+        return encode_concepts(count_concepts(inputs, settings, terms, on_pages))
+    return encode_model(count_terms(inputs, settings, terms, on_pages))

@@ -1,0 +1,94 @@
+"""Counts on how many pages of some files each term stands."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.batches import batches
+from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.progress import OnPages
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.sign.schemes.terms import IdfModel, Terms
+
+LEAST_PAGES = 2
+"""An IDF is divided by log(N), which is 0 for one page."""
+
+
+class TermCounter:
+    """Counts for each term the pages that have it. Memory: 12 bytes a term, twice that while counts are merged."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self._terms, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._waiting: list[NDArray[np.uint64]] = []
+        self._waiting_terms = 0
+
+    def add(self, hashes: NDArray[np.uint64], bounds: NDArray[np.int64]) -> None:
+        """Count the terms of n pages. hashes: uint64[m]  bounds: int64[n + 1]"""
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            distinct = np.unique(hashes[first:last])
+            self._waiting.append(distinct)
+            self._waiting_terms += len(distinct)
+        self.pages += len(bounds) - 1
+        if self._waiting_terms > max(len(self._terms), 2**20):
+            self._merge()
+
+    def counted(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """terms: uint64[t], ascending, and the pages of each: uint32[t]."""
+        self._merge()
+        return self._terms, self._counts.astype(np.uint32)
+
+    def _merge(self) -> None:
+        """Add the terms that wait to the counted ones: equal terms become one with the sum of their counts."""
+        new = np.concatenate([self._terms, *self._waiting])
+        times = np.concatenate([self._counts, np.ones(self._waiting_terms, np.int64)])
+        self._terms, place = np.unique(new, return_inverse=True)
+        self._counts = np.zeros(len(self._terms), np.int64)
+        np.add.at(self._counts, place, times)
+        self._waiting, self._waiting_terms = [], 0
+
+
+def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[list[Page], int]]:
+    """The text pages of the files, in batches, with the bytes read so far.
+
+    Raises InputError, also where no file has such a page and one was misread: it says which setting to change.
+    """
+    read_before, found, misread, service = 0, False, list[InputError](), settings.service
+    for file in inputs:
+        with FileReader(file, settings.input) as reader:
+            texts = (
+                outcome.result
+                for outcome in reader
+                if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body
+            )
+            for batch in batches(texts, service.batch_pages, service.batch_bytes, lambda page: len(page.body)):
+                found = True
+                yield batch, read_before + reader.bytes_read
+            read_before += reader.bytes_read
+            try:
+                reader.check_read()
+            except InputError as error:
+                misread.append(error)
+    if misread and not found:
+        raise misread[0]
+
+
+def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> IdfModel:
+    """The model of all text pages of the files. It skips records that are no pages.
+
+    Raises InputError for a file that cannot be read, or too few pages.
+    """
+    counter = TermCounter()
+    for batch, bytes_read in batches_of(inputs, settings):
+        counter.add(*terms.of(batch))
+        on_pages(counter.pages, 0, bytes_read)
+    if counter.pages < LEAST_PAGES:
+        raise InputError(
+            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
+        )
+    found, frequencies = counter.counted()
+    return IdfModel(terms.about, counter.pages, found, frequencies)

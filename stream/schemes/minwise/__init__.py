@@ -1,1 +1,0 @@
-"""The schemes whose page is a sketch of minwise hashes."""

@@ -1,1 +1,0 @@
-"""The schemes whose page is one 64-bit fingerprint: simhash, and tables that find those a few bits away."""

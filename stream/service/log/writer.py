@@ -1,0 +1,186 @@
+"""Writes records to one partition of a topic, and tries again with a new producer where the broker did not take one.
+
+Checks the log topic against a state and appends records to it, for `spotsieve state forget`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.state.identity import check_last_record, check_log_range, closed_log_error
+from spotsieve.state.log.record import checksum_of, decode
+from spotsieve.stream.base.errors import BrokerError, DamagedRecord, StateError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
+from spotsieve.stream.kafka.errors import explain_error, final_error, stops
+from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.kafka.watch import Backoff, Waits
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.service.log.follower import RESTART
+
+
+class RecordWriter:
+    """The producer of one writer of a partition: of the log, unless it is told of another."""
+
+    def __init__(
+        self, settings: Settings, waits: Waits, applied: Callable[[], int], role: str = "log", partition: int = 0
+    ) -> None:
+        """applied(): up to where the writer knows the partition; a record that lands before that is in another topic
+
+        role: of the topic
+        """
+        self._settings = settings
+        self._waits = waits
+        self._applied = applied
+        self._role, self._partition = role, partition
+        self._topic: str = getattr(settings.topics, role)
+        self._producer: AIOKafkaProducer = log_producer(settings)
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaError."""
+        await self._producer.start()
+
+    async def close(self) -> None:
+        """End the connections."""
+        await stop_client(self._producer)
+
+    async def write(self, value: bytes) -> int:
+        """Write one record; -> its offset. Try again with a new producer while the error may pass.
+
+        The producer must be a new one: a batch that aiokafka gave up leaves a gap in the producer's sequence numbers,
+        and the broker then refuses everything after it (OutOfOrderSequenceNumber).
+        """
+        backoff = Backoff()
+        while True:
+            try:
+                offset = await self._send(value)
+                self._waits.over("append")
+                return offset
+            except KafkaError as error:
+                if stops(error):
+                    raise final_error(error, self._settings, f"writing to {self._topic}") from None
+                self._waits.failed("append", error)
+                logger().warning(
+                    "a record cannot be written yet; trying again",
+                    topic=self._topic,
+                    error=type(error).__name__,
+                    detail=str(error),
+                )
+            await backoff.wait()
+            await self._renew_producer()
+
+    async def _send(self, value: bytes) -> int:
+        """Send a record once; -> its offset.
+
+        Raises KafkaTimeoutError where the broker neither takes nor refuses it in time: aiokafka would try for ever.
+        """
+        applied = self._applied()
+        try:
+            async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
+                written = await self._producer.send_and_wait(self._topic, value, partition=self._partition)
+        except TimeoutError:
+            raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
+        if 0 <= written.offset < applied:
+            raise StateError(
+                f"topics.{self._role} {self._topic!r}",
+                "was made anew while the service ran: a record got "
+                f"the offset {written.offset}, although the state had applied the log up to {applied}",
+                None,
+                RESTART,
+            )
+        return int(written.offset)
+
+    async def _renew_producer(self) -> None:
+        renewed = log_producer(self._settings)
+        try:
+            await renewed.start()
+        except KafkaError as error:
+            await stop_client(renewed)
+            if stops(error):
+                raise final_error(error, self._settings, f"writing to {self._topic}") from None
+            return
+        except BaseException:
+            await stop_client(renewed)
+            raise
+        former, self._producer = self._producer, renewed
+        await stop_client(former)
+
+
+READ_SECONDS = 30.0
+
+
+async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:
+    """Check that the topic is the log that a state of this position follows.
+
+    Raises SettingError, StateError, BrokerError.
+    """
+    await check_topics(settings)
+    partition = TopicPartition(settings.topics.log, 0)
+    consumer: AIOKafkaConsumer = log_consumer(settings)
+    try:
+        await consumer.start()
+        consumer.assign([partition])
+        begin = (await consumer.beginning_offsets([partition]))[partition]
+        end = (await consumer.end_offsets([partition]))[partition]
+        check_log_range(partition.topic, position, begin, end, pages_applied)
+        async with asyncio.timeout(READ_SECONDS):
+            if 0 < position > begin and not pages_applied:
+                consumer.seek(partition, position - 1)
+                record = await consumer.getone(partition)
+                check_last_record(partition.topic, position, last_record, checksum_of(record.value or b""))
+            if position < end:
+                # Where the log has ended, every state stands before the record that ends it.
+                consumer.seek(partition, position)
+                _check_goes_on(await consumer.getone(partition))
+    except TimeoutError:
+        raise BrokerError(
+            f"topics.log {partition.topic!r}",
+            f"must give its record {position - 1} within {READ_SECONDS:g} s",
+            None,
+            "see the broker's log, then try again",
+        ) from None
+    except KafkaError as error:
+        raise explain_error(error, settings, "reading the log") from None
+    finally:
+        await stop_client(consumer)
+
+
+def _check_goes_on(record: ConsumerRecord) -> None:
+    """Check that the next record does not end the log. Raises StateError."""
+    try:
+        handover = decode(record.value or b"", record.topic, record.offset).handover
+    except DamagedRecord:
+        return
+    if handover is not None and handover.closed:
+        raise closed_log_error(record.topic, record.offset, handover.log)
+
+
+async def append_records(settings: Settings, records: Sequence[bytes], told: Callable[[int], None]) -> list[int]:
+    """Append records to the log one by one, and call told(how many are written) after each; -> their offsets.
+
+    Raises BrokerError. Some records may be written then; writing them once more does no harm.
+    """
+    producer, offsets = log_producer(settings), list[int]()
+    try:
+        await producer.start()
+        for record in records:
+            async with asyncio.timeout(settings.kafka.request_timeout_ms / 1000):
+                written = await producer.send_and_wait(settings.topics.log, record, partition=0)
+            offsets.append(written.offset)
+            told(len(offsets))
+    except TimeoutError:
+        raise BrokerError(
+            f"topics.log {settings.topics.log!r}",
+            f"must take a record within kafka.request_timeout_ms; {len(offsets)} of {len(records)} are known to be "
+            "written",
+            settings.kafka.request_timeout_ms,
+            "forget the same once more: twice does no harm",
+        ) from None
+    except KafkaError as error:
+        raise explain_error(error, settings, "writing the log") from None
+    finally:
+        await stop_client(producer)
+    return offsets

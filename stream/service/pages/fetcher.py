@@ -1,0 +1,119 @@
+"""Fetches pages from the partitions that accept them, cuts them into micro-batches, and seeks between two fetches."""
+
+import asyncio
+from collections.abc import Mapping
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.driver.consumers import check_alive
+from spotsieve.stream.kafka.errors import Decision, decision
+from spotsieve.stream.kafka.watch import Backoff, Waits
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches
+from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
+from spotsieve.stream.service.pages.partitions import Partitions
+
+OPENING_SECONDS = 0.05
+"""Between two looks at a partition that has no position yet; each look asks the broker."""
+
+
+class Fetcher:
+    """The one reader of the input topic, and the only one that seeks. Call it from one task."""
+
+    def __init__(
+        self, settings: Settings, consumer: AIOKafkaConsumer, partitions: Partitions, metrics: Metrics, waits: Waits
+    ) -> None:
+        self._service = settings.service
+        self._consumer = consumer
+        self._partitions = partitions
+        self._metrics = metrics
+        self._waits = waits
+        self._backoff = Backoff()
+
+    async def fetch(self) -> list[MicroBatch]:
+        """What one fetch brings of the partitions that accept it; nothing after a wait of service.linger_ms."""
+        self._seek()
+        with self._metrics.timed("fetch"):
+            fetched = await self._fetch()
+        owners = self._accepting(fetched)
+        for partition in fetched.keys() - owners.keys():
+            # The partition is being opened: what comes before its seek is dropped, so no more is fetched until then.
+            if partition in self._consumer.assignment():
+                self._consumer.pause(partition)
+        taken = {partition: fetched[partition] for partition in owners}
+        return micro_batches(taken, owners, self._service.batch_pages, self._service.batch_bytes)
+
+    def _seek(self) -> None:
+        if self._partitions.opening_first:
+            return
+        for owned in self._partitions.all():
+            if owned.phase is Phase.SEEKING and owned.partition in self._consumer.assignment():
+                self._consumer.seek(owned.partition, owned.seek_to)
+                self._consumer.resume(owned.partition)
+                owned.accept()
+
+    async def _fetch(self) -> dict[TopicPartition, list[ConsumerRecord]]:
+        try:
+            fetched: dict[TopicPartition, list[ConsumerRecord]] = await self._consumer.getmany(
+                timeout_ms=max(self._service.linger_ms, 1), max_records=self._service.batch_pages
+            )
+        except NoOffsetForPartitionError:
+            await asyncio.sleep(OPENING_SECONDS)  # The partition is being opened: its first offset is on the way.
+            return {}
+        except OffsetOutOfRangeError as error:
+            await self._skip_expired(error)
+            return {}
+        except KafkaError as error:
+            if decision(error) is not Decision.RETRY:
+                raise
+            self._waits.failed("fetch", error)
+            await self._backoff.wait()
+            return {}
+        self._waits.over("fetch")
+        self._backoff.reset()
+        if not fetched:
+            check_alive(self._consumer)
+        return fetched
+
+    def _accepting(self, fetched: Mapping[TopicPartition, object]) -> dict[TopicPartition, OwnedPartition]:
+        owners = {}
+        for partition in fetched:
+            owned = self._partitions[partition]
+            if owned is not None and owned.accepting:
+                owners[partition] = owned
+        return owners
+
+    async def _skip_expired(self, error: OffsetOutOfRangeError) -> None:
+        """Retention removed pages before they were read: say so, and go on with what is there."""
+        (offsets,) = error.args
+        begin: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(offsets))
+        for partition, offset in offsets.items():
+            owned = self._partitions[partition]
+            if owned is None or not owned.accepting:
+                # The partition is being opened, and the seek that follows decides. A seek from here would let pages in
+                # before the opening has ended, and the opening's own seek would then read them a second time.
+                await asyncio.sleep(OPENING_SECONDS)
+                continue
+            if offset > begin[partition]:
+                raise BrokerError(
+                    f"topics.input {partition.topic!r}",
+                    f"must reach the committed offset of partition {partition.partition}, but ends before it: "
+                    "it was made anew, or lost its end",
+                    offset,
+                    "begin anew with another kafka.group_id, topics.log and index.directory, or set the group's "
+                    "offsets with kafka-consumer-groups.sh --reset-offsets",
+                )
+            logger().error(
+                "retention removed pages before they were read",
+                topic=partition.topic,
+                partition=partition.partition,
+                first_missing=offset,
+                next_offset=begin[partition],
+            )
+            self._metrics.expired.inc(begin[partition] - offset)
+            owned.seek(begin[partition])

@@ -1,0 +1,136 @@
+"""Reads buckets before a round asks for them: a shard works ahead while the round before is resolved.
+
+Which buckets the pages of the log lead to is known as soon as the log has them. What the buckets hold changes only when
+the shard files a round. So what was read ahead counts until a filing changes that very bucket, and the answers are
+those of a shard that reads nothing ahead, however the log is cut into rounds.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets, HostMemories, IndexedPages, PendingVerdict, StateView
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.sharding.keys import own_keys
+from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sign.schemes import Scheme
+
+_MISSING = -1
+
+
+class _Part:
+    """What was read ahead for a record of the log. keys: uint64[u], ascending  counts: bool[u], not changed since"""
+
+    def __init__(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
+        self.keys, self.buckets = keys, buckets
+        self.counts = np.ones(len(keys), np.bool_)
+
+
+class BucketPrefetch:
+    """A view of a shard's state that holds some of its buckets. Tell it what a filing changes."""
+
+    def __init__(self, state: StateView) -> None:
+        self._state = state
+        self._parts = dict[int, _Part]()
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages were ever filed; the next one gets this entry number."""
+        return self._state.entry_count
+
+    def read(self, offset: int, signatures: Signatures, scheme: Scheme, share: Share) -> None:
+        """Read the buckets that the pages of a record of the log lead to. offset: of the record, which is new"""
+        keys = own_keys(signatures, scheme, share)
+        if len(keys):
+            self._parts[offset] = _Part(keys, self._state.buckets(keys))
+
+    def changed(self, keys: NDArray[np.uint64]) -> None:
+        """Let go of these buckets: uint64[c], ascending. A filing has changed them."""
+        for part in self._parts.values():
+            _let_go(part.keys, keys, part.counts)
+
+    def drop_before(self, offset: int) -> None:
+        """Let go of what was read for the records before this offset."""
+        for passed in [one for one in self._parts if one < offset]:
+            del self._parts[passed]
+
+    def drop(self) -> None:
+        """Let go of everything."""
+        self._parts.clear()
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """Return the postings under keys: uint64[u], ascending, all different. What was not read ahead is read now."""
+        first, size = np.zeros(len(keys), np.int64), np.full(len(keys), _MISSING, np.int64)
+        found, postings = list[Buckets](), 0
+        for part in self._parts.values():
+            if _find(keys, part.keys, part.counts, part.buckets.bounds, postings, first, size):
+                found.append(part.buckets)
+                postings += len(part.buckets.numbers)
+        if not found:
+            return self._state.buckets(keys)
+        missing = size == _MISSING
+        rest = self._state.buckets(keys[missing])
+        first[missing], size[missing] = rest.bounds[:-1] + postings, sizes_of(rest.bounds)
+        found.append(rest)
+        bounds = bounds_of(size)
+        numbers, inlines = (np.concatenate([getattr(one, name) for one in found]) for name in ("numbers", "inlines"))
+        return Buckets(bounds, _gather(first, bounds, numbers), _gather(first, bounds, inlines))
+
+    def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
+        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
+        return self._state.indexed(numbers)
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        return self._state.page_ids(numbers)
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
+        return self._state.memories(hosts)
+
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
+        """Return the remembered verdict of each page that was not filed, None for all others."""
+        return self._state.pending_verdicts(page_ids)
+
+
+@kernel
+def _let_go(held, changed, counts):
+    # held, changed: uint64[u], uint64[c], ascending  ->  counts: bool[u], no more where a held one was changed
+    at = 0
+    for row in range(len(held)):
+        while at < len(changed) and changed[at] < held[row]:
+            at += 1
+        if at == len(changed):
+            break
+        if changed[at] == held[row]:
+            counts[row] = False
+
+
+@kernel
+def _find(keys, held, counts, bounds, postings, first, size):
+    # keys, held: uint64[k], uint64[u], ascending  counts: bool[u]  bounds: int64[u + 1], of the buckets that are held
+    # postings: how many come before these  ->  first, size: int64[k], of a bucket that is found; whether any is
+    at, any_found = 0, False
+    for row in range(len(keys)):
+        while at < len(held) and held[at] < keys[row]:
+            at += 1
+        if at == len(held):
+            break
+        if held[at] == keys[row] and counts[at]:
+            first[row], size[row] = postings + bounds[at], bounds[at + 1] - bounds[at]
+            any_found = True
+    return any_found
+
+
+@kernel
+def _gather(first, bounds, values):
+    # first: int64[k]  bounds: int64[k + 1], of what is gathered  values: uint64[p]  ->  uint64[bounds[k]]
+    gathered = np.empty(bounds[-1], np.uint64)
+    for row in range(len(first)):
+        for place in range(bounds[row], bounds[row + 1]):
+            gathered[place] = values[first[row] + place - bounds[row]]
+    return gathered

@@ -1,0 +1,206 @@
+"""Holds what a shard answers for a round, and merges the answers of all shards into what one process would have met.
+
+The earliest candidates of the whole are among the earliest of each shard. So S lists, each cut behind the candidate
+limit, are merged by entry number and cut again. An entry that several shards met under keys of their own is one pair
+under all of these keys, and decisive where one of them is. Where several kinds of keys decide and a page may be
+outgrown, a shard's candidate may be decisive in another shard and would not count; there a shard cuts nothing
+(answering.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import PendingVerdict
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import Entry, OwnText
+from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
+from spotsieve.stream.judge.indexed import PairFacts
+from spotsieve.stream.sign.schemes import Confirmations
+
+_FEW = 64
+"""Pairs of a page that are sorted by insertion: those of a shard are in order already."""
+REFUSED, ACCEPTED, OF_HOST, OPEN = range(4)
+"""What a shard says of a candidate: no copy, a copy; with a memory of hosts: of the same host, so that host's shard has
+its text; or of another host, and its text is in the answer."""
+
+
+class BucketSizes(NamedTuple):
+    """Postings of the buckets that a round may fill, before it. keys: uint64[b], ascending  size: int64[b]"""
+
+    keys: NDArray[np.uint64]
+    size: NDArray[np.int64]
+
+
+class SentTexts(NamedTuple):
+    """What entries of other hosts are compared by; e rows. host: uint64[e]  length: uint32[e]  sketch: uint64[e, w]
+
+    own: without prints
+    """
+
+    host: NDArray[np.uint64]
+    length: NDArray[np.uint32]
+    sketch: NDArray[np.uint64]
+    own: OwnText
+
+
+class ShardCandidates(NamedTuple):
+    """What n pages meet in the buckets of one shard: m pairs, in the order of filing.
+
+    postings: int64[n], how many lie in the buckets  bounds: int64[n + 1]  number: int64[m], entry numbers
+    proof, kinds, distance: uint8[m], as of Pair  said: uint8[m] (REFUSED, ...), of candidates  score: float64[m]
+    length: int64[m], features of the entry; 0 where they cannot matter
+    sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
+    texts: of these entries, where a host's shard has to compare them  pending_verdicts: by page, those that count
+    copies: bool[n], which pages seem to be copies of entries that the shard holds, once they are confirmed
+    """
+
+    postings: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+    kinds: NDArray[np.uint8]
+    distance: NDArray[np.uint8]
+    said: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    length: NDArray[np.int64]
+    sizes: BucketSizes
+    numbers: NDArray[np.int64]
+    entries: Mapping[int, Entry]
+    texts: SentTexts | None
+    pending_verdicts: Mapping[int, PendingVerdict]
+    copies: NDArray[np.bool_] | None = None
+
+
+class MergedCandidates(NamedTuple):
+    """What n pages meet in all shards. met, answers: as one process would have them  said: uint8[m], as of
+    ShardCandidates
+    """
+
+    met: CandidatePairs
+    answers: PairFacts
+    said: NDArray[np.uint8]
+
+
+class _Pairs(NamedTuple):
+    """p pairs of all shards, by page and number; columns as of ShardCandidates. page: int64[p]"""
+
+    page: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+    kinds: NDArray[np.uint8]
+    distance: NDArray[np.uint8]
+    said: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    length: NDArray[np.int64]
+
+
+def merge_candidates(
+    shard_candidates: Sequence[ShardCandidates],
+    candidate_limit: int,
+    final: np.uint8,
+    which: NDArray[np.bool_] | None = None,
+) -> MergedCandidates:
+    """What the pages meet under all keys. Each shard answers for the same pages. Limits as of find_candidates
+
+    which: bool[n], the pages that are asked about; None: all
+    """
+    pages, bounds = len(shard_candidates[0].postings), np.stack([one.bounds for one in shard_candidates])
+    asked = np.ones(pages, np.bool_) if which is None else which
+    number = np.concatenate([one.number for one in shard_candidates])
+    page, order = _order_kernel(bounds, number, asked)
+
+    def column(name: str) -> NDArray[Any]:
+        found: NDArray[Any] = np.concatenate([getattr(one, name) for one in shard_candidates])[order]
+        return found
+
+    others = map(column, ("proof", "kinds", "distance", "said", "score", "length"))
+    merged = _merge_kernel(_Pairs(page, number[order], *others), pages, candidate_limit, final)
+    bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
+    answers = PairFacts(length.astype(np.float64), np.arange(len(number)), Confirmations(said == ACCEPTED, score))
+    return MergedCandidates(CandidatePairs(bounds, number, proof, kinds, distance, cut_at), answers, said)
+
+
+@kernel
+def _order_kernel(bounds, number, which):
+    # bounds: int64[S, n + 1], of the pairs of each shard  number: int64[m], of all pairs, one shard after the other
+    # which: bool[n], pages  ->  page, place: int64[k], of the pairs of these, by page and number
+    shards, pages = bounds.shape[0], len(which)
+    first, some = np.zeros(shards, np.int64), 0
+    for shard in range(1, shards):
+        first[shard] = first[shard - 1] + bounds[shard - 1, pages]
+    page_of, place = np.empty(len(number), np.int64), np.empty(len(number), np.int64)
+    for page in range(pages):
+        if not which[page]:
+            continue
+        begin = some
+        for shard in range(shards):
+            for at in range(first[shard] + bounds[shard, page], first[shard] + bounds[shard, page + 1]):
+                page_of[some], place[some] = page, at
+                some += 1
+        if some - begin > _FEW:
+            found = place[begin:some].copy()
+            place[begin:some] = found[np.argsort(number[found], kind="mergesort")]
+            continue
+        for at in range(begin + 1, some):
+            moved, to = place[at], at
+            while to > begin and number[place[to - 1]] > number[moved]:
+                place[to] = place[to - 1]
+                to -= 1
+            place[to] = moved
+    return page_of[:some], place[:some]
+
+
+@kernel
+def _merge_kernel(pairs, pages, candidate_limit, final):
+    # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
+    # ->  the columns of CandidatePairs, said, score, length
+    asking, met, proofs, found_by, distances, words, scores, lengths = pairs
+    some = len(met)
+    bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
+    numbers, proof, kinds = np.empty(some, np.int64), np.empty(some, np.uint8), np.empty(some, np.uint8)
+    distance, said, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
+    length = np.empty(some, np.int64)
+    at, taken = 0, 0
+    for page in range(pages):
+        bounds[page] = taken
+        compared, ended = 0, False
+        while at < some and asking[at] == page:
+            number = met[at]
+            all_proof, all_kinds, least, word = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
+            likeness, features = np.nan, np.int64(0)
+            while at < some and asking[at] == page and met[at] == number:
+                all_proof |= proofs[at]
+                all_kinds |= found_by[at]
+                least = min(least, distances[at])
+                features = max(features, lengths[at])
+                if not proofs[at]:
+                    word, likeness = max(word, words[at]), scores[at]
+                at += 1
+            if ended:
+                continue
+            if not all_proof and cut_at[page] == NEVER and compared == candidate_limit:
+                cut_at[page] = taken
+            if cut_at[page] != NEVER:
+                if not all_proof:
+                    continue
+                all_kinds = all_proof
+            compared += not all_proof
+            numbers[taken], proof[taken], kinds[taken] = number, all_proof, all_kinds
+            distance[taken], said[taken], score[taken], length[taken] = least, word, likeness, features
+            taken += 1
+            ended = all_proof & final != 0
+    bounds[pages] = taken
+    return (
+        bounds,
+        numbers[:taken],
+        proof[:taken],
+        kinds[:taken],
+        distance[:taken],
+        cut_at,
+        said[:taken],
+        score[:taken],
+        length[:taken],
+    )

@@ -1,0 +1,206 @@
+"""Confirms candidates as the shard that holds their entries, where a scheme has a memory of hosts.
+
+A page has nine keys that belong to no host, so nearly every shard meets nearly every entry. Only the shard that an
+entry's number names holds it for all of them. It hears whom all shards have met, and says of each pair that leads to
+its entries whether it could be a copy. An address, and what a host's shard compares, are sent once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, StateView
+from spotsieve.stream.base.arrays import bounds_of, distinct, sizes_of
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import Entry, OwnText, Signatures, SignatureStatus, empty_rows
+from spotsieve.stream.judge.by_host.distinctive_text import estimated_jaccard, texts_of, texts_of_entries
+from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
+from spotsieve.stream.sharding.candidates import OF_HOST, OPEN, REFUSED, SentTexts, ShardCandidates
+from spotsieve.stream.sharding.shares import Share, shards_of_entries
+from spotsieve.stream.sign.schemes import HostThresholds, Scheme
+
+_OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
+_NUMBER_BITS = 47
+"""Room for an entry number below the row of a page, which takes 16 bits at most."""
+_SHARDS_OF_A_COPY = 3
+"""How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
+
+
+class EntryPairs(NamedTuple):
+    """Pages and entries that met: m pairs. page: int64[m]  number: int64[m], of the entry  proof: uint8[m]"""
+
+    page: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+
+
+class ShardConfirmations(NamedTuple):
+    """What a shard says of the entries that it holds.
+
+    said: uint8[p] (REFUSED, ...), of all pairs that lead to them, in the order of the shards' answers
+    numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
+    texts: of these, None where there are none  copies: bool[n], which pages seem to be copies of these entries
+    """
+
+    said: NDArray[np.uint8]
+    numbers: NDArray[np.int64]
+    entries: Mapping[int, Entry]
+    texts: SentTexts | None
+    copies: NDArray[np.bool_] = np.empty(0, np.bool_)
+
+
+def confirm(
+    signatures: Signatures, shard_candidates: Sequence[ShardCandidates], scheme: Scheme, view: StateView, share: Share
+) -> ShardConfirmations:
+    """What the shard says of its entries. shard_candidates: of all shards, in their order  view: as of answer
+
+    Pairs of pages that are taken for empty are refused unseen: an answer may be older than the sparing of such a page.
+
+    Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed where they are met.
+    """
+    if scheme.bars is None:
+        raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
+    parts = [
+        _pairs_kernel(one.bounds, one.number, one.proof, shards_of_entries(one.number, share.shards), share.number)
+        for one in shard_candidates
+    ]
+    every = EntryPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    is_judged = signatures.status != SignatureStatus.EMPTY
+    judged = is_judged[every.page]
+    met = EntryPairs(*(column[judged] for column in every))
+    named = _originals(shard_candidates, is_judged)
+    named = named[shards_of_entries(named, share.shards) == share.number]
+    # A remembered verdict counts for nothing where its original is gone.
+    alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
+    found = _say(signatures, met, named[np.array(alive, np.bool_)], scheme.bars, view)
+    said = np.full(len(judged), REFUSED, np.uint8)
+    said[judged] = found.said
+    return found._replace(said=said, copies=_seeming_copies(met, found.said, len(signatures), share.shards))
+
+
+def apply_confirmations(
+    shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]
+) -> list[ShardCandidates]:
+    """The answers of all shards with what the holders of the entries say. Both in the order of the shards.
+
+    Raises ValueError where the holders have heard other answers.
+    """
+    said = np.concatenate([one.said for one in confirms])
+    reached = bounds_of([len(one.said) for one in confirms])
+    ends, at = reached[1:], reached[:-1].copy()
+    gone, found = _gone(shard_candidates, confirms), list[ShardCandidates]()
+    for one, held in zip(shard_candidates, confirms, strict=True):
+        of_pairs = _said_kernel(shards_of_entries(one.number, len(confirms)), said, at, ends)
+        known = {page: attempt for page, attempt in one.pending_verdicts.items() if attempt.original not in gone}
+        found.append(
+            one._replace(
+                said=of_pairs,
+                numbers=held.numbers,
+                entries=held.entries,
+                texts=held.texts,
+                pending_verdicts=known,
+                copies=held.copies,
+            )
+        )
+    if (at != ends).any():
+        raise ValueError("the pairs that are confirmed must be those that were met")
+    return found
+
+
+def _seeming_copies(met: EntryPairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
+    """Which pages seem to be copies of these entries: bool[n], as a guess (hosts.py).
+
+    They meet one under a key that decides, could be a copy of one of another host, or meet one of their own host in
+    several shards: what shares that many keys is rarely another page.
+    """
+    found, decides = np.zeros(pages, np.bool_), met.proof != 0
+    found[met.page[decides | (said == OPEN)]] = True
+    of_host = ~decides & (said == OF_HOST)
+    pairs = np.sort(met.page[of_host] << _NUMBER_BITS | met.number[of_host])
+    further = min(shards, _SHARDS_OF_A_COPY) - 1
+    found[pairs[further:][pairs[further:] == pairs[: len(pairs) - further]] >> _NUMBER_BITS] = True
+    return found
+
+
+def _originals(shard_candidates: Sequence[ShardCandidates], is_judged: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The entries that remembered verdicts of these pages name: int64[...], ascending. is_judged: bool[n]"""
+    pending_verdicts = (pair for one in shard_candidates for pair in one.pending_verdicts.items())
+    named = [attempt.original for row, attempt in pending_verdicts if is_judged[row] and attempt.original != NOBODY]
+    return distinct(np.array(named, np.int64))
+
+
+def _gone(shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]) -> set[int]:
+    """The entries that remembered verdicts name and no shard holds."""
+    pending_verdicts = (attempt for one in shard_candidates for attempt in one.pending_verdicts.values())
+    named = {attempt.original for attempt in pending_verdicts if attempt.original != NOBODY}
+    return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
+
+
+def _say(
+    signatures: Signatures, met: EntryPairs, originals: NDArray[np.int64], bars: HostThresholds, view: StateView
+) -> ShardConfirmations:
+    """What is said of pairs whose entries the shard holds. originals: int64[...], ascending, of remembered verdicts"""
+    numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
+    if not len(numbers):
+        return ShardConfirmations(said, numbers, {}, None)
+    place = np.searchsorted(numbers, met.number)
+    indexed = view.indexed(numbers.astype(np.uint64))
+    compared, text = indexed.compared(False), indexed.own_texts()
+    others = texts_of_entries(compared.host, compared.feature_count, compared.sketch, text)
+    _say_kernel(met, place, texts_of(signatures), others, bars, said)
+    is_open = np.zeros(len(numbers), np.bool_)
+    is_open[place[said == OPEN]] = True
+    decided = is_open | np.isin(numbers, originals)
+    decided[place[met.proof != 0]] = True
+    sent = np.flatnonzero(decided)
+    sketch = compared.sketch[sent] * is_open[sent, None]
+    titles, bounds = empty_rows(text.titles, text.title_bounds, is_open)
+    kept = bounds_of(sizes_of(bounds)[sent])
+    none = np.zeros(len(sent), np.uint8)
+    no_prints = np.empty(0, np.uint32), np.zeros_like(kept)
+    own = OwnText(text.site[sent], none, none.astype(np.uint16), *no_prints, titles, kept)
+    texts = SentTexts(compared.host[sent], compared.feature_count[sent], sketch, own)
+    entries = dict(zip(numbers[sent].tolist(), indexed.entries(sent), strict=True))
+    return ShardConfirmations(said, numbers[sent], entries, texts)
+
+
+@kernel
+def _pairs_kernel(bounds, number, proof, holder, shard):
+    # bounds: int64[n + 1]  number, holder: int64[m]  proof: uint8[m]  shard: int64
+    # ->  the pairs whose entries the shard holds, as of EntryPairs
+    pages, numbers, proofs = np.empty(len(number), np.int64), np.empty(len(number), np.int64), np.empty_like(proof)
+    some = 0
+    for page in range(len(bounds) - 1):
+        for at in range(bounds[page], bounds[page + 1]):
+            pages[some], numbers[some], proofs[some] = page, number[at], proof[at]
+            some += holder[at] == shard
+    return pages[:some], numbers[:some], proofs[:some]
+
+
+@kernel
+def _said_kernel(holder, said, at, ends):
+    # holder: int64[m], the shard of each entry  said: uint8[p], of all shards
+    # at, ends: int64[S], where in it what each shard says goes on, and where it ends
+    # ->  uint8[m]; at: int64[S]. Where too little is said, `at` goes beyond the end.
+    found = np.zeros(len(holder), np.uint8)
+    for pair in range(len(holder)):
+        shard = holder[pair]
+        if at[shard] < ends[shard]:
+            found[pair] = said[at[shard]]
+        at[shard] += 1
+    return found
+
+
+@kernel
+def _say_kernel(met, place, pages, others, bars, said):
+    # met: EntryPairs, m  place: int64[m], in others  pages, others: Texts  bars: HostThresholds  ->  said: uint8[m]
+    for at in range(len(place)):
+        if met.proof[at]:
+            continue
+        page, other = met.page[at], place[at]
+        if pages.host[page] == others.host[other]:
+            said[at] = _OF_HOST
+        elif could_be_copy_across(pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)):
+            said[at] = _OPEN

@@ -1,0 +1,153 @@
+"""Files a round as one shard: the pages that were let through, under the keys that are its own, within their caps.
+
+It needs the round and its outcome, and nothing that was met. So a lost shard is rebuilt from the log and the outcomes
+of its rounds, without judging. A shard holds the entries that its keys lead to. With a memory of hosts it holds others:
+those that it confirms for all shards (confirming.py), and those of its hosts, whose pages teach it again as they did.
+The shard of a page's id remembers its verdict.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, EntryPlaces, HostUpdate, IndexUpdate, PendingVerdict, StateView
+from spotsieve.stream.base.arrays import distinct, distinct_places, sizes_of
+from spotsieve.stream.base.signature import FINGERPRINTED, page_ids_at
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.judge.by_host.confirmation import no_texts
+from spotsieve.stream.judge.by_host.distinctive_text import Texts, texts_of_entries
+from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
+from spotsieve.stream.judge.by_host.memory import live_leads, load_leads, load_memories, memories_to_store
+from spotsieve.stream.judge.resolution import grown_buckets, index_assigned
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.sharding.keys import ShardReads, read_own_buckets
+from spotsieve.stream.sharding.resolution import RoundOutcome
+from spotsieve.stream.sharding.rounds import CommittedPages, Round
+from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_entries, shards_of_pages
+from spotsieve.stream.sign.schemes import HostThresholds, Scheme
+
+
+def index_round(
+    round_: Round,
+    resolved: RoundOutcome,
+    held: ShardReads | None,
+    scheme: Scheme,
+    view: StateView,
+    limits: Limits,
+    share: Share,
+) -> IndexUpdate:
+    """What a round adds to the shard's state.
+
+    held: as of answer; None: the shard has not answered  view: what lives of its state by the clock of the round
+    """
+    own = held.own if held else read_own_buckets(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
+    buckets = own.buckets
+    given = index_assigned(own.slots, sizes_of(buckets.bounds), resolved.entry, limits.cap)
+    grown, contents = grown_buckets(buckets, given.added, resolved.entry)
+    kept, learned, is_indexed = given.fits, None, resolved.entry != NOBODY
+    if scheme.bars is not None:
+        mine = shards_of(round_.signatures.host, share.shards) == share.number
+        kept = is_indexed & (mine | (shards_of_entries(resolved.entry, share.shards) == share.number))
+        # A page that replaces another is filed and remembered. Whoever forgets it forgets its verdict by its entry.
+        told = _pages_to_record(round_, resolved, share)
+        kept[told] |= is_indexed[told]
+        learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
+    rows = np.flatnonzero(kept)
+    return IndexUpdate(
+        round_.signatures,
+        rows,
+        round_.first_number,
+        own.keys[grown],
+        contents,
+        given.capped,
+        scheme.compares_features,
+        learned,
+        tuple(mark.committed for mark in round_.marks),
+        EntryPlaces(resolved.entry[rows].astype(np.uint64), resolved.next_number),
+    )
+
+
+def _indexed_pages(resolved: RoundOutcome) -> NDArray[np.int64]:
+    """The pages that a round files: int64[f]. Their entry numbers follow one another, from the round's first on."""
+    return np.flatnonzero(resolved.entry != NOBODY)
+
+
+def _pages_to_record(round_: Round, resolved: RoundOutcome, share: Share) -> NDArray[np.int64]:
+    """The pages whose verdicts the shard has to remember: int64[t]."""
+    signatures = round_.signatures
+    # The entry of a page does not say what it replaced.
+    unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
+    told = (signatures.status == FINGERPRINTED) & unsaid
+    told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
+    rows = np.flatnonzero(told)
+    if not round_.marks:
+        return rows
+    behind, marks = CommittedPages(), list(round_.marks)
+    for row, page_id in zip(rows[::-1].tolist(), page_ids_at(signatures, rows)[::-1], strict=True):
+        while marks and marks[-1].first > row:
+            behind.add(marks.pop().committed)
+        told[row] = page_id not in behind
+    return np.flatnonzero(told)
+
+
+def _pending_verdicts(resolved: RoundOutcome, told: NDArray[np.int64]) -> tuple[PendingVerdict, ...]:
+    """Their verdicts, as state/format/meta.py keeps them."""
+    verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
+    itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
+    copy, longer = (original != NOBODY) & ~itself, (original == NOBODY) & (replaced != NOBODY)
+    without = np.where(itself, Reason.EXACT, np.where(longer, Reason.LONGER, Reason.NO_MATCH))
+    columns = (
+        np.where(original != NOBODY, original, replaced),
+        np.where(copy, verdicts.score[told], np.where(itself, 1.0, np.where(longer, 0.0, np.nan))),
+        np.where(copy, verdicts.reason[told], without),
+        np.where(copy, verdicts.found_by[told], 0),
+    )
+    return tuple(map(PendingVerdict, *(column.tolist() for column in columns)))
+
+
+def _learn(
+    round_: Round,
+    resolved: RoundOutcome,
+    bars: HostThresholds,
+    view: StateView,
+    mine: NDArray[np.bool_],
+    held: NDArray[np.int64],
+    told: NDArray[np.int64],
+) -> HostUpdate:
+    """What the shard is to remember beside postings. held: int64[f], the pages whose entries it holds"""
+    signatures, taught = round_.signatures, np.asarray(resolved.taught)
+    hosts, row = distinct_places(signatures.host[mine])
+    rows = np.full(len(signatures), NOBODY)
+    rows[mine] = row
+    memories = view.memories(hosts)
+    memory, leads = load_memories(memories), live_leads(memories, view)
+    original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
+    in_round = np.flatnonzero(original >= round_.first_number)
+    original_row = np.full(len(signatures), NOBODY)
+    original_row[in_round] = _indexed_pages(resolved)[original[in_round] - round_.first_number]
+    before = original[(original != NOBODY) & (original < round_.first_number)]
+    numbers = distinct(np.concatenate([leads, before])).astype(np.uint64)
+    texts: Texts = no_texts(signatures.sketch.shape[1])
+    if len(numbers):
+        indexed = view.indexed(numbers)
+        compared, own = indexed.compared(False), indexed.own_texts()
+        load_leads(memory, leads, np.searchsorted(numbers, leads.astype(np.uint64)), own)
+        texts = texts_of_entries(compared.host, compared.feature_count, compared.sketch, own)
+    place = np.searchsorted(numbers, np.maximum(original, 0).astype(np.uint64))
+    within = learn_again(
+        signatures,
+        rows,
+        memory,
+        np.where(mine, taught, TAUGHT_NOTHING),
+        resolved.entry,
+        original_row,
+        texts,
+        place,
+        bars.template_share,
+        round_.first_number,
+    )
+    return HostUpdate(
+        owned_texts(signatures, within, held),
+        memories_to_store(memory),
+        tuple(page_ids_at(signatures, told)),
+        _pending_verdicts(resolved, told),
+    )

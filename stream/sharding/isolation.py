@@ -1,0 +1,74 @@
+"""Spares pages of a round that break the code, so that it goes on without them, as a record does in one process.
+
+A page that is spared has no keys. What was said of it before, by who did not break on it, is left out: of the rest the
+answers say what they would have said without it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.judge import as_empty
+from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.hosts import HostResolutions, take_rows
+from spotsieve.stream.sharding.rounds import Round
+
+
+def exclude_pages(round_: Round, rows: Iterable[int]) -> Round:
+    """The round without these pages, and without those that it spares already."""
+    every = tuple(sorted({*round_.excluded, *rows}))
+    return round_._replace(signatures=as_empty(round_.signatures, every), excluded=every) if every else round_
+
+
+def without_excluded(shard_candidates: Sequence[ShardCandidates], round_: Round) -> list[ShardCandidates]:
+    """What shards met, but for the pages that the round spares. An answer may be older than that."""
+    return (
+        [_without(one, is_excluded(round_)) for one in shard_candidates] if round_.excluded else list(shard_candidates)
+    )
+
+
+def resolutions_without_excluded(walks: Sequence[HostResolutions], round_: Round) -> list[HostResolutions]:
+    """What shards found, but for the pages that the round spares: enough to try whether the rest breaks the code."""
+    return [_resolutions_without(one, is_excluded(round_)) for one in walks] if round_.excluded else list(walks)
+
+
+def is_excluded(round_: Round) -> NDArray[np.bool_]:
+    """Which pages the round spares: bool[n]."""
+    excluded = np.zeros(len(round_.signatures), np.bool_)
+    excluded[list(round_.excluded)] = True
+    return excluded
+
+
+def _without(shard_candidates: ShardCandidates, excluded: NDArray[np.bool_]) -> ShardCandidates:
+    page = np.repeat(np.arange(len(excluded)), sizes_of(shard_candidates.bounds))
+    kept = ~excluded[page]
+    bounds = bounds_of(np.where(excluded, 0, sizes_of(shard_candidates.bounds)))
+    of_pairs = ("number", "proof", "kinds", "distance", "said", "score", "length")
+    return shard_candidates._replace(
+        postings=np.where(excluded, 0, shard_candidates.postings),
+        bounds=bounds,
+        pending_verdicts={
+            row: attempt for row, attempt in shard_candidates.pending_verdicts.items() if not excluded[row]
+        },
+        **{name: getattr(shard_candidates, name)[kept] for name in of_pairs},
+    )
+
+
+def _resolutions_without(walks: HostResolutions, excluded: NDArray[np.bool_]) -> HostResolutions:
+    kept = ~excluded[walks.rows]
+    within = take_rows(walks.within, kept)
+    for rows in (within.number, within.replaced):
+        rows[excluded[np.maximum(rows, 0)]] = NOBODY
+    return HostResolutions(
+        walks.rows[kept],
+        take_rows(walks.indexed, kept),
+        within,
+        walks.is_indexed[kept],
+        walks.taught[kept],
+        walks.is_new[kept],
+        walks.postings[kept],
+        walks.entries,
+    )

@@ -1,0 +1,259 @@
+"""Packs the outcome of a round: the body of a record of kind 3. Workers commit by it, and shards file from it.
+
+    body  = remembers u8, pages u32 (n), flags[n], reason[n], postings[n] (numbers), found_by, score (numbers and reals,
+            of duplicates), original[n], replaced[n] (numbers), entries
+    flags = verdict | filed << 2 | cut << 3 | new << 4 | what it taught << 5
+
+`original` and `replaced` are 0 where there is none, else the entry number of the next page behind the round less that
+of the entry. `remembers` is whether the scheme has a memory of hosts: new and taught mean something only then.
+
+Packs what the resolver says beside the range of a round: the bodies of records of kind 4 and kind 5.
+
+    range   = last record u64, marks u32 (m), step (words, two's complement: m), number (numbers: m),
+              shards u32 (s), answers[s] (numbers), records u32 (k), offset less that of the start, pages[k] (numbers)
+    guess   = pages u32 (n), filed (bits)
+
+A worker finds its own pages by the records and their pages. Who begins in the middle of a round finds the answers to it
+from these offsets of `matches` on, and has the clock of the horizon by its marks.
+
+Packs what is said of another number of shards: the bodies of records of kind 7, kind 8 and kind 9.
+
+    resize  = change u32 (0 asked | 1 switched | 2 cancelled), shards u32, answered (a word)
+    ask     = shards u32, 0: cancel
+    filled  = ready u32 (0 | 1), next told (a word)
+
+stream/sharding/shares.py says what they mean. A resize names in its frame the shards that answer behind it. An ask
+has an empty range. That of a shard that fills itself is empty too, and lies where its state stands.
+
+Packs which pages of a round break the code: the body of records of kind 10.
+
+    broken  = pages u32 (n), broken (bits), texts u32 (t), text[t] (texts), which[k] (numbers, of the k broken ones)
+
+In `matches` a shard says it of pages that it cannot answer for. In `verdicts` the resolver says which pages the open
+round spares from then on. The texts are for a report: the error of each page, the number of its text. Errors beyond the
+first MOST_TEXTS different ones have none: their number is t.
+"""
+
+import traceback
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.horizon import StepMark
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.signature import Entry
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
+from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.shard import NamedEntries, PackedEntries, write_entries
+from spotsieve.stream.sharding.resolution import RoundOutcome
+from spotsieve.stream.sharding.shares import MOST_SHARDS, FillProgress, Resize, ResizeEvent
+
+_FILED_BIT, _CUT_BIT, _NEW_BIT, _TAUGHT_BIT = 2, 3, 4, 5
+_MOST_FLAGS = 2**7 - 1
+
+
+def write_outcome(resolved: RoundOutcome) -> bytes:
+    """Write the body."""
+    columns, verdicts = ColumnWriter(), resolved.verdicts
+    copies, pages = verdicts.kind == Kind.DUPLICATE, len(verdicts)
+    taught = np.zeros(pages, np.uint8) if resolved.taught is None else resolved.taught
+    new = np.zeros(pages, np.bool_) if resolved.is_new is None else resolved.is_new
+    columns.bits(np.full(8, resolved.taught is not None))
+    columns.count(pages)
+    columns.numbers(
+        verdicts.kind
+        | (resolved.entry != NOBODY) << _FILED_BIT
+        | verdicts.cut << _CUT_BIT
+        | new << _NEW_BIT
+        | taught << _TAUGHT_BIT
+    )
+    columns.numbers(verdicts.reason)
+    columns.numbers(verdicts.candidates)
+    columns.numbers(verdicts.found_by[copies])
+    columns.reals(verdicts.score[copies])
+    entries = dict[int, Entry]()
+    for numbers, named in ((resolved.original, verdicts.originals), (resolved.replaced, verdicts.replaces)):
+        columns.numbers(np.where(numbers == NOBODY, 0, resolved.next_number - numbers))
+        told = zip(numbers.tolist(), named, strict=True)
+        entries.update((number, entry) for number, entry in told if entry is not None)
+    write_entries(columns, entries, resolved.next_number)
+    return columns.body()
+
+
+def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
+    """Read the body. first_number: of the round. Raises ValueError."""
+    remembers, pages = bool(columns.bits(8).all()), columns.pages()
+    flags = columns.numbers(pages, _MOST_FLAGS)
+    kind = (flags & 3).astype(np.uint8)
+    taught, new = (flags >> _TAUGHT_BIT).astype(np.uint8), flags >> _NEW_BIT & 1 != 0
+    if (kind > max(Kind)).any() or (taught > TAUGHT_REST).any():
+        raise ValueError
+    indexed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
+    reason, postings = columns.numbers(pages, max(Reason)).astype(np.uint8), columns.numbers(pages)
+    found_by, score = np.zeros(pages, np.uint8), np.full(pages, np.nan)
+    found_by[copies] = columns.numbers(int(copies.sum()), 255)
+    score[copies] = columns.reals(int(copies.sum()))
+    next_number = first_number + int(indexed.sum())
+    ages = columns.numbers(pages, next_number), columns.numbers(pages, next_number)
+    original, replaced = (np.where(age == 0, NOBODY, next_number - age) for age in ages)
+    entries = PackedEntries(columns, next_number)
+    named = np.concatenate([original[copies], replaced[replaced != NOBODY]])
+    if (original[copies] == NOBODY).any() or not np.isin(named, entries.numbers).all():
+        raise ValueError
+    verdicts = Verdicts(
+        kind,
+        reason,
+        score,
+        NamedEntries(entries, np.where(copies, original, NOBODY)),
+        postings,
+        found_by,
+        flags >> _CUT_BIT & 1 != 0,
+        NamedEntries(entries, replaced),
+    )
+    entry = np.where(indexed, first_number + np.cumsum(indexed) - 1, NOBODY)
+    if not remembers:
+        return RoundOutcome(verdicts, entry, next_number, original, replaced)
+    return RoundOutcome(verdicts, entry, next_number, original, replaced, taught, new)
+
+
+class RoundAnnouncement(NamedTuple):
+    """What is said of a round that is next.
+
+    last_record: checksum of the last record that it has pages of  marks: of its clock
+    answers: by shard, the offset in `matches` from which on the shard's answers to it stand
+    records: (offset in the log, how many pages of it are in the round)
+    """
+
+    last_record: int
+    marks: tuple[StepMark, ...]
+    answers: tuple[int, ...]
+    records: tuple[tuple[int, int], ...]
+
+
+def write_announcement(named: RoundAnnouncement) -> bytes:
+    """Write the body of kind 4."""
+    columns = ColumnWriter()
+    columns.words(np.array([named.last_record], np.uint64))
+    columns.count(len(named.marks))
+    columns.words(np.array([mark.step for mark in named.marks], np.int64).view(np.uint64))
+    columns.numbers(np.array([mark.number for mark in named.marks], np.int64))
+    columns.count(len(named.answers))
+    columns.numbers(np.array(named.answers, np.int64))
+    columns.count(len(named.records))
+    first = named.records[0][0] if named.records else 0
+    columns.numbers(np.array([offset - first for offset, _ in named.records], np.int64))
+    columns.numbers(np.array([pages for _, pages in named.records], np.int64))
+    return columns.body()
+
+
+def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnouncement:
+    """Read the body of kind 4. first_record: offset of the record in which the round begins. Raises ValueError."""
+    last_record = int(columns.words(1)[0])
+    marks = columns.count_of_words()
+    steps, numbers = columns.words(marks).view(np.int64), columns.numbers(marks)
+    answers = columns.numbers(columns.count(MOST_SHARDS))
+    records = columns.pages()
+    offsets, pages = columns.numbers(records) + first_record, columns.numbers(records)
+    if (np.diff(steps) <= 0).any() or (np.diff(numbers) <= 0).any() or (np.diff(offsets) <= 0).any():
+        raise ValueError
+    return RoundAnnouncement(
+        last_record,
+        tuple(map(StepMark, steps.tolist(), numbers.tolist())),
+        tuple(answers.tolist()),
+        tuple(zip(offsets.tolist(), pages.tolist(), strict=True)),
+    )
+
+
+def write_speculation(speculation: NDArray[np.bool_]) -> bytes:
+    """Write the body of kind 5. speculation: bool[n], which pages of the round are filed, as far as is known"""
+    columns = ColumnWriter()
+    columns.count(len(speculation))
+    columns.bits(speculation)
+    return columns.body()
+
+
+def read_speculation(columns: ColumnReader) -> NDArray[np.bool_]:
+    """Read the body of kind 5. Raises ValueError."""
+    return columns.bits(columns.pages())
+
+
+def write_resize(resize: Resize) -> bytes:
+    """Write the body of kind 7."""
+    columns = ColumnWriter()
+    columns.count(resize.change)
+    columns.count(resize.shards)
+    columns.words(np.array([resize.answered], np.uint64))
+    return columns.body()
+
+
+def read_resize(columns: ColumnReader) -> Resize:
+    """Read the body of kind 7. Raises ValueError."""
+    change, shards = ResizeEvent(columns.count(max(ResizeEvent))), columns.count(MOST_SHARDS)
+    return Resize(change, shards, int(columns.words(1)[0]))
+
+
+def write_request(shards: int) -> bytes:
+    """Write the body of kind 8."""
+    columns = ColumnWriter()
+    columns.count(shards)
+    return columns.body()
+
+
+def read_request(columns: ColumnReader) -> int:
+    """Read the body of kind 8. Raises ValueError."""
+    return columns.count(MOST_SHARDS)
+
+
+def write_fill_progress(filled: FillProgress) -> bytes:
+    """Write the body of kind 9."""
+    columns = ColumnWriter()
+    columns.count(filled.ready)
+    columns.words(np.array([filled.next_told], np.uint64))
+    return columns.body()
+
+
+def read_fill_progress(columns: ColumnReader) -> FillProgress:
+    """Read the body of kind 9. Raises ValueError."""
+    return FillProgress(bool(columns.count(1)), int(columns.words(1)[0]))
+
+
+MOST_TEXTS, MOST_CHARACTERS = 16, 4_000
+
+
+class PoisonRows(NamedTuple):
+    """pages: of the round  errors: the text of the error of each page that breaks, by row; "" where nobody told it"""
+
+    pages: int
+    errors: Mapping[int, str]
+
+
+def error_texts(errors: Mapping[int, Exception]) -> dict[int, str]:
+    """What is told of errors, by row: where each was raised, as far as there is room."""
+    return {row: "".join(traceback.format_exception(error))[-MOST_CHARACTERS:] for row, error in errors.items()}
+
+
+def write_poison_rows(broken: PoisonRows) -> bytes:
+    """Write the body."""
+    columns, is_broken = ColumnWriter(), np.zeros(broken.pages, np.bool_)
+    rows = sorted(broken.errors)
+    is_broken[rows] = True
+    texts = list(dict.fromkeys(text for row in rows if (text := broken.errors[row])))[:MOST_TEXTS]
+    number = {text: place for place, text in enumerate(texts)}
+    columns.count(broken.pages)
+    columns.bits(is_broken)
+    columns.count(len(texts))
+    columns.texts(texts)
+    columns.numbers(np.array([number.get(broken.errors[row], len(texts)) for row in rows], np.int64))
+    return columns.body()
+
+
+def read_poison_rows(columns: ColumnReader) -> PoisonRows:
+    """Read the body. Raises ValueError."""
+    pages = columns.pages()
+    rows = np.flatnonzero(columns.bits(pages)).tolist()
+    texts = [*columns.texts(columns.count(MOST_TEXTS)), ""]
+    which = columns.numbers(len(rows), len(texts) - 1).tolist()
+    return PoisonRows(pages, {row: texts[place] for row, place in zip(rows, which, strict=True)})

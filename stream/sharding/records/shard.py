@@ -1,0 +1,360 @@
+"""Packs what the keys of a shard lead to: the body of a record of kind 1.
+
+    body     = pages u32 (n), postings[n], pairs[n] (numbers: m in all), age[m] (numbers), word[m] (numbers),
+               decisive[m] (bits), proof, distance (numbers, of decisive pairs), score (reals, of accepted ones),
+               length[m] (numbers), sizes, entries, attempts
+    word     = kinds of keys | said << 6
+    sizes    = count u32 (b), key (words), size (numbers)
+    attempts = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
+
+An age is the first number of the round less the entry's own number.
+
+Packs what a shard found of the pages of its hosts: the body of a record of kind 2.
+
+    body  = pages u32 (n), guess (bits), own (bits: k pages), flags[k], postings[k] (numbers), found among the filed
+            ones, found within the round, entries
+    flags = filed 1 | new 2 | cut 4 | what it taught << 3
+    found = original[k], replaced[k] (numbers), and of the pages with an original proof, distance, found_by,
+            reason (numbers), and of those without proof the score (reals)
+
+Both are 0 where there is none, else an age: the first number of the round less the entry, or n less the row in it.
+
+Packs what a shard says of the entries that it holds: the body of a record of kind 11.
+
+    body  = of u64, pages u32 (n), copies (bits: n), pairs u32 (p), said: low bits, high bits (p each), entries, texts
+    texts = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site (numbers), open (bits);
+            and of the open ones sketch words u32, sketch (words), title words (numbers), title word (numbers)
+
+`of` tells the answers that the pairs are of.
+
+Packs what verdicts tell of entries.
+
+entries = count u32 (e), age[e] (numbers: `next` less the entry's number), sources u32, source texts,
+          source[e], partition + 2^31 [e], offset[e] (numbers), event_time_ms + 2^63 (words), urls, labels (texts)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, PendingVerdict
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.signature import MAX_SKETCH_WORDS, Entry, OwnText
+from spotsieve.stream.base.verdict import Reason
+from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
+from spotsieve.stream.judge.rules import OriginalSearch, empty_search
+from spotsieve.stream.sharding.candidates import ACCEPTED, BucketSizes, SentTexts, ShardCandidates
+from spotsieve.stream.sharding.confirmation import ShardConfirmations
+from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.responses import Entries
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+
+_PARTITION_SHIFT = 2**31
+
+
+def write_entries(columns: ColumnWriter, entries: Mapping[int, Entry], next_number: int) -> None:
+    """Write entries by number, all below the next number, in the order of their numbers."""
+    numbers = np.array(sorted(entries), np.int64)
+    rows = [entries[number] for number in numbers.tolist()]
+    sources = {source: row for row, source in enumerate(dict.fromkeys(entry.source for entry in rows))}
+    columns.count(len(rows))
+    columns.numbers(next_number - numbers)
+    columns.count(len(sources))
+    columns.texts(list(sources))
+    columns.numbers(_column([sources[entry.source] for entry in rows]))
+    columns.numbers(_column([entry.partition + _PARTITION_SHIFT for entry in rows]))
+    columns.numbers(_column([entry.offset for entry in rows]))
+    columns.words(_column([entry.event_time_ms for entry in rows]).view(np.uint64))
+    columns.texts([entry.url for entry in rows])
+    columns.texts([entry.label for entry in rows])
+
+
+class PackedEntries(Entries):
+    """Entries by number, ascending; each is decoded when it is asked for, since a reader shows few of them."""
+
+    def __init__(self, columns: ColumnReader, next_number: int) -> None:
+        """Raises ValueError."""
+        count = columns.count_of_words()
+        self.numbers = ascending(next_number - columns.numbers(count, next_number))
+        self._sources = columns.texts(columns.count(count))
+        if count and not len(self._sources):
+            raise ValueError
+        self._source = columns.numbers(count, max(len(self._sources) - 1, 0))
+        self._partition = columns.numbers(count, 2**32 - 1) - _PARTITION_SHIFT
+        self._offset = columns.numbers(count)
+        self._time = columns.words(count).view(np.int64)
+        self._url, self._label = columns.texts(count), columns.texts(count)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers.tolist())
+
+    def __getitem__(self, number: int) -> Entry:
+        row = int(np.searchsorted(self.numbers, number))
+        if row == len(self.numbers) or self.numbers[row] != number:
+            raise KeyError(number)
+        place = self._sources[int(self._source[row])], int(self._partition[row]), int(self._offset[row])
+        return Entry(*place, int(self._time[row]), self._url[row], self._label[row])
+
+    def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
+        """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+        rows = np.searchsorted(self.numbers, numbers)
+        there = rows < len(self.numbers)
+        there[there] = self.numbers[rows[there]] == numbers[there]
+        if not there.all():
+            raise KeyError(numbers[~there].tolist())
+        sources = list(self._sources)
+        source = [sources[one] for one in self._source[rows].tolist()]
+        columns = (column[rows].tolist() for column in (self._partition, self._offset, self._time))
+        return list(map(Entry, source, *columns, self._url.take(rows), self._label.take(rows)))
+
+
+class NamedEntries(Sequence[Entry | None]):
+    """What the pages of a round name, by entry number; each is decoded when it is asked for, since a shard asks few."""
+
+    def __init__(self, entries: PackedEntries, number: NDArray[np.int64]) -> None:
+        """number: int64[n], each in entries, or NOBODY"""
+        self._entries, self._number = entries, number
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[Entry | None]:
+        named = np.flatnonzero(self._number != NOBODY)
+        found = np.full(len(self._number), None, np.object_)
+        found[named] = self._entries.entries(self._number[named])
+        return iter(found.tolist())
+
+    @overload
+    def __getitem__(self, row: int) -> Entry | None: ...
+    @overload
+    def __getitem__(self, row: slice) -> "NamedEntries": ...
+    def __getitem__(self, row: int | slice) -> "Entry | NamedEntries | None":
+        if isinstance(row, slice):
+            return NamedEntries(self._entries, self._number[row])
+        number = int(self._number[row])
+        return None if number == NOBODY else self._entries[number]
+
+
+def ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same, where each is greater than the one before. Raises ValueError."""
+    if (numbers[1:] <= numbers[:-1]).any():
+        raise ValueError
+    return numbers
+
+
+def _column(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+_KIND_BITS = 6
+_MOST_KINDS = 2**_KIND_BITS - 1
+
+
+def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> bytes:
+    """Write the body. first_number: of the round"""
+    columns = ColumnWriter()
+    decisive = shard_candidates.proof != 0
+    columns.count(len(shard_candidates.postings))
+    columns.numbers(shard_candidates.postings)
+    columns.numbers(sizes_of(shard_candidates.bounds))
+    columns.numbers(first_number - shard_candidates.number)
+    columns.numbers(shard_candidates.kinds | shard_candidates.said << np.uint8(_KIND_BITS))
+    columns.bits(decisive)
+    columns.numbers(shard_candidates.proof[decisive])
+    columns.numbers(shard_candidates.distance[decisive])
+    columns.reals(shard_candidates.score[shard_candidates.said == ACCEPTED])
+    columns.numbers(shard_candidates.length)
+    columns.count(len(shard_candidates.sizes.keys))
+    columns.words(shard_candidates.sizes.keys)
+    columns.numbers(shard_candidates.sizes.size)
+    write_entries(columns, shard_candidates.entries, first_number)
+    pages, pending_verdicts = list(shard_candidates.pending_verdicts), list(shard_candidates.pending_verdicts.values())
+    columns.count(len(pages))
+    columns.numbers(np.array(pages, np.int64))
+    columns.numbers(np.array([attempt.original + 1 for attempt in pending_verdicts], np.int64))
+    columns.reals(np.array([attempt.score for attempt in pending_verdicts], np.float64))
+    columns.numbers(np.array([attempt.reason for attempt in pending_verdicts], np.int64))
+    columns.numbers(np.array([attempt.found_by for attempt in pending_verdicts], np.int64))
+    return columns.body()
+
+
+def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates:
+    """Read the body. Raises ValueError."""
+    pages = columns.pages()
+    postings = columns.numbers(pages)
+    sizes = columns.numbers(pages, 8 * columns.left)
+    bounds = checked_bounds(sizes, 8 * columns.left)
+    pairs = int(bounds[-1])
+    number = first_number - columns.numbers(pairs, first_number)
+    word, decisive = columns.numbers(pairs, 255).astype(np.uint8), columns.bits(pairs)
+    said = word >> np.uint8(_KIND_BITS)
+    proof, distance = np.zeros(pairs, np.uint8), np.full(pairs, 255, np.uint8)
+    proof[decisive] = columns.numbers(int(decisive.sum()), _MOST_KINDS)
+    distance[decisive] = columns.numbers(int(decisive.sum()), 255)
+    score = np.full(pairs, np.nan)
+    score[said == ACCEPTED] = columns.reals(int((said == ACCEPTED).sum()))
+    length = columns.numbers(pairs)
+    buckets = columns.count_of_words()
+    keys, size = columns.words(buckets), columns.numbers(buckets)
+    entries = PackedEntries(columns, first_number)
+    some = columns.count(pages)
+    rows = ascending(columns.numbers(some, max(pages - 1, 0)))
+    original, scores = columns.numbers(some) - 1, columns.reals(some)
+    reason, found_by = columns.numbers(some, max(Reason)), columns.numbers(some, 255)
+    pending_verdicts = zip(original.tolist(), scores.tolist(), reason.tolist(), found_by.tolist(), strict=True)
+    return ShardCandidates(
+        postings,
+        bounds,
+        number,
+        proof,
+        word & np.uint8(_MOST_KINDS),
+        distance,
+        said,
+        score,
+        length,
+        BucketSizes(keys, size),
+        entries.numbers,
+        entries,
+        None,
+        dict(zip(rows.tolist(), (PendingVerdict(*one) for one in pending_verdicts), strict=True)),
+    )
+
+
+def checked_bounds(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError where they are more than so many."""
+    bounds = bounds_of(sizes)
+    if bounds[-1] > most:
+        raise ValueError
+    return bounds
+
+
+_FILED, _NEW, _CUT, _TAUGHT_SHIFT = 1, 2, 4, 3
+_OF_PAIR = ("proof", "distance", "found_by", "reason")
+
+
+def write_resolutions(walks: HostResolutions, speculation: NDArray[np.bool_], first_number: int) -> bytes:
+    """Write the body. speculation: bool[n], under which the shard walked  first_number: of the round"""
+    columns, pages = ColumnWriter(), len(speculation)
+    own = np.zeros(pages, np.bool_)
+    own[walks.rows] = True
+    columns.count(pages)
+    columns.bits(speculation)
+    columns.bits(own)
+    columns.numbers(
+        walks.is_indexed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT | walks.taught << _TAUGHT_SHIFT
+    )
+    columns.numbers(walks.postings)
+    _write_found(columns, walks.indexed, first_number)
+    _write_found(columns, walks.within, pages)
+    write_entries(columns, walks.entries, first_number)
+    return columns.body()
+
+
+def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostResolutions, NDArray[np.bool_]]:
+    """Read the body, and the guess under which the shard walked. Raises ValueError."""
+    pages = columns.pages()
+    speculation = columns.bits(pages)
+    rows = np.flatnonzero(columns.bits(pages))
+    flags = columns.numbers(len(rows), int(TAUGHT_REST) << _TAUGHT_SHIFT | _FILED | _NEW | _CUT)
+    postings = columns.numbers(len(rows))
+    indexed = _read_found(columns, len(rows), first_number)
+    within = _read_found(columns, len(rows), pages)
+    within.cut[:] = flags & _CUT != 0
+    taught = (flags >> _TAUGHT_SHIFT).astype(np.uint8)
+    entries = PackedEntries(columns, first_number)
+    is_indexed, is_new = flags & _FILED != 0, flags & _NEW != 0
+    return HostResolutions(rows, indexed, within, is_indexed, taught, is_new, postings, entries), speculation
+
+
+def _write_found(columns: ColumnWriter, found: OriginalSearch, end: int) -> None:
+    """end: greater than every number of an original"""
+    for number in (found.number, found.replaced):
+        columns.numbers(np.where(number == NOBODY, 0, end - number))
+    some = found.number != NOBODY
+    for name in _OF_PAIR:
+        columns.numbers(getattr(found, name)[some])
+    columns.reals(found.score[some & (found.proof == 0)])
+
+
+def _read_found(columns: ColumnReader, rows: int, end: int) -> OriginalSearch:
+    found = empty_search(rows)
+    for number in (found.number, found.replaced):
+        age = columns.numbers(rows, end)
+        number[:] = np.where(age == 0, NOBODY, end - age)
+    some = found.number != NOBODY
+    for name in _OF_PAIR:
+        most = max(Reason) if name == "reason" else 255
+        getattr(found, name)[some] = columns.numbers(int(some.sum()), most)
+    scored = some & (found.proof == 0)
+    found.score[scored] = columns.reals(int(scored.sum()))
+    return found
+
+
+_OF_BYTES = 8
+
+
+def write_confirmations(confirms: ShardConfirmations, of: int, first_number: int) -> bytes:
+    """Write the body. of: a word for the answers that were heard  first_number: of the round"""
+    columns = ColumnWriter()
+    columns.words(np.array([of], np.uint64))
+    columns.count(len(confirms.copies))
+    columns.bits(confirms.copies)
+    columns.count(len(confirms.said))
+    columns.bits(confirms.said & 1 != 0)
+    columns.bits(confirms.said & 2 != 0)
+    write_entries(columns, confirms.entries, first_number)
+    _write_texts(columns, confirms.texts)
+    return columns.body()
+
+
+def read_combined_checksum(body: bytes) -> int:
+    """The word for the answers that were heard, which `of` was when the body was written."""
+    return int.from_bytes(body[:_OF_BYTES], "little")
+
+
+def read_confirmations(columns: ColumnReader, first_number: int) -> ShardConfirmations:
+    """Read the body. Raises ValueError."""
+    columns.words(1)
+    copies = columns.bits(columns.pages())
+    pairs = columns.count(8 * columns.left)
+    said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
+    entries = PackedEntries(columns, first_number)
+    return ShardConfirmations(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies)
+
+
+def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
+    columns.bits(np.full(8, texts is not None))
+    if texts is None:
+        return
+    own = texts.own
+    is_open = np.asarray(texts.sketch.any(axis=1))
+    columns.words(texts.host)
+    columns.numbers(texts.length)
+    columns.numbers(own.site)
+    columns.bits(is_open)
+    columns.count(texts.sketch.shape[1])
+    columns.words(texts.sketch[is_open].reshape(-1))
+    columns.numbers(sizes_of(own.title_bounds))
+    columns.numbers(own.titles)
+
+
+def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
+    if not columns.bits(8).all():
+        return None
+    host, length = columns.words(entries), columns.numbers(entries, 2**32 - 1).astype(np.uint32)
+    site, is_open = columns.numbers(entries, 2**16 - 1).astype(np.uint16), columns.bits(entries)
+    words = columns.count(MAX_SKETCH_WORDS)
+    sketch = np.zeros((entries, words), np.uint64)
+    sketch[is_open] = columns.words(int(is_open.sum()) * words).reshape(-1, words)
+    bounds = checked_bounds(columns.numbers(entries, MOST_TITLE_WORDS), MOST_TITLE_WORDS * entries)
+    titles = columns.numbers(int(bounds[-1]), 2**16 - 1).astype(np.uint16)
+    none = np.zeros(entries, np.uint8)
+    prints = np.empty(0, np.uint32), np.zeros(entries + 1, np.int64)
+    own = OwnText(site, none, none.astype(np.uint16), *prints, titles, bounds)
+    return SentTexts(host, length, sketch, own)

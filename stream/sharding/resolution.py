@@ -1,0 +1,115 @@
+"""Resolves a round: merges the answers of all shards, walks through it in log order, and numbers what is filed.
+
+What a page is, and which pages are filed under which numbers, is a function of the round and of the answers.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.signature import candidate_columns
+from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.judge import RecordJudgment, mark_poison, verdicts_of
+from spotsieve.stream.judge.indexed import IndexedOriginals, choose_originals
+from spotsieve.stream.judge.policy import no_urls, preferences_of_pages
+from spotsieve.stream.judge.resolution import Resolution, resolve_record
+from spotsieve.stream.judge.rules import Limits, empty_search, final_kinds
+from spotsieve.stream.sharding.candidates import BucketSizes, ShardCandidates, merge_candidates
+from spotsieve.stream.sharding.keys import RoundKeys
+from spotsieve.stream.sharding.responses import SentEntries
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sign.schemes import Scheme
+
+
+class RoundOutcome(NamedTuple):
+    """The outcome of a round of n pages.
+
+    entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
+    original: int64[n], the entry number of each page's original, or its own where it was filed before, or NOBODY
+    replaced: int64[n], the entry number of what `verdicts` says that it replaces, or NOBODY
+    taught: uint8[n] (judge/by_host/learning.py), what a page taught its host  is_new: bool[n], its verdict is
+    new; both None without a memory of hosts
+    """
+
+    verdicts: Verdicts
+    entry: NDArray[np.int64]
+    next_number: int
+    original: NDArray[np.int64]
+    replaced: NDArray[np.int64]
+    taught: NDArray[np.uint8] | None = None
+    is_new: NDArray[np.bool_] | None = None
+
+
+def resolve(
+    round_: Round, laid: RoundKeys, scheme: Scheme, limits: Limits, shard_candidates: Sequence[ShardCandidates]
+) -> RoundOutcome:
+    """The outcome of a round where the scheme confirms candidates. shard_candidates: of all shards, for this very
+    round
+    """
+    signatures = round_.signatures
+    merged = merge_candidates(shard_candidates, limits.candidates, final_kinds(limits))
+    pages, found = candidate_columns(signatures, scheme.compares_features), empty_search(len(signatures))
+    # Addresses make no difference in shards (limits.py), so any place in them will do.
+    addresses, place = no_urls(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
+    preferences = preferences_of_pages(signatures, limits.preference)
+    choose_originals(merged.met, place, merged.answers, preferences, addresses, limits, found)
+    sent = SentEntries([one.entries for one in shard_candidates])
+    indexed = IndexedOriginals(found, sent.numbers.astype(np.uint64), sent, addresses)
+    sizes = known_sizes(laid, [one.sizes for one in shard_candidates])
+    resolution = resolve_record(laid.slots, sizes, indexed, scheme, pages, preferences, round_.first_number, limits)
+    resolution = resolution._replace(postings=counted_postings(resolution, laid, sizes, shard_candidates))
+    verdicts = verdicts_of(signatures, scheme, indexed, resolution)
+    return make_outcome(round_, verdicts, indexed, resolution)
+
+
+def known_sizes(laid: RoundKeys, sizes: Sequence[BucketSizes]) -> NDArray[np.int64]:
+    """Postings of the buckets that may become full, 0 of all others, which will not: int64[u]."""
+    known = np.zeros(len(laid.keys), np.int64)
+    for one in sizes:
+        place, known_here = _places_of(laid, one.keys)
+        known[place] = one.size[known_here]
+    return known
+
+
+def _places_of(laid: RoundKeys, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where keys lie: int64[k], of those that are there: bool[...]. Keys of spared pages alone lie nowhere."""
+    place = np.searchsorted(laid.keys, keys)
+    if not len(laid.keys):
+        return place[:0], np.zeros(len(keys), np.bool_)
+    is_there = laid.keys[np.minimum(place, len(laid.keys) - 1)] == keys
+    return place[is_there], is_there
+
+
+def counted_postings(
+    resolution: Resolution, laid: RoundKeys, sizes: NDArray[np.int64], shard_candidates: Sequence[ShardCandidates]
+) -> NDArray[np.int64]:
+    """How many postings lay in the buckets of each page: int64[n]. sizes: those that the walk knew of"""
+    reached = bounds_of(sizes[laid.slots.bucket])
+    in_round = resolution.postings - sizes_of(reached[laid.slots.bounds])
+    total: NDArray[np.int64] = in_round + sum(one.postings for one in shard_candidates)
+    return total
+
+
+def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, resolution: Resolution) -> RoundOutcome:
+    """The outcome of a round, but for what was taught. Pages that it spares are unchecked, and it is said why."""
+    mark_poison(verdicts, round_.excluded)
+    found, within = indexed.found, resolution.found
+
+    def numbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(rows == NOBODY, NOBODY, resolution.entry[rows])
+
+    original = np.where(found.number != NOBODY, found.number, numbered(within.number))
+    longest = np.where(within.replaced != NOBODY, numbered(within.replaced), found.replaced)
+    named = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
+    next_number = round_.first_number + int(np.count_nonzero(resolution.entry != NOBODY))
+    return RoundOutcome(verdicts, resolution.entry, next_number, original, np.where(named, longest, NOBODY))
+
+
+def outcome_of_one_process(round_: Round, judged: RecordJudgment) -> RoundOutcome:
+    """The outcome of a round that one process has judged."""
+    resolved = make_outcome(round_, judged.verdicts, judged.indexed, judged.resolution)
+    return resolved._replace(taught=judged.taught, is_new=judged.is_new)

@@ -1,0 +1,225 @@
+"""Answers for a round as one shard: whom its pages meet under the keys that are the shard's own.
+
+Nothing that depends on the verdicts of the round, or on what is learned of hosts in it, is in the answer. A shard lists
+one candidate more than the limit allows, so that whoever merges the lists sees that the limit bites. Of the candidates
+behind the first one that the shard itself accepts none can be an original, and none is sent.
+
+Holds entries that shards tell each other, by number.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets, IndexedPages, PendingVerdict, StateView
+from spotsieve.stream.base.arrays import bounds_of, distinct, sizes_of
+from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.signature import FINGERPRINTED, Entry, Signatures, candidate_columns, page_ids_at
+from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
+from spotsieve.stream.judge.indexed import confirm_candidates
+from spotsieve.stream.judge.policy import PLAIN_PAIR, preferences_of_pages
+from spotsieve.stream.judge.rules import Limits, final_kinds, supersedes
+from spotsieve.stream.sharding.candidates import ACCEPTED, OF_HOST, REFUSED, BucketSizes, ShardCandidates
+from spotsieve.stream.sharding.keys import OwnKeys, ShardReads
+from spotsieve.stream.sharding.shares import Share, shards_of_pages
+from spotsieve.stream.sign.schemes import Scheme
+
+
+def find_shard_candidates(
+    signatures: Signatures, held: ShardReads, scheme: Scheme, view: StateView, limits: Limits, share: Share
+) -> ShardCandidates:
+    """Whom the pages of a round meet under keys that no host is mixed with.
+
+    view: what lives of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
+    """
+    listed = limits._replace(candidates=_listed(held, limits))
+    if scheme.bars is None:
+        return _answer_confirmed(signatures, held.own, view, scheme, listed)
+    return _answer_met(held.of_host(False), listed, _own_attempts(signatures, view, share))
+
+
+def find_host_candidates(held: ShardReads, limits: Limits) -> ShardCandidates:
+    """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself.
+
+    The shard holds the entries of all pages of its hosts, so nobody has to say anything of them.
+    """
+    met = _answer_met(held.of_host(True), limits._replace(candidates=limits.candidates + 1), {})
+    return met._replace(said=np.full(len(met.number), OF_HOST, np.uint8))
+
+
+def _answer_confirmed(
+    signatures: Signatures, own: OwnKeys, view: StateView, scheme: Scheme, limits: Limits
+) -> ShardCandidates:
+    """The answer where the scheme confirms candidates. limits: with the candidates that are listed"""
+    buckets = own.buckets
+    met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
+    pages = candidate_columns(signatures, scheme.compares_features)
+    numbers, place = np.unique(met.number, return_inverse=True)
+    pairs = len(place)
+    kept, accepted = np.zeros(pairs, np.bool_), met.proof != 0
+    score, length = np.full(pairs, np.nan), np.zeros(pairs, np.int64)
+    indexed: IndexedPages | None = None
+    if pairs:
+        indexed = view.indexed(numbers.astype(np.uint64))
+        answers = confirm_candidates(met, place, indexed, scheme, pages, limits)
+        candidate = np.flatnonzero(met.proof == 0)
+        accepted[candidate] = answers.confirmed.accepted[answers.row[candidate]]
+        score[candidate] = answers.confirmed.score[answers.row[candidate]]
+        length[:] = answers.preference
+        _keep_kernel(
+            met, accepted, answers.preference, preferences_of_pages(signatures, limits.preference).own, limits, kept
+        )
+    said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
+    sent = distinct(place[kept & accepted])
+    return ShardCandidates(
+        _postings(own, buckets),
+        *_kept_pairs(met, kept, said, score, length),
+        _near_sizes(own, buckets, limits.cap),
+        numbers[sent],
+        _by_number(numbers[sent], indexed.entries(sent)) if indexed is not None else {},
+        None,
+        {},
+    )
+
+
+def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, PendingVerdict]) -> ShardCandidates:
+    """The answer where who holds an entry says what it could be (confirming.py).
+
+    pending_verdicts: verdicts that pages had, by page
+    """
+    buckets = own.buckets
+    met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
+    pairs = len(met.number)
+    unknown = np.zeros(pairs, np.uint8), np.full(pairs, np.nan), np.zeros(pairs, np.int64)
+    return ShardCandidates(
+        _postings(own, buckets),
+        *_kept_pairs(met, np.ones(pairs, np.bool_), *unknown),
+        _near_sizes(own, buckets, limits.cap),
+        np.empty(0, np.int64),
+        {},
+        None,
+        pending_verdicts,
+    )
+
+
+def _listed(held: ShardReads, limits: Limits) -> int:
+    """Candidates that a shard lists: one more than count, or all where one of them may be decisive in another shard."""
+    mixed = not held.all_decide and held.decided & ~final_kinds(limits)
+    return NEVER if mixed else limits.candidates + 1
+
+
+def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, PendingVerdict]:
+    """The remembered verdicts of pages whose ids are the shard's own, by page; of some the original is gone."""
+    own = shards_of_pages(signatures, share.shards) == share.number
+    rows = np.flatnonzero(own & (signatures.status == FINGERPRINTED))
+    found = view.pending_verdicts(page_ids_at(signatures, rows))
+    return {row: attempt for row, attempt in zip(rows.tolist(), found, strict=True) if attempt is not None}
+
+
+def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int, Entry]:
+    return dict(zip(numbers.tolist(), entries, strict=True))
+
+
+def _postings(own: OwnKeys, buckets: Buckets) -> NDArray[np.int64]:
+    """How many postings lie in the buckets of each page: int64[n]."""
+    reached = bounds_of(sizes_of(buckets.bounds)[own.slots.bucket])
+    return sizes_of(reached[own.slots.bounds])
+
+
+def _near_sizes(own: OwnKeys, buckets: Buckets, cap: int) -> BucketSizes:
+    """The sizes of the buckets that could take no more if all pages of the round were filed."""
+    sizes, slots = sizes_of(buckets.bounds), own.slots
+    least = np.full(len(sizes), cap, np.int64)
+    np.minimum.at(least, slots.bucket, slots.cap)
+    near = sizes + np.bincount(slots.bucket, minlength=len(sizes)) > least
+    return BucketSizes(own.keys[near], sizes[near])
+
+
+def _kept_pairs(
+    met: CandidatePairs,
+    kept: NDArray[np.bool_],
+    said: NDArray[np.uint8],
+    score: NDArray[np.float64],
+    length: NDArray[np.int64],
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.float64],
+    NDArray[np.int64],
+]:
+    """The pairs that are sent, as columns of ShardCandidates from `bounds` on. kept: bool[m]"""
+    before = bounds_of(kept)
+    return (
+        before[met.bounds],
+        met.number[kept],
+        met.proof[kept],
+        met.kinds[kept],
+        met.distance[kept],
+        said[kept],
+        np.where(said == ACCEPTED, score, np.nan)[kept],
+        length[kept],
+    )
+
+
+@kernel
+def _keep_kernel(met, accepted, entry_preferences, preference, limits, kept):
+    # met: Met of m pairs  accepted: bool[m]  entry_preferences: float64[m], of the entries  preference: float64[n],
+    # of the
+    # pages  limits: Limits  ->  kept: bool[m]
+    for page in range(len(preference)):
+        settled = False
+        for at in range(met.bounds[page], met.bounds[page + 1]):
+            proof = met.proof[at]
+            if settled and not proof:
+                continue
+            kept[at] = True
+            if accepted[at] and not supersedes(preference[page], entry_preferences[at], proof, PLAIN_PAIR, limits):
+                settled = True
+                if proof:
+                    break
+
+
+class Entries(Mapping[int, Entry]):
+    """Entries by number that give many at a time for less. numbers: int64[e], ascending"""
+
+    numbers: NDArray[np.int64]
+
+    @abstractmethod
+    def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
+        """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+
+
+def _numbers_of(sent: Mapping[int, Entry]) -> NDArray[np.int64]:
+    return sent.numbers if isinstance(sent, Entries) else np.fromiter(sent, np.int64, len(sent))
+
+
+def _entries_of(sent: Mapping[int, Entry], numbers: NDArray[np.int64]) -> list[Entry]:
+    """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+    return sent.entries(numbers) if isinstance(sent, Entries) else [sent[number] for number in numbers.tolist()]
+
+
+class SentEntries:
+    """Entries that shards have sent, as read. numbers: int64[e], ascending"""
+
+    def __init__(self, sent: Sequence[Mapping[int, Entry]]) -> None:
+        """sent: by number"""
+        self._sent = sent
+        every = np.concatenate([np.empty(0, np.int64), *map(_numbers_of, sent)])
+        self.numbers, first = np.unique(every, return_index=True)
+        self._part = np.repeat(np.arange(len(sent)), [len(one) for one in sent])[first]
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """places: int64[a] -> what verdicts tell of them."""
+        numbers, part = self.numbers[places], self._part[places]
+        found = np.empty(len(places), np.object_)
+        for number, one in enumerate(self._sent):
+            rows = np.flatnonzero(part == number)
+            if len(rows):
+                found[rows] = _entries_of(one, numbers[rows])
+        return list(found)

@@ -1,0 +1,288 @@
+"""Turns pages into the columns of the scheme `spotsieve`, one kernel call for a batch, and explains blocks."""
+
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.jit import kernel, part
+from spotsieve.stream.sign.features.block_fingerprints import (
+    MOST_FINGERPRINTS,
+    find_block_fingerprints,
+    make_fingerprint_buffers,
+)
+from spotsieve.stream.sign.features.languages import Vocabulary, choose_language, vocabulary
+from spotsieve.stream.sign.features.scorecard import KEPT_IN_NEED, REASONS, Scorecard, scorecard
+from spotsieve.stream.sign.features.selection import select_blocks
+from spotsieve.stream.sign.features.shingles import make_repeat_buffers, number_repeats, shingle_hashes
+from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES, digest_body, new_lanes
+from spotsieve.stream.sign.fingerprints.minhash import MOST_SKETCH_BITS, sketch_features, smallest_hashes
+from spotsieve.stream.sign.text import scan_layout
+from spotsieve.stream.sign.text.batch import TextBatch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS, title_words
+from spotsieve.stream.sign.text.machine import load_word
+from spotsieve.stream.sign.text.scan_layout import Blocks, empty_blocks, unpack_blocks
+
+MOST_SHINGLE_WORDS = 16
+MOST_MINIMA = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SieveSettings:
+    """The settings of the columns. Every field changes verdicts. Raises SettingError.
+
+    shingle_words: words of a shingle (1..16)  minima: how many smallest hashes are kept (1..255)
+    sketch_bits: a multiple of 64 (64..2048)
+    """
+
+    shingle_words: int = 3
+    minima: int = 8
+    sketch_bits: int = 512
+
+    def __post_init__(self) -> None:
+        for name, highest in (("shingle_words", MOST_SHINGLE_WORDS), ("minima", MOST_MINIMA)):
+            value = getattr(self, name)
+            if not 1 <= value <= highest:
+                raise SettingError(name, f"must be a whole number in 1..{highest}", value, "leave it at its default")
+        if self.sketch_bits % 64 or not 64 <= self.sketch_bits <= MOST_SKETCH_BITS:
+            rule = f"must be a multiple of 64 in 64..{MOST_SKETCH_BITS}"
+            raise SettingError("sketch_bits", rule, self.sketch_bits, "256 and 512 are usual")
+
+
+@dataclass(frozen=True, slots=True)
+class SievedPages:
+    """The columns of n pages.
+
+    token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
+    weak: bool[n], whether blocks were kept only because there was little else
+    body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
+    feature_counts: uint32[n]  language: uint8[n] (spotsieve.stream.sign.features.languages.path_names)
+    minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
+    minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64], all 0 for a page without features
+    prints: uint32[p] (stream/sign/features/block_fingerprints.py), by print_bounds: int64[n + 1], as the minima are
+    titles: uint16[t], words of titles (stream/sign/text/html/skips.py), by title_bounds: int64[n + 1], as the minima
+    are
+    """
+
+    token_counts: NDArray[np.int32]
+    kept_counts: NDArray[np.int32]
+    block_counts: NDArray[np.int32]
+    weak: NDArray[np.bool_]
+    body_digest: NDArray[np.uint64]
+    feature_counts: NDArray[np.uint32]
+    language: NDArray[np.uint8]
+    minima: NDArray[np.uint64]
+    minima_bounds: NDArray[np.int64]
+    sketch: NDArray[np.uint64]
+    prints: NDArray[np.uint32]
+    print_bounds: NDArray[np.int64]
+    titles: NDArray[np.uint16]
+    title_bounds: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.token_counts)
+
+
+class SieveBuffers(NamedTuple):
+    """Tables and columns that the kernel writes over page after page, with room for the largest page of the batch.
+
+    lanes: uint64[...], as of new_lanes
+    """
+
+    blocks: Blocks
+    words: Vocabulary
+    card: Scorecard
+    lanes: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBlock:
+    """One block of a page, and whether and why the scorecards keep it. links: tokens that begin in a link"""
+
+    tokens: tuple[str, ...]
+    links: int
+    sections: int
+    lead: int
+    reason: str
+
+    @property
+    def kept(self) -> bool:
+        return self.reason in REASONS[: KEPT_IN_NEED + 1]
+
+
+def sieve_pages(
+    buffer: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    markup: NDArray[np.bool_] | bool,
+    settings: SieveSettings,
+) -> SievedPages:
+    """The kept text of n pages and its features, in one kernel call without the GIL.
+
+    buffer, bounds, markup as of spotsieve.stream.sign.features.spots.extract_spots. Raises TypeError and ValueError.
+    """
+    parts = in_padded_parts(
+        *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, settings)
+    )
+    return parts[0] if len(parts) == 1 else _joined(parts, settings)
+
+
+def blocks_of(page: bytes, markup: bool) -> list[ScoredBlock]:
+    """The blocks of one page, and why each is kept or left out."""
+    if not page:
+        return []
+    state, arrays = scan_state(len(page), tracing=True)
+    blocks = empty_blocks(len(arrays[scan_layout.TOKENS]))
+    in_padded_parts(
+        *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
+        lambda buffer, bounds, flags: _call(batch_at(buffer, bounds, flags), state, blocks, SieveSettings()),
+    )
+    words = arrays[scan_layout.TRACE][: state[scan_layout.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
+    count = int(state[scan_layout.BLOCK_COUNT // 8])
+    ends = bounds_of(blocks.words[:count]).tolist()
+    return [
+        ScoredBlock(
+            tuple(words[start:end]),
+            int(blocks.links[block]),
+            int(blocks.sections[block]),
+            int(blocks.leads[block]),
+            REASONS[blocks.reasons[block]],
+        )
+        for block, (start, end) in enumerate(pairwise(ends))
+    ]
+
+
+def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
+    if not parts:
+        none = np.zeros(0, dtype=np.int32)
+        hashes = np.zeros(0, dtype=np.uint64)
+        bounds = np.zeros(1, dtype=np.int64)
+        return SievedPages(
+            none,
+            none,
+            none,
+            none.astype(np.bool_),
+            hashes.reshape(0, 2),
+            none.astype(np.uint32),
+            none.astype(np.uint8),
+            hashes,
+            bounds,
+            hashes.reshape(0, settings.sketch_bits // 64),
+            none.astype(np.uint32),
+            bounds,
+            none.astype(np.uint16),
+            bounds,
+        )
+    first, second = parts
+    columns = {
+        column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SievedPages)
+    }
+    for name in ("minima_bounds", "print_bounds", "title_bounds"):
+        before, behind = getattr(first, name), getattr(second, name)
+        columns[name] = np.append(before, behind[1:] + before[-1])
+    return SievedPages(**columns)
+
+
+def _run(
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
+) -> SievedPages:
+    # The arrays whose addresses are in the state must outlive the call.
+    state, arrays = scan_state(int(sizes_of(bounds).max()))
+    sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(len(arrays[scan_layout.TOKENS])), settings)
+    arrays.clear()
+    return sieved
+
+
+def _call(batch: TextBatch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
+    room = SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+    return SievedPages(*_sieve_batch(batch, state, room, settings.shingle_words, settings.minima, settings.sketch_bits))
+
+
+@part
+def _keep_tokens(tokens, blocks, count, kept):
+    """Copy the tokens of kept blocks, tokens: address of uint64[], to kept: uint64[]; how many: int64."""
+    end, written = np.int64(0), np.int64(0)
+    for block in range(count):
+        start, end = end, end + blocks.words[block]
+        if blocks.reasons[block] <= KEPT_IN_NEED:
+            for place in range(start, end):
+                kept[written] = load_word(tokens + (place << 3))
+                written += 1
+    return written
+
+
+@kernel
+def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
+    """batch: Batch of n pages  state: int64[24]  room: SieveBuffers  the others: as in SieveSettings
+
+    ->  the columns of SievedPages, in their order
+    """
+    pages, blocks, words = batch.pages, room.blocks, room.words
+    token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
+    block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
+    language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
+    body_digest = np.zeros((pages, 2), dtype=np.uint64)
+    minima = np.empty(pages * minima_count, dtype=np.uint64)
+    minima_bounds = np.zeros(pages + 1, dtype=np.int64)
+    sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
+    prints, print_bounds = np.empty(pages * MOST_FINGERPRINTS + 1, dtype=np.uint32), np.zeros(pages + 1, dtype=np.int64)
+    titles, title_bounds = np.empty(pages * MOST_TITLE_WORDS, dtype=np.uint16), np.zeros(pages + 1, dtype=np.int64)
+    explains = state[scan_layout.TRACE // 8] != 0
+    bins = np.empty(sketch_bits, dtype=np.uint64)
+    kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
+    repeats, items = make_repeat_buffers(1024), make_fingerprint_buffers(256)
+    for page in range(pages):
+        start, end = scan_page(state, batch, page)
+        if end - start > SHORT_BYTES:
+            body_digest[page, 0], body_digest[page, 1] = digest_body(start, end - start, room.lanes)
+        tokens, count = state[scan_layout.TOKENS // 8], state[scan_layout.TOKEN_COUNT // 8]
+        if count > len(kept):
+            # grown with the largest page so far
+            kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
+            repeats = make_repeat_buffers(2 * count)
+        found = state[scan_layout.BLOCK_COUNT // 8]
+        token_counts[page], block_counts[page] = count, found
+        unpack_blocks(state[scan_layout.BLOCKS // 8], found, blocks)
+        weak[page] = select_blocks(blocks, found, room.card, explains)
+        kept_count = _keep_tokens(tokens, blocks, found, kept)
+        kept_counts[page] = kept_count
+        text = np.int64(kept.ctypes.data)
+        if kept_count > 0:
+            language[page] = choose_language(text, kept_count, words)
+        else:
+            language[page] = choose_language(tokens, count, words)
+        shingles = shingle_hashes(text, kept_count, shingle_words, features)
+        feature_counts[page] = shingles
+        written = minima_bounds[page]
+        minima_bounds[page + 1] = written + smallest_hashes(
+            features, shingles, shingle_words - 1, minima[written : written + minima_count]
+        )
+        number_repeats(features, shingles, repeats)
+        sketch_features(features, shingles, bins, sketch[page])
+        if 2 * found > len(items.items):
+            items = make_fingerprint_buffers(2 * found)
+        written = print_bounds[page]
+        print_bounds[page + 1] = written + find_block_fingerprints(
+            tokens, blocks, found, shingles, items, prints[written:]
+        )
+        written = title_bounds[page]
+        title_bounds[page + 1] = written + title_words(np.int64(state.ctypes.data), titles, written)
+    return (
+        token_counts,
+        kept_counts,
+        block_counts,
+        weak,
+        body_digest,
+        feature_counts,
+        language,
+        minima[: minima_bounds[pages]].copy(),
+        minima_bounds,
+        sketch,
+        prints[: print_bounds[pages]].copy(),
+        print_bounds,
+        titles[: title_bounds[pages]].copy(),
+        title_bounds,
+    )

@@ -1,0 +1,185 @@
+"""Tells HTML, plain text and other content apart, by the Content-Type or else by the bytes of a body.
+
+Makes a Page of a body, its Content-Type and its place: the last step of intake.
+"""
+
+import codecs
+import enum
+import functools
+import re
+
+from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.sign.intake.charset import find_codec, to_utf8
+
+SNIFF_BYTES = 1024
+_LONGEST_CONTENT_TYPE = 512
+_MAX_NUL_SHARE = 1 / 32
+
+
+class Content(enum.Enum):
+    """The kind of content that a Content-Type names."""
+
+    HTML = "html"
+    PLAIN = "plain"
+    NOT_TEXT = "not_text"
+    UNKNOWN = "unknown"
+
+
+_TAG = re.compile(rb"<(?:[a-zA-Z!?/])")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+
+_PLAIN_APPLICATIONS = frozenset(
+    f"application/{name}" for name in ("json", "javascript", "x-javascript", "ecmascript", "x-ndjson", "yaml", "toml")
+)
+_BINARY_APPLICATIONS = (
+    "application/pdf",
+    "application/zip",
+    "application/gzip",
+    "application/x-gzip",
+    "application/x-tar",
+    "application/x-7z",
+    "application/x-rar",
+    "application/vnd.rar",
+    "application/java-archive",
+    "application/msword",
+    "application/vnd.ms-",
+    "application/vnd.openxmlformats",
+    "application/vnd.oasis",
+    "application/epub+zip",
+    "application/x-shockwave-flash",
+    "application/wasm",
+    "application/vnd.android.package-archive",
+    "application/font",
+    "application/x-font",
+    "application/postscript",
+    "application/ogg",
+    "application/x-bzip",
+)
+_MAGIC = (
+    b"%PDF-",
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b",
+    b"\x89PNG\r\n",
+    b"\xff\xd8\xff",
+    b"\xfd7zXZ\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a",
+    b"\x7fELF",
+    b"\xd0\xcf\x11\xe0",
+    b"\x00asm",
+    b"\x00\x01\x00\x00\x00",
+    b"II*\x00",
+    b"MM\x00*",
+    b"\x00\x00\x01\x00",
+)
+# A text could begin like these, too ("ID3 tags explained"), so they count only with a NUL in the first KB.
+_WORDLIKE_MAGIC = (b"GIF87a", b"GIF89a", b"RIFF", b"BZh", b"OggS", b"ID3", b"fLaC", b"wOFF", b"wOF2")
+
+
+def read_content_type(value: str | None) -> tuple[Content, str | None]:
+    """Read a Content-Type header; -> the kind of content, and the charset label as written, or None."""
+    return _read_content_type(value[:_LONGEST_CONTENT_TYPE]) if value else (Content.UNKNOWN, None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_content_type(value: str) -> tuple[Content, str | None]:
+    # A crawl has a few dozen Content-Types, and reading one costs as much as all the rest of a message.
+    label = _CHARSET.search(value)
+    mime = value.split(";", 1)[0].split(",", 1)[0].strip().lower()
+    return _kind(mime), label and label.group(1)
+
+
+def _kind(mime: str) -> Content:
+    if mime.endswith(("/html", "+xml", "/xml", "/xhtml")):
+        return Content.HTML
+    major = mime.partition("/")[0]
+    if major == "text" or mime in _PLAIN_APPLICATIONS or mime.endswith("+json"):
+        return Content.PLAIN
+    if major in ("image", "audio", "video", "font", "model") or mime.startswith(_BINARY_APPLICATIONS):
+        return Content.NOT_TEXT
+    return Content.UNKNOWN
+
+
+def looks_binary(body: bytes) -> bool:
+    """True for a known binary signature, or for more NULs in the first KB than text has. Rule out UTF-16 before."""
+    if body.startswith(_MAGIC):
+        return True
+    nuls = body.count(0, 0, SNIFF_BYTES)
+    if nuls == 0:
+        return False
+    return body.startswith(_WORDLIKE_MAGIC) or nuls > min(len(body), SNIFF_BYTES) * _MAX_NUL_SHARE
+
+
+def looks_like_markup(body: bytes) -> bool:
+    """True if something like a tag begins in the first KB."""
+    return _TAG.search(body, 0, SNIFF_BYTES) is not None
+
+
+_UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
+
+
+def make_page(
+    body: bytes | str,
+    *,
+    source: str,
+    partition: int,
+    offset: int,
+    url: str,
+    event_time_ms: int,
+    latest_ms: int,
+    max_page_bytes: int,
+    content_type: str | None = None,
+    charset: str | None = None,
+    label: str = "",
+    filtered: FilterReason = FilterReason.NOT,
+    rank: float | None = None,
+) -> Page:
+    """Make a page of a body. Text is taken as it is, bytes are converted to UTF-8
+    (spotsieve.stream.sign.intake.charset).
+
+    content_type: the value of the Content-Type header, whose charset outranks `charset`
+    latest_ms: the time of the message or file itself
+    filtered: why the settings keep it out of judging; its bytes then stay as they are
+    rank: as of Page
+
+    A body that is not text, or longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes. A
+    time after latest_ms is set back to it: otherwise one page from the year 2100 would put everything remembered beyond
+    the horizon. This happens here, before the log is written, so that the log alone decides.
+    """
+    content, header_label = read_content_type(content_type)
+    decoded = isinstance(body, str)
+    raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    label_of_set = header_label or charset
+    judgeable = (
+        not filtered
+        and content is not Content.NOT_TEXT
+        and len(raw) <= max_page_bytes
+        and not (looks_binary(raw) and not _may_be_utf16(raw, decoded, label_of_set))
+    )
+    if judgeable and not decoded:
+        raw = to_utf8(raw, label_of_set)
+    return Page(
+        source=source,
+        partition=partition,
+        offset=offset,
+        url=_writable(url),
+        body=raw,
+        markup=content is Content.HTML or (content is Content.UNKNOWN and looks_like_markup(raw)),
+        event_time_ms=min(event_time_ms, latest_ms),
+        future_time=event_time_ms > latest_ms,
+        label=_writable(label),
+        judgeable=judgeable,
+        filtered=filtered,
+        rank=rank,
+    )
+
+
+def _may_be_utf16(raw: bytes, decoded: bool, label: str | None) -> bool:
+    return not decoded and (raw.startswith(_UTF16_STARTS) or find_codec(label) in ("utf-16-le", "utf-16-be"))
+
+
+def _writable(text: str) -> str:
+    """Make text writable as UTF-8: half a surrogate pair, which is legal in JSON, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

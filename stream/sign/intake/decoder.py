@@ -1,0 +1,276 @@
+"""Decodes a message into a page: JSON with configured fields, or a message that is HTML itself.
+
+Decides by HTTP status and media type which pages are judged at all; the others are passed on unchecked.
+"""
+
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import pybase64
+
+from spotsieve.stream.base.errors import PageError, RejectReason
+from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.sign.intake.content import make_page
+from spotsieve.stream.sign.intake.fields import RankSource, read_time, resolve_paths, shorten
+
+_STATUSES = range(100, 600)
+_REDIRECTS = range(300, 400)
+
+
+class Acceptance:
+    """The filters of one set of input settings. An empty list accepts everything."""
+
+    def __init__(self, settings: InputSettings) -> None:
+        self._statuses = frozenset(status for text in settings.accepted_statuses for status in _named(text))
+        self._types = tuple(text.lower().removesuffix("*") for text in settings.accepted_types)
+        self._whole = frozenset(text for text in self._types if not text.endswith("/"))
+        self._families = tuple(text for text in self._types if text.endswith("/"))
+
+    def filtered(self, status: int | None, content_type: str | None) -> FilterReason:
+        """Why a page is not judged, or FilterReason.NOT. A page without status, or without Content-Type, is
+        accepted.
+        """
+        if status is not None and self._statuses and status not in self._statuses:
+            return FilterReason.REDIRECT if status in _REDIRECTS else FilterReason.HTTP_STATUS
+        if self._types and content_type:
+            kind = content_type.split(";", 1)[0].split(",", 1)[0].strip().lower()
+            if kind not in self._whole and not kind.startswith(self._families):
+                return FilterReason.MEDIA_TYPE
+        return FilterReason.NOT
+
+
+def read_status(value: object) -> int | None:
+    """The HTTP status in a message's field or header, a number or its digits; None for anything else.
+
+    A field of this name may hold something of the crawler's own, such as "done".
+    """
+    if isinstance(value, list) and value:
+        value = value[0]
+    if isinstance(value, str):
+        text = (value[:40].split() or [""])[0]
+        value = int(text) if text.isascii() and text.isdigit() else None
+    return value if isinstance(value, int) and value in _STATUSES else None
+
+
+def _named(text: str) -> range:
+    """The statuses that "404" or "2xx" names."""
+    if text.endswith("xx"):
+        first = 100 * int(text[0])
+        return range(first, first + 100)
+    return range(int(text), int(text) + 1)
+
+
+MIN_AUTO_BASE64_CHARACTERS = 64
+_MIME_LINES = (64, 76)
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+class Message(NamedTuple):
+    """A message as it came.  timestamp_ms: milliseconds since the epoch  value: None for a tombstone"""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+    source: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class Decoder:
+    """Decodes messages by one set of input settings; paths, preset and header names are resolved once.
+
+    `decode` raises only PageError, with a RejectReason reason, for messages that cannot become a page.
+    """
+
+    def __init__(self, settings: InputSettings) -> None:
+        self._settings = settings
+        self._html = settings.format == "html"
+        self._paths = resolve_paths(settings)
+        kind, _, header = settings.url_from.partition(":")
+        self._url_header = header.strip().lower() if kind == "header" else None
+        self._type_header = settings.content_type_header.lower()
+        self._status_header = settings.status_header.lower()
+        self._acceptance = Acceptance(settings)
+        self._ranks = RankSource(settings.rank_from)
+
+    @property
+    def body_field(self) -> str:
+        """The path of the body: the one field that may hold bytes, whose character set is yet to be found."""
+        return self._paths["body"].path
+
+    @property
+    def ranks(self) -> bool:
+        """Whether pages should have ranks."""
+        return self._ranks.wanted
+
+    def decode(self, message: Message) -> Page:
+        """The page of a message. Raises PageError; ValueError for a tombstone, which the caller must pass on."""
+        if message.value is None:
+            raise ValueError("a message without value is a tombstone, and has no page")
+        if self._html:
+            return self._decode_html(message, message.value)
+        return self.decode_fields(parse_object(message.value), message)
+
+    def decode_fields(self, fields: dict[str, Any], message: Message) -> Page:
+        """The page of a message whose fields are known already, as those of a row are. Raises PageError."""
+        paths = self._paths
+        body = self._read_body(fields)
+        url = paths["url"].find_text(fields)
+        if not url and paths["url"]:
+            raise PageError(
+                RejectReason.NO_URL,
+                paths["url"].path,
+                "must hold the page's address",
+                None,
+                'correct [input.fields] url, or set it to "" if the messages have none',
+            )
+        label = paths["id"].find(fields)
+        content_type = paths["content_type"].find_text(fields)
+        return make_page(
+            body,
+            source=message.source,
+            partition=message.partition,
+            offset=message.offset,
+            url=url or "",
+            content_type=content_type,
+            filtered=self._acceptance.filtered(read_status(paths["status"].find(fields)), content_type),
+            charset=paths["charset"].find_text(fields),
+            event_time_ms=read_time(paths["fetched_at"].find(fields), message.timestamp_ms, paths["fetched_at"].path),
+            latest_ms=message.timestamp_ms,
+            label=str(label) if isinstance(label, (str, int)) and not isinstance(label, bool) else "",
+            max_page_bytes=self._settings.max_page_bytes,
+            rank=self._rank(fields, message),
+        )
+
+    def _decode_html(self, message: Message, value: bytes) -> Page:
+        headers = _by_name(message)
+        url = headers.get(self._url_header) if self._url_header else message.key
+        if not url:
+            raise PageError(
+                RejectReason.NO_URL,
+                self._settings.url_from,
+                "must hold the page's address",
+                None,
+                "set input.url_from to key or header:NAME",
+            )
+        raw_type, status = headers.get(self._type_header), headers.get(self._status_header)
+        content_type = raw_type.decode("latin-1") if raw_type else None
+        return make_page(
+            value,
+            source=message.source,
+            partition=message.partition,
+            offset=message.offset,
+            url=url.decode("utf-8", "replace"),
+            content_type=content_type,
+            filtered=self._acceptance.filtered(read_status((status or b"").decode("latin-1")), content_type),
+            event_time_ms=message.timestamp_ms,
+            latest_ms=message.timestamp_ms,
+            max_page_bytes=self._settings.max_page_bytes,
+            rank=self._ranks.find({}, headers),
+        )
+
+    def _rank(self, fields: dict[str, Any], message: Message) -> float | None:
+        return self._ranks.find(fields, _by_name(message)) if self._ranks.wanted else None
+
+    def _read_body(self, fields: dict[str, Any]) -> bytes | str:
+        path = self._paths["body"]
+        if isinstance(raw := path.find(fields), bytes):
+            return raw
+        body = path.find_text(fields)
+        if body is None:
+            raise PageError(
+                RejectReason.NO_BODY,
+                path.path,
+                "must hold the page's body, and is missing or null",
+                None,
+                "correct [input.fields] body, or the crawler",
+            )
+        encoding = self._paths["body_encoding"].find_text(fields) or self._settings.body_encoding
+        if encoding == "text":
+            return body
+        if encoding == "base64":
+            return _from_base64(body, path.path)
+        if encoding == "auto":
+            return _sniff_base64(body)
+        raise PageError(
+            RejectReason.FIELD_TYPE,
+            self._paths["body_encoding"].path,
+            "must be text, base64 or auto",
+            shorten(encoding),
+            "correct the crawler, or [input.fields] body_encoding",
+        )
+
+
+def _by_name(message: Message) -> dict[str, bytes]:
+    """The headers of a message by their names in lower case; the last of equals counts."""
+    return {name.lower(): content for name, content in message.headers}
+
+
+def parse_object(value: bytes) -> dict[str, Any]:
+    """Parse a JSON object; the last of equal keys counts. Raises PageError NOT_JSON with the place of the mistake."""
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        parsed = _parse_with_surrogates(value, error)
+    if not isinstance(parsed, dict):
+        raise PageError(
+            RejectReason.NOT_JSON, "message", "must be a JSON object", shorten(parsed), "send one object for each page"
+        )
+    return parsed
+
+
+def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> object:
+    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and real pages have it, but orjson refuses it. The other
+    # parser is three times slower, and runs only for this error. orjson has no code for it, so its text decides here.
+    if "surrogate in string" in error.msg:
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            pass
+    near = value[max(0, error.pos - 20) : error.pos + 40] if len(value) < 2**20 else value[:40]
+    raise PageError(
+        RejectReason.NOT_JSON,
+        "message",
+        f"must be JSON ({error.msg} at character {error.pos})",
+        shorten(near),
+        "look for a cut message, or for text that is not UTF-8",
+    ) from None
+
+
+def _from_base64(body: str, name: str) -> bytes:
+    try:
+        return pybase64.b64decode(body, validate=True)
+    except (ValueError, binascii.Error):
+        pass
+    try:
+        # Line breaks (MIME) and the URL-safe alphabet need a copy, so they are tried second.
+        return pybase64.b64decode("".join(body.split()).translate(_URL_SAFE), validate=True)
+    except (ValueError, binascii.Error):
+        raise PageError(
+            RejectReason.BAD_BASE64,
+            name,
+            f"must be whole base64, has {len(body)} characters",
+            shorten(body),
+            "look for a cut message, or set input.body_encoding to text or auto",
+        ) from None
+
+
+def _sniff_base64(body: str) -> bytes | str:
+    if len(body) < MIN_AUTO_BASE64_CHARACTERS or "<" in body[:256] or " " in body[:256]:
+        return body
+    text = body
+    newline = body.find("\n", 0, max(_MIME_LINES) + 2)
+    if newline >= 0:
+        # A list of words, one a line, is not base64: only MIME's and PEM's line lengths count as base64.
+        if len(body[:newline].rstrip("\r")) not in _MIME_LINES:
+            return body
+        text = "".join(body.split())
+    try:
+        return pybase64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return body

@@ -1,0 +1,275 @@
+"""Finds the fields of a JSON message by configured paths or ready-made presets, and checks their types.
+
+Reads the rank of a page: a number or a date in its message that says which of two copies is kept.
+
+Reads a fetch time: ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from spotsieve.stream.base.errors import PageError, RejectReason, SettingError
+from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
+
+SHOWN_CHARACTERS = 80
+"""The length of a bad value that an error shows."""
+
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    # The item that KafkaPipeline.process_item serialises (istresearch/scrapy-cluster, crawler/crawling/pipelines.py and
+    # spiders/link_spider.py): response_headers maps a name to a list of values, timestamp is UTC without a zone, body
+    # is text, or base64 of bytes in `encoding` where KAFKA_BASE_64_ENCODE is set. `url` is the address that was
+    # requested, `response_url` the one that the body came from.
+    "scrapy-cluster": {
+        "url": "response_url",
+        "body": "body",
+        "content_type": "response_headers.Content-Type",
+        "fetched_at": "timestamp",
+        "charset": "encoding",
+        "status": "status_code",
+        "id": "",
+    },
+    # ApacheKafkaCommitter.appendUpsertRequest (Norconex/crawlers, committer-apachekafka): one flat object, `id` is the
+    # document's reference, `content` the body, and every metadata field beside them, text or a list of text. `content`
+    # is what the importer left, mostly extracted text, whatever the metadata says, so the kind of content is sniffed.
+    "norconex": {
+        "url": "id",
+        "body": "content",
+        "content_type": "",
+        "fetched_at": "",
+        "charset": "",
+        "status": "",
+        "id": "",
+    },
+}
+
+
+class FieldPath:
+    """One configured path. A key that itself contains dots (Norconex: `document.contentType`) is found first."""
+
+    __slots__ = ("_steps", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._steps = tuple(path.split(".")) if "." in path else ()
+
+    def __bool__(self) -> bool:
+        return bool(self.path)
+
+    def find(self, message: dict[str, Any]) -> Any:
+        """The value at the path, or None where the path is empty or leads nowhere."""
+        value = message.get(self.path)
+        if value is not None or not self._steps:
+            return value
+        here: Any = message
+        for step in self._steps:
+            if not isinstance(here, dict):
+                return None
+            here = here.get(step)
+        return here
+
+    def find_text(self, message: dict[str, Any]) -> str | None:
+        """The text at the path, or the first text of a list (header values, multi-valued metadata), or None.
+
+        Raises PageError FIELD_TYPE for anything else.
+        """
+        value = self.find(message)
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            if not value:
+                return None
+            if isinstance(value[0], str):
+                return value[0]
+        raise PageError(
+            RejectReason.FIELD_TYPE,
+            self.path,
+            "must be text",
+            shorten(value),
+            "correct the message or the path in [input.fields]",
+        )
+
+
+def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
+    """A path for every field of FieldPaths: that of the settings where it differs from the default, else the preset's.
+
+    It does not ask whether a path is set, because the example file sets every path and would undo each preset. Raises
+    SettingError for a preset together with format html.
+    """
+    if settings.preset and settings.format != "json":
+        raise SettingError("input.preset", "needs input.format = json", settings.preset, "remove one of the two")
+    paths = {name: getattr(settings.fields, name) for name in FieldPaths.model_fields}
+    for name, path in PRESETS.get(settings.preset, {}).items():
+        if paths[name] == FieldPaths.model_fields[name].default:
+            paths[name] = path
+    return {name: FieldPath(path) for name, path in paths.items()}
+
+
+def shorten(value: object) -> object:
+    """A value for an error message: at most SHOWN_CHARACTERS of text, and containers by their JSON name."""
+    if isinstance(value, str):
+        return value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "..."
+    if isinstance(value, bytes):
+        return shorten(value[: 4 * SHOWN_CHARACTERS].decode("utf-8", "replace"))
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    return value
+
+
+_MOST_CHARACTERS = 64
+"""No number and no date is longer."""
+_HEADER = "header:"
+
+
+class RankSource:
+    """Where the rank of a page is: by the setting input.rank_from, a path of fields or `header:NAME`."""
+
+    __slots__ = ("_header", "_path", "wanted")
+
+    def __init__(self, rank_from: str) -> None:
+        """wanted: whether pages have ranks at all"""
+        named = rank_from.startswith(_HEADER)
+        self._path = FieldPath("" if named else rank_from)
+        self._header = rank_from.removeprefix(_HEADER).strip().lower() if named else ""
+        self.wanted = bool(rank_from)
+
+    def find(self, fields: dict[str, Any], headers: Mapping[str, Any]) -> float | None:
+        """The rank of a page by its fields and headers; None where it has none that can be read.
+
+        headers: by their names in lower case
+        """
+        if not self.wanted:
+            return None
+        return read_rank(headers.get(self._header) if self._header else self._path.find(fields))
+
+
+def read_rank(value: object) -> float | None:
+    """Read a rank: a number, also as text, true (1) or false (0), or a date, which counts as seconds since the epoch.
+
+    Dates are datetimes, ISO 8601 (without a zone they are UTC) or those of HTTP (RFC 9110, sec. 5.6.7). Of a list the
+    first element counts. None: there is none, or it is anything else, or not finite.
+    """
+    if isinstance(value, list) and value:
+        value = value[0]
+    if isinstance(value, bytes):
+        value = value[: _MOST_CHARACTERS + 1].decode("latin-1")
+    try:
+        if isinstance(value, datetime):
+            number = _seconds(value)
+        elif isinstance(value, str):
+            number = _from_text(value.strip())
+        elif isinstance(value, int | float):
+            number = float(value)
+        else:
+            return None
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _from_text(text: str) -> float:
+    if not text or len(text) > _MOST_CHARACTERS or "_" in text:
+        raise ValueError
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return _seconds(datetime.fromisoformat(text))
+    except ValueError:
+        return _seconds(parsedate_to_datetime(text))
+
+
+def _seconds(when: datetime) -> float:
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+_BASIC_DATE_DIGITS = 8
+_ISO_DATE_CHARACTERS = len("2024-03-01")
+_YEAR = re.compile(r"\d{4}", re.ASCII)
+_MONTH = re.compile(r"\d{4}-\d{2}", re.ASCII)
+
+# 1e11 is the year 5138 in seconds and 1973 in milliseconds, so no date of the web is misread.
+_FIRST_MILLISECONDS = 10**11
+_FIRST_CDX = 10**13  # 14 digits; as milliseconds the year 2286
+_END_MILLISECONDS = 10**14
+
+
+def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years: bool = False) -> int:
+    """Read a time in milliseconds since the epoch. A time without zone is UTC; None and "" give `missing_ms`.
+
+    Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also where they are text. Eight digits as
+    text are a date (20240301), and 2024-03 is its first day. 14 digits that are a date and a time of day are read as in
+    CDX (20240301000010), and as milliseconds only where they are none.
+
+    years: four digits as text are a year, as in WARC-Date; elsewhere they are seconds
+
+    Raises PageError: BAD_TIME, or FIELD_TYPE where the value is neither text nor number.
+    """
+    if value is None or value == "":
+        return missing_ms
+    if isinstance(value, str):
+        text = value.strip()
+        if not text:
+            return missing_ms
+        if _MONTH.fullmatch(text) or (years and _YEAR.fullmatch(text)):
+            return _from_iso(f"{text}-01-01"[:_ISO_DATE_CHARACTERS], name)
+        if len(text) != _BASIC_DATE_DIGITS and len(text) <= 40 and _NUMBER.fullmatch(text):
+            return _from_number(float(text), value, name)
+        return _from_iso(text, name)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _from_number(value, value, name)
+    raise PageError(
+        RejectReason.FIELD_TYPE,
+        name,
+        "must be ISO 8601 text or a number of seconds or milliseconds",
+        shorten(value),
+        "send a time, or leave the field out to use the message's timestamp",
+    )
+
+
+def _from_iso(text: str, name: str) -> int:
+    try:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        milliseconds = (when - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        milliseconds = -1
+    if milliseconds < 0:
+        raise _bad_time(text, name)
+    return milliseconds
+
+
+def _from_number(number: float, value: object, name: str) -> int:
+    if 0 <= number < _FIRST_MILLISECONDS:
+        return int(number * 1000)
+    if _FIRST_MILLISECONDS <= number < _END_MILLISECONDS:
+        return int(number) if number < _FIRST_CDX else _from_cdx(int(number))
+    raise _bad_time(value, name)
+
+
+def _from_cdx(number: int) -> int:
+    digits = str(number)
+    try:
+        return _from_iso(f"{digits[:_BASIC_DATE_DIGITS]}T{digits[_BASIC_DATE_DIGITS:]}", "")
+    except PageError:
+        return number
+
+
+def _bad_time(value: object, name: str) -> PageError:
+    return PageError(
+        RejectReason.BAD_TIME,
+        name,
+        "must be ISO 8601, epoch seconds or epoch milliseconds, not before 1970",
+        shorten(value),
+        "send e.g. 2024-03-01T00:00:10Z, or leave the field out to use the message's timestamp",
+    )

@@ -1,0 +1,139 @@
+"""The scheme `adaptive-shingles`: shingles sampled at a ratio that a page's size sets (Ye, Wen, Ma).
+
+    MD5 of the text -> equal: a copy; else w-shingles -> those that are 0 mod n, n by size in words -> resemblance >= t
+
+Resemblance is that of the sampled sets, shared over all. The paper compares pages of one size class, in a batch. Here
+pages of two classes are compared at the coarser of their ratios: ratios are powers of two, so the sample of the one
+page holds the coarser sample too, and pages on both sides of a size are compared like any others.
+
+Search is by prefixes, and finds every pair that reaches t, as comparing all sampled sets would. Two sets with a
+resemblance of t share at least t |A| of A's shingles. So, in whatever order shingles are, the first |A| - ceil(t |A|) +
+1 of A and the first |B| - ceil(t |B|) + 1 of B have one in common. The order here is that of the bits in reverse
+(stream/sign/features/shingles.py): a coarser sample is the head of the finer one, and its prefix, which is no longer,
+the
+head of the finer one's prefix. So one prefix, of the page's own sample, serves whatever ratio the other page has.
+
+What is lost is stated by two settings: beyond index.bucket_cap earlier pages a shingle takes no more, and beyond
+index.candidate_limit, here 1,024, a page is compared with no more. Both are counted in metrics.
+
+Defaults: t = .6, 1/8 below 500 words and 1/16 above, the table that the paper chose for a precision of .8 (sec. 6);
+`spotsieve calibrate` makes one of a sample. The paper's w is not in its text: "moderate". A page with fewer than
+min_shingles sampled ones is compared by its body's digest alone: of one shingle in common nothing follows.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page import Page, lay_out
+from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
+from spotsieve.stream.base.signature import FINGERPRINTED, MAX_FEATURES, CandidateColumns, Signatures, has_keys
+from spotsieve.stream.sign.features.shingles import RatioTable, head_sizes, sample_shingles, shingle_pages
+from spotsieve.stream.sign.fingerprints.minhash import count_shared
+from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, tagged
+from spotsieve.stream.sign.schemes import Confirmations, Criterion, Probes, ThresholdTest
+from spotsieve.stream.sign.schemes.identity import features_compared, make_signatures, status_of
+from spotsieve.stream.sign.schemes.probes import CandidateSearch, Keys, build_probes, digest_keys, listed
+from spotsieve.stream.sign.text.tokens import PageTokens, extract_tokens
+
+_DROPPED = np.uint64(64 - KEY_BITS)
+
+
+class AdaptiveShinglesScheme(CandidateSearch):
+    """Text digest -> shingles sampled by size -> resemblance >= t."""
+
+    name = "adaptive-shingles"
+    compares_features = True
+    candidate_limit = 1_024
+    """Four times the pages that index.bucket_cap has in the bucket of a shingle: those of a template are met by each of
+    its pages, before the page that it copies. On 12,288 made-up pages, half of each its host's template, 256 found 13 %
+    of the copies and 1,024 all, for 100 to 300 us a page."""
+
+    def __init__(self, settings: AdaptiveShinglesSettings) -> None:
+        """Raises SettingError where sizes and ratios are no table, or no page could have enough shingles."""
+        if settings.min_shingles > settings.most_shingles:
+            rule = f"must be at most most_shingles = {settings.most_shingles}"
+            raise SettingError("scheme.min_shingles", rule, settings.min_shingles, "lower it: 4 is the default")
+        self.settings = settings
+        self.table = RatioTable(settings.sizes, settings.ratios)
+        self._prefixes = prefix_lengths(np.arange(MAX_FEATURES + 1), settings.resemblance)
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body, and the text of pages that have enough sampled shingles."""
+        batch = lay_out(pages)
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
+        sample = sample_shingles(shingles, bounds, self.table.of(tokens.counts), self.settings.most_shingles)
+        counts = sizes_of(sample.bounds)
+        status = status_of(pages, counts >= self.settings.min_shingles)
+        columns = features_compared(status, sample.shingles, sample.bounds)
+        judged = (status == FINGERPRINTED)[:, None]
+        columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
+        columns["sketch"] = sample.ratios[:, None]
+        # Features of the whole page: samples of two sizes do not say which of two pages is the longer.
+        return make_signatures(pages, feature_count=sizes_of(bounds), **columns)
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """The digests of body and text, which decide, and the first shingles of the sample."""
+        status = signatures.status
+        return build_probes(
+            digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
+            digest_keys(TEXT_TAG, signatures.text_digest, status == FINGERPRINTED),
+            self._prefix_keys(signatures),
+        )
+
+    def _prefix_keys(self, signatures: Signatures) -> Keys:
+        """The candidate keys of each page, different within a page."""
+        starts = signatures.features_bounds[:-1]
+        lengths = self._prefixes[sizes_of(signatures.features_bounds)]
+        page = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(page)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        # the high bits, so that equal keys of a page stand beside each other
+        values = signatures.features[starts[page] + place] >> _DROPPED
+        first = np.ones(len(page), np.bool_)
+        first[1:] = (values[1:] != values[:-1]) | (page[1:] != page[:-1])
+        bounds = bounds_of(np.bincount(page[first], minlength=len(lengths)))
+        return listed(tagged(MINIMA_TAG, values[first]), bounds)
+
+    def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
+        """The resemblance of the two samples, at the coarser ratio."""
+        (way,) = self.ways(pages, others)
+        return Confirmations(way.reached, way.bars[0].had)
+
+    def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
+        """Enough resemblance."""
+        coarser = np.maximum(pages.sketch[:, 0], others.sketch[:, 0])
+        # a shingle in both samples is in both at the coarser ratio
+        shared = count_shared(pages, others)
+        either = head_sizes(pages.features, pages.spans, coarser) + head_sizes(others.features, others.spans, coarser)
+        resemblance = shared / np.maximum(either - shared, 1)
+        name = "resemblance of the sampled shingles, at the coarser ratio"
+        return (Criterion("the resemblance is enough", (ThresholdTest(name, resemblance, self.settings.resemblance),)),)
+
+
+def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
+    """Of samples of these sizes, how many first shingles are looked up: int64[...] -> int64[...].
+
+    size - least + 1, least the fewest shared shingles with which the resemblance, a quotient rounded to 53 bits, can
+    reach the threshold.
+    """
+    some = np.maximum(sizes, 1)
+    least = np.ceil(threshold * some).astype(np.int64)
+    least -= (least - 1) / some >= threshold
+    least += least / some < threshold
+    lengths: NDArray[np.int64] = np.where(sizes > 0, sizes - least + 1, 0)
+    return lengths
+
+
+def text_digests(tokens: PageTokens) -> NDArray[np.uint64]:
+    """MD5 of each page's tokens in order (sec. 4.2): uint64[n, 2]."""
+    hashes, bounds = tokens.hashes.astype("<u8", copy=False), tokens.bounds.tolist()
+    raw = b"".join(
+        hashlib.md5(hashes[first:last].tobytes(), usedforsecurity=False).digest() for first, last in pairwise(bounds)
+    )
+    return np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)

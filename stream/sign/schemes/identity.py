@@ -1,0 +1,166 @@
+"""Fills the columns that every scheme's signatures share: who a page is, where it is from, and its body's digest."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.page import Page, rank_words
+from spotsieve.stream.base.signature import (
+    FINGERPRINTED,
+    MAX_FEATURES,
+    Signatures,
+    SignatureStatus,
+    empty_rows,
+    unused_columns,
+)
+from spotsieve.stream.base.urls import host_of, site_of
+
+_TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
+
+
+def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
+    """The columns of spotsieve.stream.base.signature.Signatures that need no look into the text, by name.
+
+    digests: uint64[n, 2], of the bodies that a kernel has digested, (0, 0) for the others
+    """
+    sources = tuple(dict.fromkeys(page.source for page in pages))
+    number = {source: index for index, source in enumerate(sources)}
+    return {
+        "sources": sources,
+        "source": np.array([number[page.source] for page in pages], np.uint16),
+        "partition": np.array([page.partition for page in pages], np.int32),
+        "offset": np.array([page.offset for page in pages], np.int64),
+        "event_time_ms": np.array([page.event_time_ms for page in pages], np.int64),
+        "digest": digest_bodies(pages, digests),
+        "urls": tuple([page.url.encode("utf-8", "replace") for page in pages]),
+        "labels": tuple([page.label.encode("utf-8", "replace") for page in pages]),
+    }
+
+
+def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """enough: bool[n], whether a page has the features that the scheme needs -> SignatureStatus: uint8[n]."""
+    status = np.where(enough, FINGERPRINTED, _TOO_FEW)
+    for index, page in enumerate(pages):
+        if page.filtered:
+            status[index] = page.filtered
+        elif not page.body:
+            status[index] = SignatureStatus.EMPTY
+        elif not page.judgeable:
+            status[index] = SignatureStatus.NOT_TEXT
+    return status
+
+
+def features_compared(
+    status: NDArray[np.uint8], features: NDArray[np.uint64], bounds: NDArray[np.int64]
+) -> dict[str, Any]:
+    """The columns status, features and features_bounds of a scheme that compares features.
+
+    status: uint8[n]  features: uint64[m], bounds: int64[n + 1] (page i's are features[bounds[i]:bounds[i + 1]], all
+    different and ascending). A page with more of them than a record holds is TOO_MANY_FEATURES; it has none then, like
+    all that are not FINGERPRINTED.
+    """
+    judged = status == FINGERPRINTED
+    status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(SignatureStatus.TOO_MANY_FEATURES), status)
+    features, bounds = empty_rows(features, bounds, status == FINGERPRINTED)
+    return {"status": status, "features": features, "features_bounds": bounds}
+
+
+def make_signatures(
+    pages: Sequence[Page], digests: NDArray[np.uint64] | None = None, *, feature_count: NDArray[Any], **columns: Any
+) -> Signatures:
+    """The signatures of pages: every scheme makes them here, so all are sealed.
+
+    digests: as of identity_columns  feature_count, columns: of Signatures, those that the scheme fills, with status
+    """
+    own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
+    own |= identity_columns(pages, digests)
+    own["rank"], own["feature_count"] = rank_words([page.rank for page in pages]), feature_count.astype(np.uint32)
+    own["digest"] = _sealed(own, pages)
+    return Signatures(**own)
+
+
+def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uint64]:
+    """Digests that nobody can forge: of what decides alone, no part may be plain arithmetic. uint64[n, 2]
+
+    columns: of the signatures, with the XXH3 of the bodies as digest
+    XXH3 has no key: bytes with the digest of another page's body are built in milliseconds. So the digest of a page
+    that has features is BLAKE2b-128 (RFC 7693) over its body's XXH3 and all that was read from its text. Equal bodies
+    that are read alike have these equal; a forger would need the same features, and with them the victim's own text. A
+    page that has nothing else is digested by BLAKE2b itself, a tenth as fast as XXH3.
+    """
+    fixed = np.empty(len(pages), _sealed_columns(columns["sketch"].shape[1]))
+    for name in fixed.dtype.names or ():
+        fixed[name] = columns[name]
+    rows, size = fixed.tobytes(), fixed.itemsize
+    ragged = [
+        (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
+        for name in ("features", "prints", "titles")
+        if len(columns[name])
+    ]
+    judged = (columns["status"] == FINGERPRINTED).tolist()
+    digests = bytearray()
+    for index, page in enumerate(pages):
+        if judged[index]:
+            digest = hashlib.blake2b(rows[index * size : (index + 1) * size], digest_size=16, person=b"page")
+            for column, bounds in ragged:
+                digest.update(column[bounds[index] : bounds[index + 1]])
+        else:
+            digest = hashlib.blake2b(page.body, digest_size=16, person=b"body")
+        digests += digest.digest()
+    return np.frombuffer(bytes(digests), "<u8").astype(np.uint64).reshape(-1, 2)
+
+
+@cache
+def _sealed_columns(words: int) -> np.dtype[np.void]:
+    """What a digest covers beside ragged columns. words: of a sketch"""
+    return np.dtype(
+        [
+            ("digest", "<u8", (2,)),
+            ("fingerprint", "<u8"),
+            ("feature_count", "<u4"),
+            ("text_digest", "<u8", (2,)),
+            ("language", "u1"),
+            ("sketch", "<u8", (words,)),
+        ]
+    )
+
+
+def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+    """XXH3-128 of each body, in UTF-8: uint64[n, 2], low word first; `known` ones, all but (0, 0), are taken over."""
+    digests = np.zeros((len(pages), 2), np.uint64) if known is None else known.copy()
+    missing = np.flatnonzero(~digests.any(axis=1))
+    raw = b"".join([xxhash.xxh3_128_digest(pages[page].body) for page in missing.tolist()])
+    digests[missing] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1]
+    return digests
+
+
+def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
+    """BLAKE2b-64 of each page's host: uint64[n], 0 where its address has none.
+
+    Not XXH3: whoever finds another name with a host's hash would be taken for that host (RFC 7693 costs 1 us a host).
+    """
+    return hash_names([host_of(page.url) for page in pages])
+
+
+def hash_hosts_and_sites(pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+    """As of hash_hosts; and 16 bits of the hash of each page's registered name: uint16[n], 0 without a host."""
+    hosts = [host_of(page.url) for page in pages]
+    site = {host: site_of(host) for host in dict.fromkeys(hosts)}
+    sites = hash_names([site[host] for host in hosts])
+    return hash_names(hosts), (sites & np.uint64(0xFFFF)).astype(np.uint16)
+
+
+def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:
+    """BLAKE2b-64 of the names of hosts or sites: uint64[n], 0 for an empty one."""
+    known = {"": 0}
+    for name in names:
+        if name not in known:
+            digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
+            known[name] = int.from_bytes(digest, "little")
+    return np.array([known[name] for name in names], np.uint64)

@@ -1,0 +1,150 @@
+"""Prepares a batch of pages for the kernels: checked arrays, padding behind the last page, and the state of a scan.
+
+Scans plain text to token hashes and blocks: a blank line ends a block.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.jit import part
+from spotsieve.stream.sign.text import scan_layout
+from spotsieve.stream.sign.text.characters import text_tables
+from spotsieve.stream.sign.text.html.elements import LEAD_PLAIN, element_table
+from spotsieve.stream.sign.text.html.scan import scan_markup
+from spotsieve.stream.sign.text.html.skips import find_byte
+from spotsieve.stream.sign.text.machine import PADDING, byte_at, load_int, put_int
+from spotsieve.stream.sign.text.words import close_word, end_block, spell
+
+
+@part
+def scan_plain(state, start, end):  # int64, int64, int64 -> None
+    """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
+    put_int(state + scan_layout.LEAD, np.int64(LEAD_PLAIN))
+    line = start
+    while line < end:
+        line_end = find_byte(line, end, np.uint8(10))
+        blank = True
+        for position in range(line, line_end):
+            if byte_at(position) > 32:
+                blank = False
+                break
+        if blank:
+            end_block(state)
+        else:
+            spell(state, line, line_end, scan_layout.RAW)
+            close_word(state)
+        line = line_end + 1
+    end_block(state)
+
+
+MAX_PAGE_BYTES = (1 << 31) - 1
+"""A page's tokens are counted in 31 bits."""
+
+Result = TypeVar("Result")
+
+
+class TextBatch(NamedTuple):
+    """The addresses of a batch of n pages. pages: n  buffer: of uint8[N]  bounds: of int64[n + 1]  markup: of bool[n]
+
+    A kernel takes addresses, since numba compiles once more for an array that is read-only, as all are that come from
+    bytes.
+    """
+
+    pages: int
+    buffer: int
+    bounds: int
+    markup: int
+
+
+def check_batch(
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
+    """The arrays, contiguous, with a flag for every page. Raises TypeError and ValueError for wrong arrays.
+
+    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n] or one for all
+    """
+    if buffer.dtype != np.uint8 or buffer.ndim != 1:
+        raise TypeError(f"buffer must be uint8[N], got {buffer.dtype}[{buffer.ndim} dimensions]; use numpy.frombuffer")
+    if bounds.dtype != np.int64 or bounds.ndim != 1 or len(bounds) == 0:
+        raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]; begin it with 0")
+    sizes = sizes_of(bounds)
+    if bounds[0] < 0 or bounds[-1] > len(buffer) or (sizes < 0).any():
+        raise ValueError(f"bounds must ascend within 0..{len(buffer)}, got {bounds[0]}..{bounds[-1]}; check the batch")
+    if len(sizes) and sizes.max() > MAX_PAGE_BYTES:
+        raise ValueError(f"a page must be at most {MAX_PAGE_BYTES} bytes, got {sizes.max()}; pass it on unchecked")
+    flags = np.broadcast_to(np.asarray(markup, dtype=np.bool_), len(sizes))
+    return np.ascontiguousarray(buffer), np.ascontiguousarray(bounds), np.ascontiguousarray(flags)
+
+
+def in_padded_parts(
+    buffer: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    flags: NDArray[np.bool_],
+    run: Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]], Result],
+) -> list[Result]:
+    """The results of `run` for none, one or two runs of pages that have PADDING readable bytes behind them.
+
+    Pages whose windows stay inside the buffer are read in place, the last ones from a padded copy.
+    """
+    pages = len(bounds) - 1
+    direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right")) if pages else 0
+    parts = []
+    if direct:
+        parts.append(run(buffer, bounds[: direct + 1], flags[:direct]))
+    if direct < pages:
+        tail = np.zeros(int(bounds[pages] - bounds[direct]) + PADDING, dtype=np.uint8)
+        tail[: len(tail) - PADDING] = buffer[bounds[direct] : bounds[pages]]
+        parts.append(run(tail, bounds[direct:] - bounds[direct], flags[direct:]))
+    return parts
+
+
+def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.bool_]) -> TextBatch:
+    """The addresses of checked arrays, which must outlive the kernel call."""
+    return TextBatch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
+
+
+def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
+    """A scan's state for pages of up to `longest` bytes, and the arrays that it points into.
+
+    Two tokens need a byte between them unless one is an ideograph of three bytes, so a page of s bytes has at most
+    s / 2 + 1. The arrays have that size, but the system backs with memory only what a page really writes.
+    """
+    tables, elements = text_tables(), element_table()
+    most = longest // 2 + 64
+    arrays: dict[int, NDArray[Any]] = {
+        scan_layout.TOKENS: np.empty(most, dtype=np.uint64),
+        scan_layout.BLOCKS: np.empty(most << scan_layout.BLOCK_SHIFT, dtype=np.uint8),
+        # a lower-case letter can need 3 bytes where its capital needs 2
+        scan_layout.SPELLED: np.empty(longest * 3 // 2 + 64, dtype=np.uint8),
+        scan_layout.PAGES: tables.pages,
+        scan_layout.LEAVES: tables.leaves,
+        scan_layout.ENTITY_KEYS: tables.entity_keys,
+        scan_layout.ENTITY_VALUES: tables.entity_values,
+        scan_layout.NAMES: elements.names,
+        scan_layout.TRAITS: elements.traits,
+    }
+    if tracing:
+        arrays[scan_layout.TRACE] = np.empty(longest * 2 + 64, dtype=np.uint8)
+    state = np.zeros(scan_layout.STATE_SLOTS, dtype=np.int64)
+    for slot, array in arrays.items():
+        state[slot // 8] = array.ctypes.data
+    state.view(np.uint64)[scan_layout.NAME_MULTIPLIER // 8] = elements.multiplier
+    return state, arrays
+
+
+@part
+def scan_page(state, batch, page):  # int64[24], TextBatch, int64 -> (int64, int64)
+    """Write tokens and blocks of a page into the arrays of the state; the addresses where the page begins and ends."""
+    start = batch.buffer + load_int(batch.bounds + (page << 3))
+    end = batch.buffer + load_int(batch.bounds + (page << 3) + 8)
+    state[scan_layout.TOKEN_COUNT // 8 : scan_layout.LAST_CLEARED // 8 + 1] = 0
+    place = np.int64(state.ctypes.data)
+    if byte_at(batch.markup + page) != 0:
+        scan_markup(place, start, end)
+    else:
+        scan_plain(place, start, end)
+    return start, end

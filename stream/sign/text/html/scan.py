@@ -1,0 +1,361 @@
+"""Scans the HTML of one page to token hashes and blocks, without a DOM.
+
+It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: what is raw text, and where
+CDATA counts. It turns 64 bytes at once into bit masks and reads words and regular tags off the bits, because a branch
+that the CPU cannot foresee costs as much as ten bytes of text.
+"""
+
+import numpy as np
+
+from spotsieve.stream.base.jit import part
+from spotsieve.stream.sign.text import scan_layout
+from spotsieve.stream.sign.text.hashing import HASH_BITS, K0, SEED, WITH_DIGIT, finish_hash, hash_lowered
+from spotsieve.stream.sign.text.html import elements
+from spotsieve.stream.sign.text.html.elements import foreign_after, foreign_depth, has_cdata, is_foreign, left_foreign
+from spotsieve.stream.sign.text.html.skips import (
+    NAME_ENDS,
+    after_byte,
+    after_cdata,
+    after_comment,
+    after_long_tag,
+    after_tag,
+    in_set,
+    is_cdata,
+    odd_bytes,
+    quoted_bytes,
+    raw_text_end,
+    script_end,
+)
+from spotsieve.stream.sign.text.machine import (
+    byte_at,
+    folded_product,
+    load_int,
+    load_int32,
+    load_word,
+    lowered16,
+    opaque,
+    put_int,
+    put_int32,
+    put_word,
+    tag_masks,
+    text_masks,
+    trailing_zeros,
+)
+from spotsieve.stream.sign.text.words import close_word, end_block, reopen_token, spell, trace_token
+
+_U0, _U1 = np.uint64(0), np.uint64(1)
+_LOWER_BITS = np.uint64(0x2020202020202020)
+_NAME_SHIFT = np.uint64(64 - elements.SLOT_BITS)
+_DIGIT_SHIFT = np.uint64(WITH_DIGIT.bit_length() - 1)
+_TITLE = np.uint64(int.from_bytes(b"title", "little"))
+
+
+@part
+def scan_markup(state, start, end):  # int64, int64, int64 -> None
+    """Write tokens and blocks of the HTML at the addresses start..end into the arrays of the state."""
+    tokens, blocks = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.BLOCKS)
+    block_count, block_start = np.int64(0), np.int64(0)
+    names, traits_table = load_int(state + scan_layout.NAMES), load_int(state + scan_layout.TRAITS)
+    name_multiplier = load_word(state + scan_layout.NAME_MULTIPLIER)
+    tracing = load_int(state + scan_layout.TRACE) != 0
+    count = np.int64(0)
+    # Of the first `count` tokens `links + in_link * count` begin in links. So a link's tag needs no branch.
+    links, in_link = np.int64(0), np.int64(0)
+    sections, lead = _U0, np.int64(elements.LEAD_BODY)
+    # Where the last token ends at inline markup, it goes on if the next text starts with a word.
+    open_start, open_end = np.int64(0), np.int64(0)
+    spelling = False
+    # Open roots and integration points of svg and math, and links that were opened in them.
+    foreign, foreign_links = _U0, np.int64(0)
+    # What stood around the outermost root of foreign content: what is opened in it ends with it.
+    outer_in_link, outer_sections, outer_lead = np.int64(0), _U0, np.int64(0)
+    outer_templates = np.int64(0)
+    # A foreign element that hides its text: its folded name, how many foreign things were open, how often it is open.
+    hidden, hidden_depth, hidden_times = _U0, np.int64(0), np.int64(0)
+    templates = np.int64(0)
+    saved_count, saved_trace = np.int64(0), np.int64(0)
+    saved_blocks, saved_start = np.int64(0), np.int64(0)
+    saved_links, saved_in_link = np.int64(0), np.int64(0)
+    saved_sections, saved_lead = _U0, np.int64(0)
+    position = start
+    while True:
+        # --- text up to the next '<'
+        words, stops, digits = text_masks(position)
+        room = end - position
+        if room < 64:
+            inside = (_U1 << np.uint64(room)) - _U1
+            words &= inside
+            stops = (stops & inside) | (inside + _U1)
+        at_tag = byte_at(position) == 60 and room > 0
+        touched = ((words | stops) & _U1) != _U0
+        careful = not at_tag and (spelling or (touched and open_end != 0))
+        if not careful:
+            open_end = open_end if at_tag else np.int64(0)
+            words &= (stops - _U1) & ~stops
+            starts, ends = words & ~(words << _U1), ~words & (words << _U1)
+            # From a word's digits the sum carries into the bit behind the word, from a word without them nothing does.
+            numbered = words + (words & digits)
+            first = np.int64(0)
+            while ends != _U0:
+                first, behind = trailing_zeros(starts), trailing_zeros(ends)
+                starts &= starts - _U1
+                ends &= ends - _U1
+                length = behind - first
+                if length <= 16:
+                    low, high = lowered16(position + first, length)
+                    token = finish_hash(folded_product(low ^ K0, high ^ SEED)) & HASH_BITS
+                else:
+                    token = hash_lowered(position + first, length)
+                put_word(tokens + (count << 3), token | ((numbered >> np.uint64(behind)) & _U1) << _DIGIT_SHIFT)
+                count += 1
+                if tracing:
+                    trace_token(state, position + first, length, np.uint8(0x20))
+            if stops == _U0:
+                if starts == _U0:
+                    position += 64
+                    continue
+                first = trailing_zeros(starts)
+                position += first
+                if first != 0:
+                    continue
+                # a word of 64 bytes and more is spelled out
+                careful = True
+            else:
+                stop = trailing_zeros(stops)
+                if (words << _U1) & stops & (~stops + _U1) != _U0:
+                    open_start, open_end = position + first, position + stop
+                position += stop
+                if position >= end:
+                    break
+                careful = byte_at(position) != 60
+        if careful:
+            put_int(state + scan_layout.TOKEN_COUNT, count)
+            if open_end != 0:
+                reopen_token(state, open_start, open_end - open_start)
+                open_end = np.int64(0)
+            position = spell(state, position, end, scan_layout.MARKUP)
+            spelling = load_int(state + scan_layout.WORD_LENGTH) > 0
+            count = load_int(state + scan_layout.TOKEN_COUNT)
+            if position >= end:
+                break
+            if byte_at(position) != 60:
+                continue
+        # --- a tag, at '<'
+        # The window begins behind '<', whether the tag is a closing one or not: if it waited for that, it would hold up
+        # the next window.
+        tag = position + 1
+        words, closes, doubles, equals, singles = tag_masks(tag)
+        room = end - position
+        closing = room > 1 and byte_at(opaque(tag)) == 47
+        name = tag + np.int64(closing)
+        initial = byte_at(name) | np.uint8(0x20)
+        if name >= end or initial < 97 or initial > 122:
+            following = byte_at(position + 1)
+            if room > 1 and following == 33:
+                if room > 3 and byte_at(position + 2) == 45 and byte_at(position + 3) == 45:
+                    position = after_comment(position + 4, end)
+                elif has_cdata(foreign) and is_cdata(position, end):
+                    inner_end = after_cdata(position + 9, end)
+                    put_int(state + scan_layout.TOKEN_COUNT, count)
+                    if open_end != 0:
+                        reopen_token(state, open_start, open_end - open_start)
+                        open_end = np.int64(0)
+                    spell(state, position + 9, inner_end, scan_layout.RAW)
+                    spelling = load_int(state + scan_layout.WORD_LENGTH) > 0
+                    count = load_int(state + scan_layout.TOKEN_COUNT)
+                    position = min(inner_end + 3, end)
+                else:
+                    position = after_byte(position + 2, end, np.uint8(62))
+                continue
+            if room > 1 and following == 63:
+                position = after_byte(position + 2, end, np.uint8(62))
+                continue
+            if closing and room > 2:
+                position = after_byte(position + 2, end, np.uint8(62))
+                continue
+            # not markup: '<' is a character, and a separator
+            if spelling:
+                put_int(state + scan_layout.TOKEN_COUNT, count)
+                close_word(state)
+                spelling = False
+                count = load_int(state + scan_layout.TOKEN_COUNT)
+            open_end = np.int64(0)
+            position += 1
+            continue
+        room -= 1
+        if room < 64:
+            inside = (_U1 << np.uint64(room)) - _U1
+            words &= inside
+            closes &= inside
+        length = trailing_zeros(~(words >> np.uint64(closing)))
+        regular = name + length < end and length <= 16 and in_set(byte_at(name + length), NAME_ENDS)
+        traits = np.int64(elements.UNKNOWN_TRAITS)
+        low, high, folded = _U0, _U0, _U0
+        if regular:
+            low, high = lowered_name(name, length)
+            folded = low ^ (high * elements.LONG_NAME)
+            slot = np.int64((folded * name_multiplier) >> _NAME_SHIFT)
+            found = opaque(load_int32(traits_table + (slot << 2)))
+            traits = found if load_word(names + (slot << 3)) == folded else traits
+        kind = traits & elements.KIND_MASK
+        if closes != _U0 and equals & (closes - _U1) & ~closes == _U0:
+            # without '=' no quote counts: the first '>' is the end
+            position = tag + trailing_zeros(closes) + 1
+        else:
+            quoted = quoted_bytes(doubles)
+            closes &= ~quoted
+            odd = odd_bytes(words, equals, singles, doubles & quoted, quoted, _U0, _U0)
+            if regular and closes != _U0 and odd & (closes ^ (closes - _U1)) == _U0:
+                position = tag + trailing_zeros(closes) + 1
+            elif regular and closes == _U0:
+                position = after_long_tag(tag, name + length, end)
+            else:
+                position = after_tag(name + length, end, not regular)
+            if position < 0:
+                break
+        if spelling and kind != elements.INLINE and kind != elements.HIDDEN and kind != elements.SCRIPT:
+            put_int(state + scan_layout.TOKEN_COUNT, count)
+            close_word(state)
+            spelling = False
+            count = load_int(state + scan_layout.TOKEN_COUNT)
+        if foreign != _U0 or kind == elements.FOREIGN:
+            before, empty = foreign, byte_at(position - 2) == 47
+            was_foreign = is_foreign(before)
+            role = traits >> elements.ROLE_SHIFT & elements.ROLE_MASK
+            foreign = foreign_after(before, role, kind, closing, empty)
+            foreign_links = foreign_links if before != _U0 else np.int64(0)
+            if was_foreign and traits >> elements.LINK_SHIFT != 0:
+                if closing and foreign_links == 0:
+                    foreign = left_foreign(foreign)
+                foreign_links = max(foreign_links + (-1 if closing else 1 - np.int64(empty)), np.int64(0))
+            if was_foreign and closing and kind == elements.TEMPLATE and templates > 0 and hidden != folded:
+                foreign = _U0
+            if hidden != _U0:
+                depth = foreign_depth(foreign)
+                if (
+                    depth == hidden_depth
+                    and folded == hidden
+                    and was_foreign
+                    and foreign == before
+                    and (closing or not empty)
+                ):
+                    hidden_times += -1 if closing else 1
+                if depth < hidden_depth or hidden_times == 0:
+                    hidden = _U0
+                    put_int(state + scan_layout.WORD_LENGTH, np.int64(0))
+                    spelling = False
+                    open_end = np.int64(0)
+                    if templates == 0:
+                        count, block_count, block_start = saved_count, saved_blocks, saved_start
+                        links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+                        put_int(state + scan_layout.TRACE_LENGTH, saved_trace)
+                    if closing and kind > elements.BREAK and foreign == before:
+                        continue
+            if before == _U0:
+                outer_in_link, outer_sections, outer_lead, outer_templates = in_link, sections, lead, templates
+            elif foreign == _U0:
+                links += (in_link - outer_in_link) * (count + np.int64(spelling))
+                in_link, sections, lead = outer_in_link, outer_sections, outer_lead
+                if templates > outer_templates == 0:
+                    # a template was opened in there: the page goes on behind it as it was before
+                    saved_links += (saved_in_link - outer_in_link) * saved_count
+                    saved_in_link, saved_sections, saved_lead = outer_in_link, outer_sections, outer_lead
+            if kind == elements.FOREIGN:
+                open_end = np.int64(0)
+                continue
+            if was_foreign and kind > elements.BREAK and (is_foreign(foreign) or role == elements.ICON_TITLE):
+                # a foreign element: it has no raw text
+                put_int(state + scan_layout.TOKEN_COUNT, count)
+                close_word(state)
+                spelling = False
+                open_end = np.int64(0)
+                count = load_int(state + scan_layout.TOKEN_COUNT)
+                hides = kind <= elements.SCRIPT or kind == elements.TEMPLATE
+                if hides and hidden == _U0 and not closing and not empty:
+                    hidden, hidden_depth, hidden_times = folded, foreign_depth(foreign), np.int64(1)
+                    if templates == 0:
+                        saved_count, saved_blocks, saved_start = count, block_count, block_start
+                        saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
+                        saved_trace = load_int(state + scan_layout.TRACE_LENGTH)
+                continue
+        if kind <= elements.BREAK:
+            # There are no branches here, since the CPU can foresee neither which of the three kinds this is nor whether
+            # it is an end tag. A condition is a mask of all bits or none. A block without tokens does not count.
+            is_block, is_end = opaque(-(kind & elements.BLOCK)), opaque(-np.int64(closing))
+            is_link = opaque(-(traits >> elements.LINK_SHIFT))
+            record = blocks + (block_count << scan_layout.BLOCK_SHIFT)
+            put_int32(record, count)
+            put_int32(record + scan_layout.BLOCK_LINKS, links + in_link * count)
+            put_word(record + scan_layout.BLOCK_SECTIONS, sections)
+            put_int32(record + scan_layout.BLOCK_LEAD, lead)
+            block_count += np.int64(count > block_start) & is_block
+            block_start ^= (block_start ^ count) & is_block
+            # elements.INLINE is 0
+            open_end &= (kind - 1) >> 63
+            # AFTER is 0
+            lead ^= (lead ^ ((traits >> elements.LEAD_SHIFT) & elements.LEAD_MASK & ~is_end)) & is_block
+            place = np.uint64((traits >> elements.SECTION_SHIFT & elements.SECTION_MASK) << 2)
+            depth = np.int64(sections >> place & np.uint64(elements.DEEPEST_SECTION))
+            deeper = (np.int64(depth < elements.DEEPEST_SECTION) & ~is_end) - (np.int64(depth > 0) & is_end)
+            sections += np.uint64(deeper) << place
+            # a token that is still being spelled began before this tag
+            linked = in_link ^ ((in_link ^ (is_end + 1)) & is_link)
+            links -= (linked - in_link) * (count + np.int64(spelling))
+            in_link = linked
+            continue
+        # --- elements with rules of their own
+        if kind != elements.HIDDEN and kind != elements.SCRIPT:
+            open_end = np.int64(0)
+        if kind == elements.TEMPLATE:
+            if closing and templates > 0:
+                templates -= 1
+                if templates == 0 and hidden == _U0:
+                    count, block_count, block_start = saved_count, saved_blocks, saved_start
+                    links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+                    put_int(state + scan_layout.TRACE_LENGTH, saved_trace)
+            elif not closing:
+                if templates == 0 and hidden == _U0:
+                    saved_count, saved_blocks, saved_start = count, block_count, block_start
+                    saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
+                    saved_trace = load_int(state + scan_layout.TRACE_LENGTH)
+                templates += 1
+            continue
+        if closing:
+            continue
+        if kind == elements.SCRIPT:
+            position = script_end(position, end)
+            continue
+        inner_end = end if kind == elements.PLAINTEXT else raw_text_end(position, end, low, high, length)
+        if low == _TITLE and foreign == _U0 and load_int(state + scan_layout.TITLE_END) == 0:
+            put_int(state + scan_layout.TITLE_START, position)
+            put_int(state + scan_layout.TITLE_END, inner_end)
+        if kind >= elements.TEXTAREA:
+            put_int(state + scan_layout.TOKEN_COUNT, count)
+            spell(state, position, inner_end, scan_layout.ESCAPABLE if kind == elements.TEXTAREA else scan_layout.RAW)
+            close_word(state)
+            count = load_int(state + scan_layout.TOKEN_COUNT)
+        position = inner_end
+    # --- the end of the page
+    put_int(state + scan_layout.TOKEN_COUNT, count)
+    close_word(state)
+    if templates > 0 or hidden != _U0:
+        put_int(state + scan_layout.TOKEN_COUNT, saved_count)
+        put_int(state + scan_layout.TRACE_LENGTH, saved_trace)
+        block_count, block_start = saved_blocks, saved_start
+        links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+    put_int(state + scan_layout.BLOCK_COUNT, block_count)
+    put_int(state + scan_layout.BLOCK_START, block_start)
+    put_int(state + scan_layout.LINKS, links)
+    put_int(state + scan_layout.IN_LINK, in_link)
+    put_word(state + scan_layout.SECTIONS, sections)
+    put_int(state + scan_layout.LEAD, lead)
+    end_block(state)
+
+
+@part
+def lowered_name(address, length):  # int64, int64 -> (uint64, uint64)
+    """The same as lowered16 for up to 16 ASCII letters and digits, but quicker, since it uses no vector."""
+    # eight bytes are 63 bits, since the highest bit of ASCII is 0
+    short, long = min(8 * length, np.int64(63)), min(max(8 * length - 64, np.int64(0)), np.int64(63))
+    low, high = load_word(address) | _LOWER_BITS, load_word(address + 8) | _LOWER_BITS
+    return low & ((_U1 << np.uint64(short)) - _U1), high & ((_U1 << np.uint64(long)) - _U1)

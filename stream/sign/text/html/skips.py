@@ -1,0 +1,341 @@
+"""Finds where markup without text ends: comments, scripts, raw text and irregular tags, as the HTML standard says.
+
+Every function returns an address not beyond `end`. Markup that nothing closes reaches to the end of the page, so no
+byte is searched twice and the time is linear in the page.
+
+Reads the title of a page: the words of the first <title> outside svg and math, which is no part of any block.
+
+The scanner only notes where the title is (stream/sign/text/html/scan.py), so a page pays for its title once.
+"""
+
+import numpy as np
+
+from spotsieve.stream.base.jit import part
+from spotsieve.stream.sign.text import scan_layout
+from spotsieve.stream.sign.text.hashing import hash_lowered
+from spotsieve.stream.sign.text.machine import (
+    byte_at,
+    dashes_mask,
+    equal_mask,
+    load_int,
+    load_word,
+    lowered16,
+    put_int,
+    put_word,
+    raw_end_mask,
+    tag_masks,
+    text_masks,
+    trailing_zeros,
+)
+from spotsieve.stream.sign.text.words import close_word, spell
+
+_U1 = np.uint64(1)
+# tab, line feed, form feed, carriage return, space
+_BLANKS = np.uint64(1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 32)
+NAME_ENDS = np.uint64(int(_BLANKS) | 1 << 47 | 1 << 62)
+"""Bit set of the characters below 64 that end a tag name: blanks, '/', '>'."""
+_SCRIPT = np.uint64(int.from_bytes(b"script", "little"))
+
+
+@part
+def in_set(character, members):  # uint8, uint64 -> bool
+    """Whether the bit of a character below 64 is set in `members`."""
+    return character < 64 and (members >> np.uint64(character)) & _U1 != np.uint64(0)
+
+
+@part
+def find_byte(address, end, character):  # int64, int64, uint8 -> int64
+    """First place of `character`, or `end`."""
+    while address < end:
+        mask = equal_mask(address, character)
+        if mask != np.uint64(0):
+            return min(address + trailing_zeros(mask), end)
+        address += 64
+    return end
+
+
+@part
+def after_byte(address, end, character):  # int64, int64, uint8 -> int64
+    """The address behind the first `character`, or `end`."""
+    return min(find_byte(address, end, character) + 1, end)
+
+
+@part
+def after_comment(address, end):  # int64, int64 -> int64
+    """The address behind the comment whose '<!--' ends at `address`."""
+    if address < end and byte_at(address) == 62:
+        return address + 1
+    if address + 1 < end and byte_at(address) == 45 and byte_at(address + 1) == 62:
+        return address + 2
+    while address < end:
+        mask = dashes_mask(address)
+        while mask != np.uint64(0):
+            third = address + trailing_zeros(mask) + 2
+            if third >= end:
+                return end
+            if byte_at(third) == 62:
+                return third + 1
+            if byte_at(third) == 33 and third + 1 < end and byte_at(third + 1) == 62:
+                return third + 2
+            mask &= mask - _U1
+        address += 64
+    return end
+
+
+@part
+def is_cdata(position, end):  # int64, int64 -> bool
+    """Whether '<![CDATA[' is at `position`."""
+    if end - position < 9:
+        return False
+    for offset, character in enumerate((91, 67, 68, 65, 84, 65, 91)):
+        if byte_at(position + 2 + offset) != character:
+            return False
+    return True
+
+
+@part
+def after_cdata(address, end):  # int64, int64 -> int64
+    """The address of the ']]>' that ends a CDATA section, or `end`."""
+    while address < end:
+        address = find_byte(address, end, np.uint8(93))
+        if address + 2 < end and byte_at(address + 1) == 93 and byte_at(address + 2) == 62:
+            return address
+        address += 1
+    return end
+
+
+@part
+def raw_text_end(address, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> int64
+    """The '<' of the end tag that closes raw text; the element's name comes as lowered16 gives it."""
+    while address < end:
+        mask = raw_end_mask(address)
+        while mask != np.uint64(0):
+            place = address + trailing_zeros(mask)
+            if place >= end:
+                return end
+            if is_end_tag(place, end, first, second, length):
+                return place
+            mask &= mask - _U1
+        address += 64
+    return end
+
+
+@part
+def is_end_tag(place, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> bool
+    """Whether '</' + name + blank, '/' or '>' is at `place`."""
+    behind = place + 2 + length
+    if behind >= end or byte_at(place + 1) != 47 or not in_set(byte_at(behind), NAME_ENDS):
+        return False
+    found_first, found_second = lowered16(place + 2, length)
+    return found_first == first and found_second == second
+
+
+@part
+def script_end(address, end):  # int64, int64 -> int64
+    """The '<' of the end tag that closes a script, with the escaped and double escaped states of the HTML standard."""
+    while address < end:
+        mask = raw_end_mask(address)
+        advanced = address + 64
+        while mask != np.uint64(0):
+            place = address + trailing_zeros(mask)
+            if place >= end:
+                return end
+            if byte_at(place + 1) == 33:
+                if place + 3 < end and byte_at(place + 2) == 45 and byte_at(place + 3) == 45:
+                    place, closed = escaped_script_end(place + 2, end)
+                    if closed:
+                        return place
+                    advanced = place
+                    break
+            elif is_end_tag(place, end, _SCRIPT, np.uint64(0), np.int64(6)):
+                return place
+            mask &= mask - _U1
+        address = advanced
+    return end
+
+
+@part
+def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
+    """From the '--' of a '<!--' in a script: (the closing '<', True), or (behind the '-->' that ends it, False)."""
+    doubly = False
+    dashes = 0
+    while address < end:
+        character = byte_at(address)
+        if character == 45:
+            dashes += 1
+            address += 1
+            continue
+        if character == 62 and dashes >= 2:
+            return address + 1, False
+        dashes = 0
+        if character == 60:
+            if is_end_tag(address, end, _SCRIPT, np.uint64(0), np.int64(6)):
+                if not doubly:
+                    return address, True
+                doubly = False
+            elif not doubly and address + 7 < end and in_set(byte_at(address + 7), NAME_ENDS):
+                first, _ = lowered16(address + 1, np.int64(6))
+                doubly = first == _SCRIPT
+        address += 1
+    return end, True
+
+
+@part
+def quoted_bytes(doubles):  # uint64 -> uint64
+    """The bytes from each opening double quote to before its closing one: the running xor of the quotes."""
+    doubles ^= doubles << _U1
+    doubles ^= doubles << np.uint64(2)
+    doubles ^= doubles << np.uint64(4)
+    doubles ^= doubles << np.uint64(8)
+    doubles ^= doubles << np.uint64(16)
+    doubles ^= doubles << np.uint64(32)
+    return doubles
+
+
+@part
+def odd_bytes(words, equals, singles, opening, quoted, word_before, equal_before):  # 7 x uint64 -> uint64
+    """Bytes of a tag that break the form `name name="value"`: with them the quick way through the tag would be wrong.
+
+    They are a single quote outside of double ones, an opening double quote that does not follow '=', a '=' that does
+    not follow a letter or digit, and a byte after '=' that is no opening quote. word_before, equal_before: whether the
+    byte before the first one is a letter or digit, or a '='.
+    """
+    outside = equals & ~quoted
+    odd = (singles & ~quoted) | (outside & ~(words << _U1 | word_before))
+    return odd | (opening ^ (outside << _U1 | equal_before))
+
+
+@part
+def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
+    """after_tag for a tag longer than the 64 bytes at `window`; `resume` is behind its name.
+
+    It goes window by window as long as the tag has nothing odd, and otherwise starts again behind the name.
+    """
+    none = np.uint64(0)
+    inside, word_before, equal_before = none, none, none
+    while end - window >= 64:
+        words, closes, doubles, equals, singles = tag_masks(window)
+        quoted = quoted_bytes(doubles) ^ inside
+        odd = odd_bytes(words, equals, singles, doubles & quoted, quoted, word_before, equal_before)
+        closes &= ~quoted
+        if odd & (closes ^ (closes - _U1)) != none:
+            break
+        if closes != none:
+            return window + trailing_zeros(closes) + 1
+        word_before, equal_before = words >> np.uint64(63), (equals & ~quoted) >> np.uint64(63)
+        # all bits or none
+        inside = none - (quoted >> np.uint64(63))
+        window += 64
+    return after_tag(resume, end, False)
+
+
+@part
+def after_tag(address, end, in_name):  # int64, int64, bool -> int64
+    """The address behind the '>' of a tag, from inside its name or before an attribute; -1 if the page ends in it."""
+    if in_name:
+        while address < end and not in_set(byte_at(address), NAME_ENDS):
+            address += 1
+    while address < end:
+        character = byte_at(address)
+        if character == 62:
+            return address + 1
+        if in_set(character, NAME_ENDS):
+            address += 1
+            continue
+        # attribute name; an '=' as its first character belongs to it
+        address += 1
+        while address < end and byte_at(address) != 61 and not in_set(byte_at(address), NAME_ENDS):
+            address += 1
+        while address < end and in_set(byte_at(address), _BLANKS):
+            address += 1
+        if address >= end or byte_at(address) != 61:
+            continue
+        address += 1
+        while address < end and in_set(byte_at(address), _BLANKS):
+            address += 1
+        if address >= end:
+            break
+        character = byte_at(address)
+        if character == 34 or character == 39:
+            address = after_byte(address + 1, end, character)
+            if address == end:
+                # a closing quote as the last byte ends the page inside the tag as well
+                return np.int64(-1)
+        else:
+            while address < end and byte_at(address) != 62 and not in_set(byte_at(address), _BLANKS):
+                address += 1
+    return np.int64(-1)
+
+
+MOST_TITLE_WORDS = 10
+"""How many different words of a title are kept, its first ones."""
+TITLE_WORD_BITS = 16
+"""A title's word is so many of the highest bits of its token's hash."""
+
+_SHIFT = np.uint64(64 - TITLE_WORD_BITS)
+_U0, _BYTE = np.uint64(0), np.uint64(1)
+
+
+@part
+def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_TITLE_WORDS], int64 -> int64
+    """Write the words of a scanned page's title to titles[first:], ascending and all different; how many.
+
+    The title's tokens are written behind those of the page for a moment. There is room, as no byte is in both.
+    """
+    start, end = load_int(state + scan_layout.TITLE_START), load_int(state + scan_layout.TITLE_END)
+    if start >= end:
+        return np.int64(0)
+    count, traced = load_int(state + scan_layout.TOKEN_COUNT), load_int(state + scan_layout.TRACE_LENGTH)
+    spell(state, stride(state, start, end), end, scan_layout.ESCAPABLE)
+    close_word(state)
+    tokens, behind = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT)
+    put_int(state + scan_layout.TOKEN_COUNT, count)
+    put_int(state + scan_layout.TRACE_LENGTH, traced)
+    last = first
+    for token in range(count, behind):
+        word = np.uint16(load_word(tokens + (token << 3)) >> _SHIFT)
+        place = last
+        while place > first and titles[place - 1] >= word:
+            place -= 1
+        if place < last and titles[place] == word:
+            continue
+        for moved in range(last, place, -1):
+            titles[moved] = titles[moved - 1]
+        titles[place] = word
+        last += 1
+        if last - first == MOST_TITLE_WORDS:
+            break
+    return last - first
+
+
+@part
+def stride(state, start, end):  # int64, int64, int64 -> int64
+    """Append the tokens up to the first character that needs care; where a word begins that is not read.
+
+    Most titles are plain ASCII, and spelling one takes as long as a fortieth of its page.
+    """
+    tokens, count, position = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT), start
+    while position < end:
+        words, stops, _ = text_masks(position)
+        room = end - position
+        if room < 64:
+            # the end stops as well, but it parts words
+            inside = (_BYTE << np.uint64(room)) - _BYTE
+            words &= inside
+            stops &= inside
+        before = (stops - _BYTE) & ~stops
+        starts, ends = words & ~(words << _BYTE), ~words & (words << _BYTE) & before
+        first, behind = np.int64(0), np.int64(0)
+        while ends != _U0:
+            first, behind = trailing_zeros(starts), trailing_zeros(ends)
+            starts &= starts - _BYTE
+            ends &= ends - _BYTE
+            put_word(tokens + (count << 3), hash_lowered(position + first, behind - first))
+            count += 1
+        starts &= before
+        step = min(trailing_zeros(starts), trailing_zeros(stops), room)
+        position += step
+        if stops != _U0 or step == 0:
+            break
+    put_int(state + scan_layout.TOKEN_COUNT, count)
+    return position

@@ -1,0 +1,80 @@
+"""The state of a kernel run: which number of an int64 array holds what, and how a block is written down.
+
+The state is one array, so that a function that is called now and then needs one argument. Each name here is a byte
+offset into it. The addresses are those of the arrays named in stream/sign/text/batch.py.
+
+Unpacks the scanner's notes on a page's blocks into columns, for the selection of blocks.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.jit import part
+from spotsieve.stream.sign.text.machine import load_int32, load_word
+
+TOKEN_COUNT, WORD_LENGTH, TRACE_LENGTH = 0, 8, 16
+BLOCK_COUNT, BLOCK_START = 24, 32
+LINKS, IN_LINK, SECTIONS, LEAD = 40, 48, 56, 64
+TITLE_START, TITLE_END = 72, 80
+TOKENS, BLOCKS, SPELLED, TRACE = 88, 96, 104, 112
+PAGES, LEAVES, ENTITY_KEYS, ENTITY_VALUES = 120, 128, 136, 144
+NAMES, TRAITS, NAME_MULTIPLIER = 152, 160, 168
+STATE_SLOTS = 24
+LAST_CLEARED = TITLE_END
+
+BLOCK_SHIFT = 5
+"""A block takes 2^5 bytes: the number of tokens before its end: int32; how many of these are in links: int32; how deep
+each section is open around it: uint64, 4 bits each (stream/sign/text/html/elements.py); its lead: int32."""
+BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_LEAD = 4, 8, 16
+
+MARKUP, ESCAPABLE, RAW = 0, 1, 2
+"""Kinds of text. In MARKUP '<' ends it, in ESCAPABLE '<' is text, in RAW '<' and '&' are text. In the last two NUL
+separates tokens."""
+
+
+class Blocks(NamedTuple):
+    """Columns over a page's blocks; a column may be longer than the page needs.
+
+    words: int32, tokens of the block  links: int32, those of them that begin in a link
+    sections: int32, bit i where SECTIONS[i] is open around it  leads: int32 (both: stream/sign/text/html/elements.py)
+    reasons: uint8, why it is kept or left out (stream/sign/features/scorecard.py)
+    """
+
+    words: NDArray[np.int32]
+    links: NDArray[np.int32]
+    sections: NDArray[np.int32]
+    leads: NDArray[np.int32]
+    reasons: NDArray[np.uint8]
+
+
+def empty_blocks(most: int) -> Blocks:
+    """Columns for up to `most` blocks."""
+    words, links, sections, leads = (np.empty(most, dtype=np.int32) for _ in range(4))
+    return Blocks(words, links, sections, leads, np.empty(most, dtype=np.uint8))
+
+
+@part
+def unpack_blocks(records, count, blocks):  # int64 address, int64, Blocks -> None
+    """Fill words, links, sections and leads of `count` blocks from the scanner's records (machine/slots.py)."""
+    end, linked = np.int64(0), np.int64(0)
+    for block in range(count):
+        record = records + (block << BLOCK_SHIFT)
+        next_end, next_linked = load_int32(record), load_int32(record + BLOCK_LINKS)
+        blocks.words[block] = next_end - end
+        blocks.links[block] = next_linked - linked
+        blocks.sections[block] = open_sections(load_word(record + BLOCK_SECTIONS))
+        blocks.leads[block] = load_int32(record + BLOCK_LEAD)
+        end, linked = next_end, next_linked
+
+
+@part
+def open_sections(depths):  # uint64 -> int64
+    """Bit i of 15 where the i-th group of four bits is not zero."""
+    depths |= depths >> np.uint64(2)
+    depths = (depths | depths >> np.uint64(1)) & np.uint64(0x0111111111111111)
+    depths = (depths | depths >> np.uint64(3)) & np.uint64(0x0303030303030303)
+    depths = (depths | depths >> np.uint64(6)) & np.uint64(0x000F000F000F000F)
+    depths = (depths | depths >> np.uint64(12)) & np.uint64(0x000000FF000000FF)
+    return np.int64((depths | depths >> np.uint64(24)) & np.uint64(0x7FFF))
