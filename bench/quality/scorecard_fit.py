@@ -51,7 +51,10 @@ TOLERANCE = 2
 """Points by which another release of the regression may differ."""
 FEATURES = Path(scorecard.__file__).parent
 ABOUT = "Fit both scorecards to the labelled blocks of a set: writes stream/sign/features/scorecard.txt and its digest."
-HEADER = "# The tables of the scorecards, fitted to the labelled blocks of shared/data/news (stream/sign/features/scorecard.py)."
+HEADER = (
+    "# The tables of the scorecards, fitted to the labelled blocks of shared/data/news "
+    "(stream/sign/features/scorecard.py)."
+)
 
 
 @dataclass(frozen=True, slots=True)

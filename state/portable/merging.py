@@ -85,7 +85,8 @@ def _in_order(states: Sequence[ReadOnlyState]) -> list[ReadOnlyState]:
         if _place_of(state) != _place_of(furthest):
             raise StateError(
                 f"state {state.directory}",
-                f"must stand where {furthest.directory} does, {_position_text(furthest)}, and stands {_position_text(state)}",
+                f"must stand where {furthest.directory} does, {_position_text(furthest)}, "
+                f"and stands {_position_text(state)}",
                 None,
                 _LEVEL,
             )

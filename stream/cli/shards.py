@@ -87,5 +87,6 @@ async def _cancel(settings: "Settings") -> None:
         show(f"nothing is cancelled: the new shards had taken over before, and their number is {asked}")
         return
     show(
-        f"resize {cluster_size.shards} -> {asked} is cancelled: the former shards answer as before, and the new ones stop"
+        f"resize {cluster_size.shards} -> {asked} is cancelled: the former shards answer as before, "
+        "and the new ones stop"
     )

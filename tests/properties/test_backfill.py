@@ -218,8 +218,8 @@ def test_a_batch_that_cannot_be_written_ends_the_run_and_is_written_by_the_next(
 
 
 STEPS_OF_SHARD, STEPS_OF_JUDGING = (
-    ("answer", "confirm", "resolve_hosts", "file"),
-    ("resolve", "check_speculation", "resolve_walks"),
+    ("find_shard_candidates", "confirm", "resolve_hosts", "index_round"),
+    ("resolve", "check_speculation", "merge_resolutions"),
 )
 
 

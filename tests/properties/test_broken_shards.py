@@ -98,7 +98,8 @@ def whole_round() -> tuple[OneProcess, int]:
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(of_shard, "answer"), (of_shard, "resolve_hosts"), (of_resolver, "resolve_walks")]
+    ("module", "step"),
+    [(of_shard, "find_shard_candidates"), (of_shard, "resolve_hosts"), (of_resolver, "merge_resolutions")],
 )
 @pytest.mark.parametrize("error", [StateError("state", "is gone"), MemoryError(), OSError("disk")])
 def test_errors_of_the_state_or_the_machine_spare_no_page(
@@ -120,7 +121,7 @@ def test_pages_that_break_only_together_are_all_spared_and_what_always_breaks_st
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _ = whole_round()
-    whole = vars(of_shard)["answer"]
+    whole = vars(of_shard)["find_shard_candidates"]
 
     def together(signatures: Signatures, *arguments: Any) -> Any:
         if np.count_nonzero(signatures.status == 0) > 1:

@@ -107,7 +107,10 @@ def write_report() -> None:
         "",
         "Written by `python -m tests.reference.lexbor`. For every page: the tokens of the text kernel, and those of",
         "the text nodes of lexbor's tree (selectolax) in document order, both with the rules of",
-        "`stream/sign/text/html/elements.py` (what ends a block, parts words, is hidden) and the same word rules. The share",
+        (
+            "`stream/sign/text/html/elements.py` (what ends a block, parts words, is hidden) and the same word rules. "
+            "The share"
+        ),
         "of equal tokens is 2 |A n B| / (|A| + |B|) over the multisets of tokens; the sequences are compared as well.",
         "",
         "| set | pages | average share | lowest share | pages with equal sequences |",

@@ -37,7 +37,8 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
     if to_come.asked:
         raise SettingError(
             "--shards",
-            f"cannot be asked for: a resize {cluster_size.shards} -> {to_come.asked} was asked for, and waits for a resolver",
+            f"cannot be asked for: a resize {cluster_size.shards} -> {to_come.asked} was asked for, "
+            "and waits for a resolver",
             shards,
             "start one, which takes it (spotsieve run --role resolver), or cancel it "
             "(spotsieve cluster resize --cancel)",

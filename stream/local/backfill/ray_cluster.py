@@ -207,7 +207,10 @@ class RayShards:
         return read_confirmed(self._shard_candidates, self._confirms, range_.first_number)
 
     def walk(
-        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
+        self,
+        round_: Round,
+        shard_candidates: Sequence[ShardCandidates],  # noqa: ARG002 - the actors have them as bytes
+        speculation: NDArray[np.bool_],
     ) -> list[HostResolutions]:
         range_, told = range_of(round_), [*self._met, *map(self._put, self._confirms)]
         walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, round_.excluded, speculation, *told))

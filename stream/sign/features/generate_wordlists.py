@@ -141,7 +141,10 @@ def main() -> None:
     """Write wordlists.txt and print its digest."""
     header = [
         "# Function words of many languages. A group: its name and languages, its antecedents, its other stop-words.",
-        "# Written by stream/sign/features/generate_wordlists.py from the lists of Apache Lucene (Apache-2.0, BSD: Savoy,",
+        (
+            "# Written by stream/sign/features/generate_wordlists.py from the lists of Apache Lucene (Apache-2.0, BSD: "
+            "Savoy,"
+        ),
         "# Snowball), stopwords-iso (MIT) and spaCy (MIT) and our own; kept and ordered by wordfreq's frequencies.",
     ]
     with zipfile.ZipFile(sys.argv[1]) as lucene:

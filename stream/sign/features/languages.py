@@ -40,7 +40,7 @@ from spotsieve.stream.base.jit import part
 from spotsieve.stream.sign.text.hashing import LONE, hash_token
 from spotsieve.stream.sign.text.machine import load_word, trailing_zeros
 
-DIGEST = "6ead9be8e5b354d16eaf97d49d00262f5211a6e60b71864afe98280a5a868840"
+DIGEST = "569023af68adc4ab3f9e3f2b0a1edf1f12619a329b5b15eb68bd2fbe309c809d"
 
 WORD_INDEX_BITS = 14
 NO_WORD, LONE_CHARACTER, FIRST_WORD = 0, 1, 2
@@ -116,7 +116,7 @@ def groups() -> tuple[Group, ...]:
     if digest != DIGEST:
         raise RuntimeError(
             f"stream/sign/features/wordlists.txt must have the digest {DIGEST}, got {digest}; "
-            "install the package again, or put the new digest into stream/sign/features/languages.py if the change is meant"
+            "install the package again, or put the new digest into stream/sign/features/languages.py if you changed it"
         )
     lines = [line for line in written.decode("utf-8").splitlines() if not line.startswith("#")]
     found = []

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.sign.text.html.elements import SECTIONS
 
-DIGEST = "fb2e9f55a5392cb3968087c987b032af011812c68079d1685b868e5fdc71bc38"
+DIGEST = "deb52c49edfa0febbb56263db2a4c450e3d7d4c10aabf9d55658a85414ebed24"
 
 KEEP_ABOVE = -16
 LADDER = (-64, -128, -192, -256, -384, -512)
@@ -168,7 +168,7 @@ def frozen_points() -> dict[str, tuple[int, ...]]:
     if digest != DIGEST:
         raise RuntimeError(
             f"stream/sign/features/scorecard.txt must have the digest {DIGEST}, got {digest}; "
-            "install the package again, or put the new digest into stream/sign/features/scorecard.py if the change is meant"
+            "install the package again, or put the new digest into stream/sign/features/scorecard.py if you changed it"
         )
     lines = [line.split(":") for line in written.decode("ascii").splitlines() if not line.startswith("#")]
     tables = {name: tuple(map(int, numbers.split())) for name, numbers in lines}

@@ -93,7 +93,7 @@ def frozen_lines(name: str) -> list[str]:
     if digest != DIGESTS[name]:
         raise RuntimeError(
             f"stream/sign/text/{name} must have the digest {DIGESTS[name]}, got {digest}; "
-            "install the package again, or put the new digest into stream/sign/text/characters.py if the change is meant"
+            "install the package again, or put the new digest into stream/sign/text/characters.py if you changed it"
         )
     return [line for line in written.decode("ascii").splitlines() if not line.startswith("#")]
 

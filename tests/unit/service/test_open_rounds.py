@@ -243,7 +243,7 @@ async def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: W
     answers = cast(
         "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {})
     )
-    said = {"meetings": [None], "first_guess": np.zeros(4, np.bool_), "walked": {}}
+    said = {"shard_candidates": [None], "first_speculation": np.zeros(4, np.bool_), "resolution": {}}
     judging._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
     assert await judging.outcome(opened, answers) is None
     assert list(opened.awaited) == [0]

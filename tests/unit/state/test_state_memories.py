@@ -250,7 +250,7 @@ def steps(random: np.random.Generator, count: int = 40) -> list[dict[str, Any]]:
         if position % 4 == 0 and number - indexed > marks[-1].number:
             marks = (*marks[-2:], StepMark(marks[-1].step + 1, number - indexed))
         clock = Clock(position, marks)
-        made.append({"filing": index_update, "position": position, "last_record": 0, "clock": clock})
+        made.append({"index_update": index_update, "position": position, "last_record": 0, "clock": clock})
     return made
 
 
@@ -318,7 +318,7 @@ def test_an_attempt_survives_a_reopening_and_states_without_attempts_are_not_rea
         assert state.pending_verdicts([("a", 0, 8)]) == [None]
         state.file(index_update_of(0, 0, committed=[CommitMark("a", partition, 13) for partition in (-3, 0, 4)]), 2, 0)
         with monkeypatch.context() as patched:
-            patched.delattr(state, "_attempts")
+            patched.delattr(state, "_pending_verdicts")
             assert state.pending_verdicts(pages) == [None] * 9
         assert state.stats()["attempts"] == 0
     with open_state(tmp_path) as state, monkeypatch.context() as patched:

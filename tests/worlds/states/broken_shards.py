@@ -37,12 +37,15 @@ from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.shards import DIGEST, OneProcess
 
-OF_SHARD, OF_RESOLVER = ("answer", "confirm", "resolve_hosts"), ("resolve", "check_speculation", "resolve_walks")
+OF_SHARD, OF_RESOLVER = (
+    ("find_shard_candidates", "confirm", "resolve_hosts"),
+    ("resolve", "check_speculation", "merge_resolutions"),
+)
 Places = Sequence[tuple[ModuleType, Sequence[str]]]
 OF_ROLES: Places = ((of_shard, OF_SHARD), (of_resolver, OF_RESOLVER))
 STEPS, STEPS_WITH_HOSTS = (
-    ("answer", "resolve"),
-    ("answer", "confirm", "resolve_hosts", "check_speculation", "resolve_walks"),
+    ("find_shard_candidates", "resolve"),
+    ("find_shard_candidates", "confirm", "resolve_hosts", "check_speculation", "merge_resolutions"),
 )
 """The steps of a round that raise errors here; with a memory of hosts it has others."""
 

@@ -28,8 +28,8 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
         return
     if not is_new:
         raise RoleEnd(
-            f"shard {share.number} of {share.shards} is needed no longer: the number of shards is {cluster_size.shards}; its "
-            "state directory may go"
+            f"shard {share.number} of {share.shards} is needed no longer: the number of shards is "
+            f"{cluster_size.shards}; its state directory may go"
         )
     asked = f", and {cluster_size.asked} are asked for" if cluster_size.asked else ""
     raise StateError(
