@@ -1,7 +1,8 @@
-"""Kernels are compiled by stream/base/jit.py alone, and an edit anywhere in the package compiles them again."""
+"""Kernels are compiled by stream/base/jit.py alone, and an edit of a module that they import compiles them again."""
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.jit import KERNEL_FOLDERS
 from tests.conftest import REPOSITORY
 from tests.worlds.source_tree import tracked
 
 JIT = "stream/base/jit.py"
+DECORATED = re.compile(r"^@(?:kernel|part|inlined)$", re.MULTILINE)
 UNTYPED = {"kernel", "part", "inlined", "intrinsic"}
 """Decorators of functions whose argument types numba infers."""
 
 ACROSS_HOSTS = """
 import numpy as np
 from spotsieve.stream.judge.by_host.distinctive_text import Texts
-from spotsieve.stream.sign.schemes import Bars
-from spotsieve.stream.sharding.confirmation import Pairs, _say_kernel as across
+from spotsieve.stream.sign.schemes import HostThresholds
+from spotsieve.stream.sharding.confirmation import EntryPairs, _say_kernel as across
 
 sketch = np.zeros((1, 4), np.uint64)
 number, none = np.zeros(1, np.int64), np.empty(0, np.uint32)
@@ -31,8 +34,8 @@ def texts(host):
     return Texts(np.full(1, host, np.uint64), *counts, none, *ends, np.empty(0, np.uint16), *ends)
 
 said = np.zeros(1, np.uint8)
-bars = Bars(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, False, False)
-across(Pairs(number, number, np.zeros(1, np.uint8)), number, texts(1), texts(2), bars, said)
+thresholds = HostThresholds(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, False, False)
+across(EntryPairs(number, number, np.zeros(1, np.uint8)), number, texts(1), texts(2), thresholds, said)
 print("answer", said[0])
 """
 SHINGLES = """
@@ -158,8 +161,8 @@ def test_the_users_choice_of_a_cache_folder_counts_and_edits_are_noticed_there(
 
 def test_importing_kernels_reads_no_source_files() -> None:
     program = (
-        "import spotsieve.stream.engine, spotsieve.stream.sign.schemes.registry; from spotsieve.stream import jit; "
-        "print(jit.source_digest.cache_info().currsize)"
+        "import spotsieve.stream.engine, spotsieve.stream.sign.schemes.registry; "
+        "from spotsieve.stream.base import jit; print(jit.source_digest.cache_info().currsize)"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "0"
 
@@ -175,6 +178,10 @@ def untyped_functions(body: ast.AST) -> Iterator[str]:
             if bare or node.returns is None:
                 yield node.name
         yield from untyped_functions(node)
+
+
+def where(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
 
 
 def product_files() -> list[Path]:
@@ -211,3 +218,26 @@ def decorates_by_numba(node: ast.AST) -> bool:
 def test_one_module_alone_imports_numbas_decorators() -> None:
     found = [path for path in product_files() if any(map(decorates_by_numba, ast.walk(ast.parse(path.read_bytes()))))]
     assert found == [REPOSITORY / JIT]
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules of this package that a file imports, lazily too: paths relative to the repository."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spotsieve."):
+            name = str(node.module).removeprefix("spotsieve.").replace(".", "/")
+            found |= {name, *(f"{name}/{one.name}" for one in node.names)}
+    names = {f"{name}{ending}" for name in found for ending in (".py", "/__init__.py")}
+    return {name for name in names if (REPOSITORY / name).is_file()}
+
+
+def test_the_digest_covers_every_module_that_a_kernel_is_made_of() -> None:
+    reached = {where(path) for path in product_files() if DECORATED.search(path.read_text("utf-8"))}
+    assert len(reached) > 30
+    waiting = list(reached)
+    while waiting:
+        new = imported_modules(REPOSITORY / waiting.pop()) - reached
+        waiting += new
+        reached |= new
+    folders = tuple(f"{folder}/" for folder in KERNEL_FOLDERS)
+    assert sorted(path for path in reached if not path.startswith(folders)) == []
