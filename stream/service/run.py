@@ -15,7 +15,7 @@ from structlog.stdlib import BoundLogger
 
 import spotsieve
 from spotsieve.state.directory import readable_by_others
-from spotsieve.state.index import State
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, RejectReason, SpotsieveError
 from spotsieve.stream.base.settings.model import LOOK_AT_RULE, Settings
 from spotsieve.stream.base.startup import keep_freed_memory, pass_over_what_stays
