@@ -174,7 +174,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
 )
 @schemes
-@pytest.mark.parametrize("worth", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
+@pytest.mark.parametrize("preference", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
 def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(
     name: str, preference: Preference
 ) -> None:
