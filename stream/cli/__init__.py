@@ -28,7 +28,7 @@ COMMANDS = {
     "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",
     "review": "write pairs of your own pages as an HTML page, to be judged by eye: dropped pages and near misses",
     "top": "watch a running service: pages a second, what is dropped, what waits, stages, hosts",
-    "cluster": "watch the shards of a service: who is behind and who holds all up; ask for more shards, or fewer",
+    "shards": "watch the shards of a service: progress, lag and the shard that is late; change their number",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs, or save pages of the input to a file",
     "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",
@@ -39,6 +39,8 @@ COMMANDS = {
 }
 """Each command is a module of this package with add_arguments(parser) and run(options) -> exit code. Naming a command
 imports its module."""
+RENAMED = {"cluster": "shards"}
+"""Former names of commands, for the "did you mean" hint: the most similar name may be another command."""
 
 EPILOG = """exit codes: 0 done; 1 a defect of this program; 2 wrong setting or usage; 3 unreadable or misread input;
 4 state cannot be used; 5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference);
@@ -108,7 +110,7 @@ class _Parser(argparse.ArgumentParser):
         """Refuse a word that is not among an argument's choices, with the nearest one, as wrong settings are."""
         if action.choices is not None and value not in action.choices:
             words = [str(choice) for choice in action.choices]
-            near = _nearest(str(value), words)
+            near = RENAMED.get(str(value)) or _nearest(str(value), words)
             hint = f"did you mean {near}?" if near else "--help says what each does"
             raise argparse.ArgumentError(action, f"must be one of {', '.join(words)}, got {value!r}; {hint}")
 

@@ -1,4 +1,4 @@
-"""`spotsieve cluster` tells how a service of shards stands, and asks for another number of shards."""
+"""`spotsieve shards` tells how a service of shards stands, and asks for another number of shards."""
 
 import argparse
 import time
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 ABOUT_RESIZE = """The shards that answer go on. New ones, with directories of their own, fill themselves beside them
 from the topics (`spotsieve run --role shard --shards S --shard N --state DIR`). When all of them are ready they take
-over between two rounds, and the former shards stop. No verdict changes. `spotsieve cluster status` shows how far they
+over between two rounds, and the former shards stop. No verdict changes. `spotsieve shards status` shows how far they
 are."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve cluster`."""
+    """Flags of `spotsieve shards`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     status = actions.add_parser("status", help="say how far outcomes, shards and workers are, and who is waited for")
     status.add_argument("--json", action="store_true", help="print one JSON object")
@@ -75,7 +75,7 @@ async def _resize(settings: "Settings", shards: int) -> None:
             f"  spotsieve run -c FILE --role shard --shards {shards} --shard {number} --state DIR"
             for number in range(shards)
         ),
-        "watch them: spotsieve cluster status -c FILE",
+        "watch them: spotsieve shards status -c FILE",
     )
 
 

@@ -19,14 +19,14 @@ PAGES, PARTS = 1_200, 4
 
 
 class Asked:
-    """`spotsieve cluster` with the settings of a service."""
+    """`spotsieve shards` with the settings of a service."""
 
     def __init__(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._config, self._capsys = str(config), capsys
 
     def __call__(self, *words: str) -> tuple[int, str]:
         self._capsys.readouterr()
-        code = main(["cluster", *words, "-c", self._config])
+        code = main(["shards", *words, "-c", self._config])
         told = self._capsys.readouterr()
         return code, told.out + told.err
 

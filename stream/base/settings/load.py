@@ -19,6 +19,12 @@ ENVIRONMENT_PREFIX = "SPOTSIEVE_"
 SECTION_SEPARATOR = "__"
 FILE = "_file"
 """The end of a setting's name that gives a file in place of the value."""
+RENAMED = {
+    "kafka.start_again": "kafka.restart_from",
+    "serve.most_body_bytes": "serve.max_body_bytes",
+    "serve.most_pages": "serve.max_pages",
+}
+"""Former names of settings, for the "did you mean" hint: the most similar name may belong to another setting."""
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Settings:
@@ -267,8 +273,8 @@ def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
     paths = {".".join(path) for path, _ in leaf_settings(Settings)}
     known = sorted(path for path in paths if not path.startswith("scheme.") or path in own)
     sections = sorted({prefix for path in known for prefix in _sections(path)})
-    near = difflib.get_close_matches(setting, known + sections, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` lists them all"
+    near = RENAMED.get(setting) or next(iter(difflib.get_close_matches(setting, known + sections, n=1, cutoff=0.5)), "")
+    hint = f"did you mean {near}?" if near else "`spotsieve config example` lists all settings"
     return SettingError(name, "is not a setting", None, hint)
 
 

@@ -47,7 +47,7 @@ class KafkaSettings(Section):
         ge=2**16,
     )
     start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
-    start_again: Literal["refuse", "earliest", "latest"] = setting(
+    restart_from: Literal["refuse", "earliest", "latest"] = setting(
         "refuse", "where a partition begins if its committed offset is lost but the state knows pages of it"
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
@@ -109,8 +109,8 @@ class ServeSettings(Section):
     refresh_seconds: float = setting(
         30.0, "look-ups see what the state's owner filed up to so long ago; 0: what it had at the start", unit="s", ge=0
     )
-    most_body_bytes: int = setting(32 * 2**20, "a larger request is refused (413)", unit="bytes", ge=1024, le=2**30)
-    most_pages: int = setting(1_000, "a batch of more pages is refused (413)", unit="pages", ge=1, le=16_384)
+    max_body_bytes: int = setting(32 * 2**20, "a larger request is refused (413)", unit="bytes", ge=1024, le=2**30)
+    max_pages: int = setting(1_000, "a batch of more pages is refused (413)", unit="pages", ge=1, le=16_384)
     waiting_bytes: int = setting(
         256 * 2**20, "while requests of so many bytes are in hand, more are refused (503)", unit="bytes", ge=1024
     )

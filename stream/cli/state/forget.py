@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 20
 MOST_SHARE = 0.1
-"""The share of a state that a prefix or a host may take out without a larger --most-share."""
+"""The share of a state that a prefix or a host may take out without a larger --max-share."""
 Append = Callable[[Sequence[bytes]], list[int]]
 """Appends records to the log that a state follows, and returns their offsets."""
 HELP = "take pages out, so that the next copy of each is novel"
@@ -28,7 +28,7 @@ ABOUT = """Pages that were let through are looked for in a checkpoint of the sta
 record that forgets them is appended to the log: every reader of the log forgets them at that place, a running service
 at once. Give the service's configuration (-c), or the --state of a `spotsieve filter` that is not running. From then
 on the next copy of a forgotten page is novel; what was dropped before stays dropped. Before the pages of a prefix or
-a host are forgotten, a person is asked (--yes: nobody), and they may be a tenth of the state at most (--most-share).
+a host are forgotten, a person is asked (--yes: nobody), and they may be a tenth of the state at most (--max-share).
 Exit codes: 0 all that was named is forgotten, 7 some of it is not there (the rest is forgotten), 2 wrong settings or
 usage, 4 the state cannot be used, 5 the broker."""
 
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--yes", action="store_true", help="do not ask before the pages of --url-prefix or --host are forgotten"
     )
     parser.add_argument(
-        "--most-share",
+        "--max-share",
         type=float,
         default=MOST_SHARE,
         metavar="SHARE",
@@ -127,10 +127,10 @@ def _agreed(options: argparse.Namespace, pages: int, known: int) -> bool:
     if not (options.url_prefix or options.host):
         return True
     share, named = pages / max(known, 1), f"{pages:,} of {known:,} pages"
-    if share > options.most_share:
+    if share > options.max_share:
         rule = f"must be at least {share:.3g}: --url-prefix and --host name {named}"
         then = "look at them with --dry-run, and raise it if that is meant"
-        raise SettingError("--most-share", rule, options.most_share, then)
+        raise SettingError("--max-share", rule, options.max_share, then)
     if options.yes:
         return True
     if not sys.stdin.isatty():

@@ -11,7 +11,7 @@ HELP = "make one state of those of all shards"
 ABOUT = """Makes the state that one process would have, where none is yet: for query, explain, export, serve and
 forget, and for a service that goes back to one judge. Name the state directories, or snapshots, of all shards in any
 order. Shards may be at work on theirs, and make checkpoints; but all must stand at the same place of the log: stop the
-workers before, until no round is open (spotsieve cluster status). Exit codes: 0 made, 4 the states do not belong
+workers before, until no round is open (spotsieve shards status). Exit codes: 0 made, 4 the states do not belong
 together, stand at different places or are damaged."""
 
 

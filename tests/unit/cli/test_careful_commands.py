@@ -36,10 +36,10 @@ def state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 def test_a_prefix_of_everything_is_refused_with_what_it_names(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["state", "forget", "--state", str(state), "--url-prefix", "http", "--yes"]) == EXIT_SETTING
     error = capsys.readouterr().err
-    assert "--most-share must be at least 1: --url-prefix and --host name 30 of 30 pages, got 0.1" in error
+    assert "--max-share must be at least 1: --url-prefix and --host name 30 of 30 pages, got 0.1" in error
     assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--dry-run"]) == 0
     log = (state / "log").read_bytes()
-    assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--yes", "--most-share", "1"]) == 0
+    assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--yes", "--max-share", "1"]) == 0
     assert (state / "log").read_bytes() != log
 
 

@@ -43,6 +43,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["xyzzy"], "got 'xyzzy'; --help says what each does"),
         (["state", "imprt"], "did you mean import?"),
         (["config", "exmple"], "did you mean example?"),
+        (["cluster", "status"], "got 'cluster'; did you mean shards?"),
     ],
 )
 def test_a_word_that_is_no_command_gets_the_nearest_one(

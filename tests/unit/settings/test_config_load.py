@@ -138,6 +138,9 @@ def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
         ("[input.field]\nurl = 'a'\n", "input.field", "input.fields"),
         ("[servce]\nmode = 'filter'\n", "servce", "service"),
         ("[scheme]\nmin_jacard = 0.3\n", "scheme.min_jacard", "scheme.min_jaccard"),
+        ("[kafka]\nstart_again = 'latest'\n", "kafka.start_again", "kafka.restart_from"),
+        ("[serve]\nmost_body_bytes = 1024\n", "serve.most_body_bytes", "serve.max_body_bytes"),
+        ("[serve]\nmost_pages = 10\n", "serve.most_pages", "serve.max_pages"),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path, text: str, wrong: str, near: str) -> None:

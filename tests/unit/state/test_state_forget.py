@@ -39,7 +39,7 @@ def state(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "state", tmp_path / "state"))
 
 
-AGREED = ["--yes", "--most-share", "1"]
+AGREED = ["--yes", "--max-share", "1"]
 
 
 def forget(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
