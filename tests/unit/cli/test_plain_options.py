@@ -154,7 +154,10 @@ def test_an_output_that_is_there_is_kept_unless_force_is_given(
         assert main([*command, str(there)]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
-        assert f"{flag} must be a new file, got '{there}'; name another, or overwrite this one with --force" in error
+        assert (
+            f"{flag} must be a new file, got '{there}'; choose another name, or overwrite this file with --force"
+            in error
+        )
         assert there.read_text("utf-8") == "mine"
         assert main([*command, str(there), "--force"]) == 0
         assert there.read_text("utf-8") != "mine"
