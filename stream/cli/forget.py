@@ -173,7 +173,7 @@ def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
 
 
 def _open_topic(state: "ReadOnlyState", settings: "Settings", on_progress: OnProgress) -> Append:
-    import asyncio  # --help takes a tenth of a second longer with it
+    import asyncio  # This would cost --help a tenth of a second.
 
     from spotsieve.state.identity import check_service
     from spotsieve.stream.base.settings.digest import verdict_settings_text

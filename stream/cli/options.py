@@ -231,7 +231,7 @@ def save_newest(settings: "Settings", file: str, pages: int) -> None:
 
     Raises SettingError, BrokerError, BrokerTrouble.
     """
-    import asyncio  # --help takes a tenth of a second longer with it
+    import asyncio  # This would cost --help a tenth of a second.
 
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.files.outputs import OutputFile

@@ -63,7 +63,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             assert [one["rounds_behind"] for one in status["answering"]] == [0, 0]
 
             assert ask("resize", "--shards", "2")[0] == 2, "there are two"
-            assert "resize 2 -> 3 begins; start the new shards" in ask("resize", "--shards", "3")[1]
+            assert "resize 2 -> 3 started; now start the new shards" in ask("resize", "--shards", "3")[1]
             assert "a resize 2 -> 3 is under way, got 4" in ask("resize", "--shards", "4")[1]
             for one in new[:2]:
                 one.start()

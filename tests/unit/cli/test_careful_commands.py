@@ -216,7 +216,7 @@ def test_a_state_of_another_user_is_refused_in_a_line_that_says_so(
     monkeypatch.setattr(os, "stat", refusing)  # root, as whom tests may run, reads all files
     assert main(command) == EXIT_STATE
     error = capsys.readouterr().err
-    assert "Permission denied; run this as the user whom it belongs to" in error
+    assert "Permission denied; run this command as its owner" in error
     assert error.count("\n") == 1
 
 

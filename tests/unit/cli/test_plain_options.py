@@ -40,7 +40,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         (["fliter", "x"], "got 'fliter'; did you mean filter?"),
         (["Score"], "did you mean score?"),
-        (["xyzzy"], "got 'xyzzy'; --help says what each does"),
+        (["xyzzy"], "got 'xyzzy'; --help describes each"),
         (["state", "imprt"], "did you mean import?"),
         (["config", "exmple"], "did you mean example?"),
         (["cluster", "status"], "got 'cluster'; did you mean shards?"),
@@ -92,7 +92,7 @@ def test_the_bounds_in_the_help_of_score_are_those_of_the_labels(capsys: pytest.
     with pytest.raises(SystemExit):
         main(["score", "--help"])
     help_text = " ".join(capsys.readouterr().out.split())
-    assert f"least similarity of a duplicate ({POSITIVE})" in help_text
+    assert f"minimum similarity of a duplicate ({POSITIVE})" in help_text
     assert f"novel below this similarity ({NEGATIVE})" in help_text
 
 
