@@ -160,7 +160,7 @@ def test_domains_are_those_of_the_list() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([{"host": "a.example"}], "rule 1 must say what is other"),
+        ([{"host": "a.example"}], "rule 1 must set exempt, threshold or scope"),
         ([{"exempt": True}], "rule 1 must select pages by one of host, host_suffix and url, and has none"),
         ([{"host": "a", "url": "http://*", "exempt": True}], "and has host and url"),
         ([{"host": "http://a.example", "exempt": True}], "rule 1 host must be a host name alone"),
