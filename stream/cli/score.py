@@ -254,7 +254,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.verdicts and several:
         raise SettingError("--verdicts", "needs a single scheme", ", ".join(options.schemes), "score them one by one")
     if options.sweeps and options.verdicts:
-        raise SettingError("--sweep", "must not be used with --verdicts", "--verdicts", "score the choices one by one")
+        raise SettingError("--sweep", "must not be used with --verdicts", None, "score the choices one by one")
     if THRESHOLD in options.sweeps and len(options.sweeps) > 1:
         rule = f"must be {THRESHOLD} alone, or NAME=VALUES"
         raise SettingError("--sweep", rule, ", ".join(options.sweeps), "sweep one by one")

@@ -234,7 +234,7 @@ def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
         (["--scheme", "subhash", "chain", "--sweep", "scheme.k=1,2"], "--sweep with a setting needs a single scheme"),
         (["--scheme", "all", "--sweep", "scheme.k=1,2"], "--sweep with a setting needs a single scheme"),
         (["--sweep", "threshold", "--sweep", "scheme.k=1,2"], "--sweep must be threshold alone, or NAME=VALUES"),
-        (["--verdicts", "v.jsonl", "--sweep", "scheme.minima=1,2"], "without --verdicts, got '--verdicts'"),
+        (["--verdicts", "v.jsonl", "--sweep", "scheme.minima=1,2"], "--sweep must not be used with --verdicts"),
     ],
 )
 def test_a_sweep_that_is_none_is_refused(
