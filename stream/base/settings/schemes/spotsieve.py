@@ -72,7 +72,8 @@ class SpotsieveSettings(Section):
     )
     template_share: float = setting(
         0.04,
-        "a block on more than this share of a host's pages, and on more than 2, is template text; on more than 10, too",
+        "blocks on more than this share of a host's pages, and on more than 2, are template text; on more than 10, "
+        "always",
         verdicts=True,
         signs=False,
         ge=0,
