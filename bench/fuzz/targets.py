@@ -41,7 +41,8 @@ from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.base.errors import InputError, PageError, StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.progress import ignore_progress
-from spotsieve.stream.base.settings.model import MOST_ROUND_PAGES, FieldPaths, InputSettings
+from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader

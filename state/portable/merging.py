@@ -33,7 +33,7 @@ from spotsieve.stream.sharding.shares import shards_of
 BATCH = 4096
 PARTIAL = ".merge-partial"
 _LEVEL = (
-    "stop the workers, wait until no round is open (spotsieve cluster status), and merge then; of snapshots or of "
+    "stop the workers, wait until no round is open (spotsieve shards status), and merge then; of snapshots or of "
     "shards that were stopped, start the shards first, which go on to the same outcome"
 )
 _DAMAGED = (

@@ -18,7 +18,7 @@ from spotsieve.state.directory import readable_by_others
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, RejectReason, SpotsieveError
 from spotsieve.stream.base.settings.model import LOOK_AT_RULE, Settings
-from spotsieve.stream.base.startup import keep_freed_memory, pass_over_what_stays
+from spotsieve.stream.base.startup import freeze_loaded_objects, keep_freed_memory
 from spotsieve.stream.base.tasks import TaskScope, first_of, race
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine import open_engine
@@ -117,7 +117,7 @@ class Service:
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             opened = self._open(self._settings)
-            pass_over_what_stays()
+            freeze_loaded_objects()
             wide = readable_by_others(self._settings.index.directory) if opened.state is not None else None
             for told in filter(None, (wide, self._settings.scheme.caution())):
                 logger().warning(told)

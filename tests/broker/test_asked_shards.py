@@ -57,7 +57,7 @@ def test_an_ask_that_waits_for_a_resolver_is_told_and_can_be_cancelled(
 
     def resize(*words: str) -> tuple[int, str]:
         capsys.readouterr()
-        code = main(["cluster", "resize", *words, "-c", str(config)])
+        code = main(["shards", "resize", *words, "-c", str(config)])
         told = capsys.readouterr()
         return code, told.out + told.err
 

@@ -41,7 +41,7 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
             "and waits for a resolver",
             shards,
             "start one, which takes it (spotsieve run --role resolver), or cancel it "
-            "(spotsieve cluster resize --cancel)",
+            "(spotsieve shards resize --cancel)",
         )
     if shards == cluster_size.shards:
         raise SettingError(
@@ -81,7 +81,7 @@ def _under_way(cluster_size: ClusterSize, shards: int) -> SettingError:
         "--shards",
         f"cannot be asked for: a resize {cluster_size.shards} -> {cluster_size.asked} is under way",
         shards,
-        "wait for its end (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
+        "wait for its end (spotsieve shards status), or cancel it (spotsieve shards resize --cancel)",
     )
 
 
@@ -125,6 +125,6 @@ async def _wait_for_response(settings: Settings, is_answer: Callable[[ClusterSiz
                 "resolver",
                 f"has not answered within {ANSWER_SECONDS:g} s",
                 None,
-                "start one (spotsieve run --role resolver): it finds what was asked; see spotsieve cluster status",
+                "start one (spotsieve run --role resolver): it finds what was asked; see spotsieve shards status",
             )
         await asyncio.sleep(LOOK_SECONDS)

@@ -82,7 +82,7 @@ class JudgeEndpoint:
         length = self._checked(headers)
         try:
             # A body of unknown length may become as long as one may be.
-            with self._room.held(self._settings.most_body_bytes if length == _UNKNOWN else length):
+            with self._room.held(self._settings.max_body_bytes if length == _UNKNOWN else length):
                 return await self._judged(await self._body(receive))
         except BusyError as busy:
             raise _Refusal(503, busy, _LATER, _CLOSE) from None
@@ -104,7 +104,7 @@ class JudgeEndpoint:
         announced = headers.get(b"content-length")
         if announced is None:
             return _UNKNOWN
-        if int(announced) > self._settings.most_body_bytes:
+        if int(announced) > self._settings.max_body_bytes:
             raise self._too_large()
         return int(announced)
 
@@ -119,7 +119,7 @@ class JudgeEndpoint:
                         raise _Gone
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > self._settings.most_body_bytes:
+                    if size > self._settings.max_body_bytes:
                         raise self._too_large()
                     more = message.get("more_body", False)
         except TimeoutError:
@@ -132,8 +132,8 @@ class JudgeEndpoint:
             pages = self._read(body)
         except PageError as error:
             raise _Refusal(400 if error.reason is RejectReason.NOT_JSON else 422, error) from None
-        if len(pages) > self._settings.most_pages:
-            rule = f"a batch must have at most {self._settings.most_pages:,} pages (serve.most_pages)"
+        if len(pages) > self._settings.max_pages:
+            rule = f"a batch must have at most {self._settings.max_pages:,} pages (serve.max_pages)"
             raise _Refusal(413, f"{rule}, got {len(pages):,}; send several")
         verdicts = await self._answering.verdicts(pages, self._act == "add") if pages else []
         for verdict in verdicts:
@@ -142,7 +142,7 @@ class JudgeEndpoint:
         return orjson.dumps({"verdicts": fields} if self._many else fields[0])
 
     def _too_large(self) -> _Refusal:
-        rule = f"a request must have at most {self._settings.most_body_bytes:,} bytes (serve.most_body_bytes)"
+        rule = f"a request must have at most {self._settings.max_body_bytes:,} bytes (serve.max_body_bytes)"
         return _Refusal(413, f"{rule}; send fewer pages at a time", _CLOSE)
 
 

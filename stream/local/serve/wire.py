@@ -211,7 +211,7 @@ JSON = "application/json"
 REFUSALS = {
     400: "The request is no JSON.",
     408: "The request did not come in time (serve.body_seconds).",
-    413: "The request is larger than serve.most_body_bytes, or has more than serve.most_pages pages.",
+    413: "The request is larger than serve.max_body_bytes, or has more than serve.max_pages pages.",
     415: "The request is not application/json, or is compressed.",
     422: "The request holds something that is no page. Nothing was judged.",
     500: "A defect of Spotsieve's own.",
@@ -235,13 +235,13 @@ _ACTS = {
 
 def document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
     """The OpenAPI 3.1 document. adds: whether pages can be added"""
-    about = f"A request may have {settings.most_body_bytes:,} bytes, and a batch {settings.most_pages:,} pages."
+    about = f"A request may have {settings.max_body_bytes:,} bytes, and a batch {settings.max_pages:,} pages."
     _, definitions = TypeAdapter.json_schemas(
         [(name, "validation", adapter) for name, adapter in _ADAPTERS.items()],
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = definitions["$defs"]
-    schemas["PagesRequest"]["properties"]["pages"]["maxItems"] = settings.most_pages
+    schemas["PagesRequest"]["properties"]["pages"]["maxItems"] = settings.max_pages
     paths: dict[str, Any] = {}
     for act in ("lookup", "add") if adds else ("lookup",):
         one, many = _ACTS[act]

@@ -35,7 +35,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
-from spotsieve.stream.base.settings.model import MOST_ROUND_PAGES
+from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import MOST_SHARDS, Share
 

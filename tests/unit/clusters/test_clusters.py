@@ -227,11 +227,11 @@ def test_a_state_without_a_log_of_its_own_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ([], 2, "must be given FILEs"),
-        (["--topics", "lines.jsonl"], 2, "must be given FILEs"),
+        ([], 2, "needs exactly one source"),
+        (["--topics", "lines.jsonl"], 2, "needs exactly one source"),
         (["nowhere.jsonl"], 3, "nowhere.jsonl cannot be read"),
         (["pages.jsonl"], 3, "4 of 4 lines are none: the first is line 1"),
-        (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not be written where"),
+        (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not go to the same place as"),
         (["verdicts.jsonl", "--out", "all.parquet"], 2, "is named as of another format"),
         (["verdicts.jsonl", "--json"], 2, "--out must not be written"),
     ],

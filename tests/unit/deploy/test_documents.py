@@ -15,8 +15,8 @@ import pytest
 from bench.speed import page as speed
 from spotsieve.stream import cli
 from spotsieve.stream.base import errors
+from spotsieve.stream.base.settings.reference import reference_markdown
 from spotsieve.stream.cli import COMMANDS
-from spotsieve.stream.cli.config import reference_markdown
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
 

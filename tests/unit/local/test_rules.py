@@ -66,7 +66,7 @@ def test_exempt_pages_pass_and_are_no_original(tmp_path: Path, capsys: pytest.Ca
     assert summary["rules"] == {'rule 1 (host = "trusted.example")': 2, 'rule 2 (host = "nowhere.example")': 0}
     assert main(["filter", str(tmp_path / "crawl.jsonl"), *given]) == 0
     told = capsys.readouterr().err
-    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the addresses' in told
+    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the URLs' in told
     assert "rule 1" not in told
 
 
@@ -160,11 +160,11 @@ def test_domains_are_those_of_the_list() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([{"host": "a.example"}], "rule 1 must say what is other"),
-        ([{"exempt": True}], "rule 1 must name pages by one of host, host_suffix and url, and has none"),
+        ([{"host": "a.example"}], "rule 1 must set exempt, threshold or scope"),
+        ([{"exempt": True}], "rule 1 must select pages by one of host, host_suffix and url, and has none"),
         ([{"host": "a", "url": "http://*", "exempt": True}], "and has host and url"),
-        ([{"host": "http://a.example", "exempt": True}], "rule 1 host must be a host's name alone"),
-        ([{"url": "a.example/x", "exempt": True}], "rule 1 url must match whole addresses"),
+        ([{"host": "http://a.example", "exempt": True}], "rule 1 host must be a host name alone"),
+        ([{"url": "a.example/x", "exempt": True}], "rule 1 url must match whole URLs"),
         ([{"host": "a.example", "exempt": True, "scope": "host"}], "must not have exempt and scope together"),
         ([{"host": "a.example", "exempt": True}, {"host": "www.a.example", "scope": "host"}], "contradicts rule 1"),
         (

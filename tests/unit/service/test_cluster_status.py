@@ -1,4 +1,4 @@
-"""`spotsieve cluster status` names who holds a round up, and how far shards are that fill themselves."""
+"""`spotsieve shards status` names who holds a round up, and how far shards are that fill themselves."""
 
 from collections.abc import Mapping, Sequence
 

@@ -17,7 +17,7 @@ from tests.worlds.filter_crawl import article, filter_json, read_json, write_cra
 from tests.worlds.http_port import JSON, HttpPort, http_port
 from tests.worlds.waiting import SECONDS, wait_until
 
-SMALL = ("--set", "serve.most_body_bytes=20000", "--set", "serve.most_pages=6", "--set", "serve.body_seconds=1")
+SMALL = ("--set", "serve.max_body_bytes=20000", "--set", "serve.max_pages=6", "--set", "serve.body_seconds=1")
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
     assert {path.name for path in tmp_path.iterdir()} == {file.name}
     assert file.read_bytes().startswith(MAGIC[ending])
     assert main(["state", "import", str(file), "--state", str(copy)]) == 0
-    assert "bring its log" in capsys.readouterr().out
+    assert "copy the log" in capsys.readouterr().out
     assert {path.name for path in copy.iterdir()} == {INDEX_FOLDER}
     with open_state(made) as original, open_state(copy) as imported:
         assert first_difference(original, imported) is None
@@ -305,7 +305,7 @@ def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
     refused(EXIT_INPUT, "cannot be read", "import", tmp_path / "nowhere", "--state", tmp_path / "copy")
     refused(EXIT_STATE, "must be a directory that can be written", "import", file, "--state", file)
     refused(EXIT_STATE, "must hold a state", "export", "--state", tmp_path)
-    refused(EXIT_SETTING, "give --out a file", "export", "--state", made, "--json")
+    refused(EXIT_SETTING, "set --out FILE", "export", "--state", made, "--json")
     refused(EXIT_SETTING, "cannot be written", "export", "--state", made, "--out", tmp_path / "none" / "file")
     refused(EXIT_SETTING, "must not end in .csv", "export", "--state", made, "--out", tmp_path / "export.csv")
 

@@ -39,7 +39,7 @@ def state(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "state", tmp_path / "state"))
 
 
-AGREED = ["--yes", "--most-share", "1"]
+AGREED = ["--yes", "--max-share", "1"]
 
 
 def forget(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
     arguments = ["--state", str(state), "--url", "http://www.example.com/3/", "--url", "https://example.com/2"]
     assert main(["state", "forget", *arguments, "--id", "nobody"]) == EXIT_NOT_FOUND
     shown = capsys.readouterr().out
-    assert "not found  url http://www.example.com/3/\n           but there is https://example.com/3\n" in shown
+    assert "not found  url http://www.example.com/3/\n           similar: https://example.com/3\n" in shown
     assert "not found  id nobody" in shown
     assert "1 page forgotten from record" in shown
     told = forget(capsys, *arguments, code=EXIT_NOT_FOUND)
@@ -165,7 +165,7 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
-        ([], EXIT_SETTING, "state forget must name pages; give --url, --id, --url-prefix, --host"),
+        ([], EXIT_SETTING, "state forget must name pages; use --url, --id, --url-prefix, --host"),
         (["--url", ""], EXIT_SETTING, "--url must not be empty"),
         (["--url-prefix", " "], EXIT_SETTING, "--url-prefix must not be empty"),
         (["--host", "https://example.com/"], EXIT_SETTING, "--host must be the name of a host"),

@@ -430,7 +430,7 @@ def test_the_command_names_damage_counts_it_and_ends_with_4(
 ) -> None:
     assert main(["state", "verify", str(directory)]) == 0
     shown = capsys.readouterr()
-    assert "whole    up to record 40 of the log 'local'" in shown.out
+    assert "intact   up to record 40 of the log 'local'" in shown.out
     assert shown.err == ""
     table = largest_table(directory)
     for part in (0.2, 0.6):
@@ -439,7 +439,7 @@ def test_the_command_names_damage_counts_it_and_ends_with_4(
     shown = capsys.readouterr()
     assert shown.out.count("damaged  buckets[") == 1
     assert "and 1 more" in shown.out
-    assert "2 damaged places. Take the state back from a snapshot" in shown.out
+    assert "2 damaged places. Restore the state from a snapshot" in shown.out
     assert main(["state", "verify", str(directory), "--json"]) == 4
     told = json.loads(capsys.readouterr().out)
     assert (told["whole"], told["damaged_places"], len(told["damages"])) == (False, 2, 2)

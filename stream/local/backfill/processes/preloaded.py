@@ -5,10 +5,10 @@ Another scheme's kernels are read from numba's cache with the first page; what n
 
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.startup import keep_freed_memory, pass_over_what_stays
+from spotsieve.stream.base.startup import freeze_loaded_objects, keep_freed_memory
 from spotsieve.stream.engine.warmup import STORY
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 keep_freed_memory()
 scheme_in_scope(Settings()).sign([Page("loaded", 0, 0, "https://loaded.example/", STORY.encode(), True, 0)])
-pass_over_what_stays()
+freeze_loaded_objects()
