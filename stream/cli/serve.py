@@ -57,11 +57,11 @@ def run(options: argparse.Namespace) -> int:
 
     def open_state() -> "Deduplicator":
         from spotsieve.stream.local.library import Deduplicator
-        from spotsieve.stream.local.library.engines import open_to_add, open_to_ask
+        from spotsieve.stream.local.library.engines import open_to_add, open_to_query
 
         if options.add:
-            return Deduplicator.over(open_to_add(options.state, settings_for, "--add", "leave out --add"))
-        return Deduplicator.over(open_to_ask(options.state, settings_for))
+            return Deduplicator.from_engine(open_to_add(options.state, settings_for, "--add", "leave out --add"))
+        return Deduplicator.from_engine(open_to_query(options.state, settings_for))
 
     # The port comes first: a port in use is reported before the state is opened.
     with bind(settings.serve) as listening:

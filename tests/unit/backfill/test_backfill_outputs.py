@@ -158,7 +158,7 @@ def test_a_part_is_named_as_of_what_it_may_hold(tmp_path: Path, name: str, part:
 def test_an_input_of_a_wrong_name_is_told_before_a_page_of_it_is_judged(tmp_path: Path, pages: Path) -> None:
     wrong = tmp_path / "wrong.parquet"
     wrong.write_bytes(LINE.replace(b"/1", b"/2"))
-    with pytest.raises(InputError, match="must be named as of its format, and its part") as caught:
+    with pytest.raises(InputError, match="must be named by its format, because its part") as caught:
         backfilled([str(pages), str(wrong)], tmp_path, Settings())
     assert caught.value.name == str(wrong)
     assert logged_pages(tmp_path) == 0

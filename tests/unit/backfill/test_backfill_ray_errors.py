@@ -29,7 +29,7 @@ class FailingRay:
 
     def remote(self, _: type) -> Any:
         method = SimpleNamespace(remote=lambda *_: "ref")
-        actor = SimpleNamespace(sign=method, answer=method, fill=method)
+        actor = SimpleNamespace(sign=method, find_candidates=method, fill=method)
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: actor))
 
     def put(self, value: object) -> object:
@@ -42,7 +42,9 @@ class FailingRay:
 
 def raised(error: Exception) -> exceptions.RayTaskError:
     """What Ray raises where an actor has raised this."""
-    made: exceptions.RayTaskError = vars(exceptions)["RayTaskError"]("answer", "", error, "python", 1, "127.0.0.1")
+    made: exceptions.RayTaskError = vars(exceptions)["RayTaskError"](
+        "find_candidates", "", error, "python", 1, "127.0.0.1"
+    )
     return made
 
 
@@ -73,5 +75,5 @@ def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
         shards = RayShards(ray, 2, Settings(), state, log, outcomes, lambda _: None)
         ray.error = error
         with pytest.raises(expected) as caught:
-            shards.answer(round_, b"")
+            shards.find_candidates(round_, b"")
     assert type(caught.value) is expected

@@ -14,7 +14,7 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.model import Rule
 from spotsieve.stream.base.urls import domain_reader, host_of, installed_list
 from spotsieve.stream.cli import main
-from spotsieve.stream.sign.schemes.url_rules import NO_RULE, AddressRules
+from spotsieve.stream.sign.schemes.url_rules import NO_RULE, UrlMatcher
 from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 Line = tuple[str, str, str | None]
@@ -169,7 +169,7 @@ def test_domains_are_those_of_the_list() -> None:
         ([{"host": "a.example", "exempt": True}, {"host": "www.a.example", "scope": "host"}], "contradicts rule 1"),
         (
             [{"host_suffix": "a.example", "exempt": True}, {"url": "https://x.a.example/*", "scope": "host"}],
-            'can never match: rule 1 (host_suffix = "a.example") takes all of its pages',
+            'can never match: rule 1 (host_suffix = "a.example") matches all of its pages',
         ),
         ([{"host": "a.example", "threshold": 1.5}], "threshold of rule 1 should be less than or equal to 1"),
         ([{"host": "a.example", "scope": "site"}], "rule 1 scope should be 'global', 'host' or 'domain'"),
@@ -226,7 +226,7 @@ def obviously(rule: Rule, url: str) -> bool:
 @settings(deadline=None, max_examples=300)
 def test_the_first_rule_that_matches_counts_and_a_refused_one_takes_no_page(drawn: list[Rule]) -> None:
     try:
-        found = AddressRules(drawn)
+        found = UrlMatcher(drawn)
     except SettingError as error:
         number = int(re.findall(r"rule (\d+)", str(error))[0]) - 1
         taken = [any(obviously(rule, url) for rule in drawn[:number]) for url in URLS if obviously(drawn[number], url)]

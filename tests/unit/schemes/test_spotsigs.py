@@ -31,7 +31,7 @@ from spotsieve.stream.research.models.term_counter import TermCounter
 from spotsieve.stream.sign.features.spots import SpotSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
 from spotsieve.stream.sign.schemes import UNCAPPED, Confirmations
-from spotsieve.stream.sign.schemes.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
+from spotsieve.stream.sign.schemes.spotsigs import NOT_INDEXED, SpotsigsScheme, partition_boundaries
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 from tests.reference.acceptance import multiset_jaccard, originals_of
 from tests.reference.imatch import idf_of
@@ -224,7 +224,7 @@ def test_a_page_is_filed_in_its_partition_and_looks_into_adjacent_ones_within_ta
         assert (~spots).tolist() == [True] + [False] * (len(spots) - 1)
         least = -(-length * 4 // 5)
         assert int((spots & (probes.cap == UNCAPPED)).sum()) == length - least + 1, "no spot more than tau needs"
-        assert set(probes.cap[spots].tolist()) == {UNCAPPED, *([NOT_FILED] if within - {own} else [])}
+        assert set(probes.cap[spots].tolist()) == {UNCAPPED, *([NOT_INDEXED] if within - {own} else [])}
         assert own in within
         assert max(within) - min(within) <= 2
 

@@ -1,6 +1,6 @@
-"""Loads the kernels of the default scheme when it is imported, and sets up the memory that readers begin with.
+"""Load the kernels of the default scheme on import, and set up the memory that readers start with.
 
-Another scheme's kernels are read from numba's cache with the first page; what numba itself loads is there by then.
+The kernels of another scheme are read from numba's cache with the first page, when numba itself is already loaded.
 """
 
 from spotsieve.stream.base.page import Page
