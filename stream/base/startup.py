@@ -83,7 +83,7 @@ COLLECT_AFTER = 50_000
 """Objects that are made before Python looks for garbage. A page on its way has some ten; Python's own 700 would have it
 look after each seventy."""
 KEPT_BYTES = 256 * 2**20
-"""Free memory that is not given back to the system. Pages on their way take up to half of it (worker.py)."""
+"""Free memory that is not given back to the system. Pages in flight take up to half of it (service/worker.py)."""
 MAPPED_BYTES = 32 * 2**20
 """What is larger is mapped, and given back at once. glibc takes no larger number here."""
 
