@@ -50,7 +50,7 @@ def code_outside(*prefixes: str) -> str:
 
 
 def assigned_numbers() -> dict[int, str]:
-    """The names of the thresholds, by their numbers: as assigned in groups at the top of thresholds.py."""
+    """The names of the thresholds by their numbers: the groups at the top of stream/judge/by_host/thresholds.py."""
     text = product_code()["stream/judge/by_host/thresholds.py"]
     groups = re.findall(r"^([A-Z_, ]+) = range\((\d+)?(?:, )?(\d+)\)$", text, re.MULTILINE)
     names = [name.strip() for group, _, _ in groups for name in group.split(",")]
@@ -83,7 +83,7 @@ def test_every_verdict_reason_is_given_by_code() -> None:
     text = code_outside("stream/base/verdict.py")
     sources = ("Reason", "SignatureStatus", "FilterReason")  # The judge copies the last two.
     missing = [reason.name for reason in Reason if not any(f"{source}.{reason.name}" in text for source in sources)]
-    assert missing == [], "no code gives this reason"
+    assert missing == [], "no code gives this reason: name it in stream/judge or stream/sign"
 
 
 def test_every_reject_reason_is_explained() -> None:
@@ -100,7 +100,7 @@ def test_the_guide_has_the_table_of_reject_reasons() -> None:
 def test_every_reject_reason_is_raised_by_code() -> None:
     text = code_outside("stream/base/errors.py")
     missing = [reason.name for reason in RejectReason if f"RejectReason.{reason.name}" not in text]
-    assert missing == [], "no code raises this reason"
+    assert missing == [], "no code raises this reason: name it in stream/sign/intake, stream/files or stream/local"
 
 
 def test_every_metric_is_counted_by_code() -> None:
@@ -113,17 +113,17 @@ def test_every_metric_is_counted_by_code() -> None:
         if not re.search(rf"\.{name}\b", others) and len(re.findall(rf"self\.{name}\b", text)) < 2
     ]
     assert names
-    assert missing == [], "no code counts this metric"
+    assert missing == [], "no code counts this metric: count it where the event happens"
 
 
-def format_classes() -> set[type[InputFormat]]:
+def format_classes() -> set[type[Any]]:
     """The formats that modules of stream/files define, by their public classes."""
     for module in pkgutil.walk_packages(files.__path__, f"{files.__name__}."):
         importlib.import_module(module.name)
     return {one for one in subclasses(InputFormat) if one is not FileFormat and not one.__module__.startswith(OF_TESTS)}
 
 
-def subclasses(parent: type[InputFormat]) -> set[type[InputFormat]]:
+def subclasses(parent: type[Any]) -> set[type[Any]]:
     return {found for child in parent.__subclasses__() for found in (child, *subclasses(child))}
 
 
@@ -165,7 +165,7 @@ def settings_of_all() -> dict[str, Any]:
 def test_every_setting_is_read_by_code() -> None:
     text = code_outside(SETTINGS)
     missing = [name for name in settings_of_all() if not re.search(rf'[."]{name.rpartition(".")[2]}\b', text)]
-    assert sorted(set(missing) - READ_FROM_THE_STATE) == [], "no code reads this setting"
+    assert sorted(set(missing) - READ_FROM_THE_STATE) == [], "no code outside stream/base/settings reads this setting"
 
 
 def test_every_value_of_a_setting_is_handled_by_code() -> None:
@@ -177,7 +177,9 @@ def test_every_value_of_a_setting_is_handled_by_code() -> None:
         for value in get_args(field.annotation)
     ]
     missing = [f"{name} = {value}" for name, value, default in values if value != default and f'"{value}"' not in text]
-    assert [one for one in missing if one.rpartition(" ")[2] not in CLIENT_VALUES] == [], "no code names this value"
+    assert [one for one in missing if one.rpartition(" ")[2] not in CLIENT_VALUES] == [], (
+        "no code outside stream/base/settings handles this value"
+    )
 
 
 @pytest.mark.parametrize("keep", get_args(settings_of_all()["policy.keep"].annotation))

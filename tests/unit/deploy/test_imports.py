@@ -78,16 +78,32 @@ def test_a_contract_that_names_a_folder_that_is_gone_is_found() -> None:
     assert named == {"spotsieve.stream.policy": False, "spotsieve.stream.cli": True, "spotsieve.state.old": False}
 
 
+def layers_of_districts() -> list[set[str]]:
+    (contract,) = [one for one in contracts() if one["type"] == "layers" and "containers" not in one]
+    return [{module.strip() for module in layer.split("|")} for layer in contract["layers"]]
+
+
+def test_the_drawing_of_architecture_shows_the_layers_of_the_contract() -> None:
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text("utf-8").split("## Districts")[1]
+    (drawing, *_) = re.findall(r"(?:^     .*\n)+", text, re.MULTILINE)
+    drawn = iter(re.findall(r"(?:stream|state)/\w+", drawing))
+    undrawn = {"spotsieve.stream.__main__", "spotsieve.stream.warm"}
+    for layer in layers_of_districts():
+        expected = {name.removeprefix(f"{OURS}.").replace(".", "/") for name in layer - undrawn}
+        assert {next(drawn, "nothing") for _ in expected} == expected, (
+            "draw the layers of pyproject.toml in their order"
+        )
+    assert list(drawn) == []
+
+
 def test_every_folder_has_its_place_in_the_layers() -> None:
-    (layers,) = [one for one in contracts() if one["type"] == "layers" and "containers" not in one]
     tree = {
         f"{OURS}.{package}.{path.stem}"
         for package in PACKAGES
         for path in (REPOSITORY / package).iterdir()
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
-    named = {module.strip() for layer in layers["layers"] for module in layer.split("|")}
-    assert named == tree
+    assert set().union(*layers_of_districts()) == tree
 
 
 def test_an_import_that_goes_uphill_is_caught(planted: Path) -> None:
