@@ -174,7 +174,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
 )
 @schemes
-@pytest.mark.parametrize("worth", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
+@pytest.mark.parametrize("preference", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
 def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(
     name: str, preference: Preference
 ) -> None:
@@ -358,6 +358,8 @@ def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str) -> N
 
 
 def test_every_scheme_is_held_to_its_claim_or_makes_none() -> None:
+    missing = sorted(set(SCHEMES) - set(CLAIMS) - WITHOUT_CLAIM)
+    assert missing == [], "add its claim to tests/reference/acceptance.py, or name it in WITHOUT_CLAIM"
     assert set(CLAIMS) | WITHOUT_CLAIM == set(SCHEMES)
     assert not set(CLAIMS) & WITHOUT_CLAIM
 

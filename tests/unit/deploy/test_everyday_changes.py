@@ -14,8 +14,10 @@ import pytest
 
 from spotsieve.stream import cli, files
 from spotsieve.stream.base.errors import REJECTIONS, RejectReason
+from spotsieve.stream.base.settings import schemes
 from spotsieve.stream.base.settings.load import leaf_settings
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.section import Section
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.files.file_format import FileFormat, InputFormat
@@ -101,6 +103,16 @@ def test_every_reject_reason_is_raised_by_code() -> None:
     text = code_outside("stream/base/errors.py")
     missing = [reason.name for reason in RejectReason if f"RejectReason.{reason.name}" not in text]
     assert missing == [], "no code raises this reason: name it in stream/sign/intake, stream/files or stream/local"
+
+
+def test_every_settings_class_of_a_scheme_is_in_the_union() -> None:
+    for module in pkgutil.iter_modules(schemes.__path__):
+        importlib.import_module(f"{schemes.__name__}.{module.name}")
+    named = {
+        one for one in subclasses(Section) if one.__module__.startswith(schemes.__name__) and "name" in one.model_fields
+    }
+    missing = {one.__name__ for one in named} - {one.__name__ for one in schemes.SCHEME_SETTINGS.values()}
+    assert missing == set(), "add it to SchemeSettings in stream/base/settings/schemes/__init__.py"
 
 
 def test_every_metric_is_counted_by_code() -> None:
