@@ -23,8 +23,8 @@ from spotsieve.stream.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from spotsieve.state.index import State
     from spotsieve.state.log.local import LocalLog
+    from spotsieve.state.store.state import State
     from spotsieve.stream.local.backfill.outcomes import OutcomeStore
     from spotsieve.stream.local.backfill.run import Backfill
     from spotsieve.stream.local.backfill.schedule import Readers

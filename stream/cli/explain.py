@@ -26,7 +26,7 @@ from spotsieve.stream.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spotsieve.state.still.reading import ReadOnlyState
+    from spotsieve.state.store.state import State
     from spotsieve.stream.base.page import Page
     from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.files.inputs import Input
@@ -130,9 +130,8 @@ def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
     return check_inputs(names)
 
 
-def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "ReadOnlyState") -> "Explanation":
+def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "State") -> "Explanation":
     """Explain by a state."""
-    from spotsieve.state.still.view import ReadOnlyView
     from spotsieve.stream.insight.explain.context import (
         ExplainContext,
         ExplainSubject,
@@ -146,7 +145,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Rea
 
     settings = settings_of_state(options, state)
     given = read_given(options.page, options.url, "--url", settings.input)
-    view = ReadOnlyView(state)
+    view = state
     scheme, known = scheme_in_scope(settings), view.entry_count - state.clock.floor
     judged = ExplainContext(settings, scheme, view, state.clock, str(state.directory), known)
     recorded = given.recorded or _recorded(options, given.name)

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.engines import LocalEngine
     from spotsieve.stream.local.file_filter import filter_files
     from spotsieve.stream.local.summary import FilterSummary
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
         for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)
-        outputs = stack.enter_context(Outputs.open(**names))
+        outputs = stack.enter_context(FileOutputs.open(**names))
         if outputs.out is not None and form is not None:
             outputs.out.know_record(*form)
         line = ProgressLine(sys.stderr, total_bytes(inputs))

@@ -19,7 +19,7 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import show
 
 if TYPE_CHECKING:
-    from spotsieve.state.still.reading import ReadOnlyState
+    from spotsieve.state.store.state import State
     from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.research.evaluation.choices import Choice
     from spotsieve.stream.research.labelling.estimates import ChoiceEstimate
@@ -98,7 +98,7 @@ def settings_of(
     return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
 
 
-def settings_of_state(options: argparse.Namespace, state: "ReadOnlyState") -> "Settings":
+def settings_of_state(options: argparse.Namespace, state: "State") -> "Settings":
     """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
 
     Raises SettingError, StateError (another format), SettingsMismatch.

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.base.progress import COMPILING, ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.query import StateQuery, query_files
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_of
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         query = StateQuery(state, settings)
         line.say(COMPILING)
         compile_kernels(scheme_of(settings.scheme))
-        outputs = closing.enter_context(Outputs.open(None, None, verdicts, options.rejected))
+        outputs = closing.enter_context(FileOutputs.open(None, None, verdicts, options.rejected))
         began = time.monotonic()
         query_files(
             inputs,

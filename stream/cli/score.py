@@ -17,7 +17,7 @@ from spotsieve.stream.cli.options import add_force_argument, add_settings_argume
 from spotsieve.stream.research.evaluation import ALL, THRESHOLD
 
 if TYPE_CHECKING:
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.research.evaluation.planning import ScoreRequest
     from spotsieve.stream.research.evaluation.trial import SetResult
 
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     """Score the sets; the exit code."""
     if options.labels:
         return _score_labels(options)
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.research.evaluation.choices import read_models
     from spotsieve.stream.research.evaluation.planning import ScoreRequest
     from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
     outcomes = list["SetResult"]()
     with (
         TemporaryDirectory(prefix="spotsieve-models-") as built,
-        Outputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs,
+        FileOutputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs,
     ):
         wanted = ScoreRequest(
             options.schemes,
@@ -167,7 +167,9 @@ def _score_labels(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _score_set(folder: Path, wanted: "ScoreRequest", options: argparse.Namespace, outputs: "Outputs") -> "SetResult":
+def _score_set(
+    folder: Path, wanted: "ScoreRequest", options: argparse.Namespace, outputs: "FileOutputs"
+) -> "SetResult":
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.research.evaluation.planning import plan

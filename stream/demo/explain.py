@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.still.view import ReadOnlyView
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
@@ -143,7 +142,7 @@ def write_page(
     page, original = (decode(decoder, of_url[report[side]["url"]]) for side in ("page", "duplicate_of"))
     scheme, directory = scheme_in_scope(settings), Path(settings.index.directory)
     with read_only_state(directory) as state:
-        view = ReadOnlyView(state)
+        view = state
         judged = ExplainContext(settings, scheme, view, state.clock, "of the demo's filter", view.entry_count)
         subject = subject_of(_with_id(page, report["page"]["id"]), scheme, f"the topic {settings.topics.input}")
         told = explain(page.url, subject, judged, recorded=parse_verdict(raw), texts=[original])

@@ -15,7 +15,7 @@ from structlog.stdlib import BoundLogger
 
 import spotsieve
 from spotsieve.state.directory import readable_by_others
-from spotsieve.state.index import State
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import (
     EXIT_OK,
     MOST_REJECTED_SHARE,

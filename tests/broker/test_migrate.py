@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from aiokafka.admin import NewTopic
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import decode
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.clients import administrator
@@ -133,14 +132,14 @@ def test_a_running_service_is_migrated_and_switched_without_a_lost_or_doubled_pa
         in_memory = check_both_sides(sides, topics, made)
         text = verdict_settings_text(settings_from(sides.new_toml))
         for service in (sides.new, waiting):
-            with RocksState.open(service.state, text, log, settings_from(sides.new_toml).index) as state:
+            with disk_state(service.state, text, log, settings_from(sides.new_toml).index) as state:
                 if state.position == in_memory.position:
                     assert first_difference(state, in_memory) is None
                 else:
                     assert service is sides.new, "which ended before the other one had written its last marks"
 
 
-def check_both_sides(sides: Sides, topics: TopicSet, made: Sequence[PageMessage]) -> MemoryState:
+def check_both_sides(sides: Sides, topics: TopicSet, made: Sequence[PageMessage]) -> State:
     """Check that each page has one verdict, by the old log before its end or by the new one; -> the new log's state."""
     sent = verdicts_sent(topics)
     assert sent.keys() == {message.key for message in made}, "a lost page"

@@ -16,7 +16,8 @@ from pyarrow import parquet
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.load import load_settings
@@ -77,7 +78,7 @@ def of_filter(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str],
 
 def remembered(state: Path, settings: Settings) -> dict[bytes, bytes]:
     """All that a state holds, but for the checksum and the number of its last record: logs are cut otherwise."""
-    opened = RocksState.open(state, verdict_settings_text(settings), LocalLog.name, settings.index)
+    opened = disk_state(state, verdict_settings_text(settings), LocalLog.name, settings.index)
     try:
         return {name: value for name, value in opened.items() if name != b"meta/progress"}
     finally:
@@ -258,7 +259,7 @@ KILLED_AT: list[tuple[type, str, bool]] = [
     (LocalLog, "append", True),  # logged and not judged
     (OutcomeStore, "append", False),  # judged and not kept
     (OutcomeStore, "append", True),  # kept and not filed
-    (RocksState, "file", True),  # filed and not written
+    (State, "file", True),  # filed and not written
     (RunFile, "finish", False),  # written and not done
     (RunFile, "complete", False),  # all done
 ]

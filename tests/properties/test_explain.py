@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from spotsieve.state.index import State
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.signature import Signatures, candidate_columns
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
 from spotsieve.stream.engine.warmup import compile_kernels
@@ -78,7 +78,7 @@ def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: 
 def test_what_is_told_is_the_judges_verdict_and_the_bars_imply_it(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     scheme = dice.choice([SCHEME, SCHEME, SCHEME.keeping_variants()])
-    state, asked = MemoryState(), pages[-ASKED:]
+    state, asked = memory_state(), pages[-ASKED:]
     run(cut(pages[:-ASKED], [40]), state, limits, scheme)
     for page in asked:
         signatures = signatures_of([page])
@@ -94,7 +94,7 @@ def test_what_is_told_is_the_judges_verdict_and_the_bars_imply_it(seed: int) -> 
 def test_a_page_in_the_state_is_told_of_with_the_verdict_that_it_had() -> None:
     dice = random.Random(1)
     _, pages, limits = any_world(8101)
-    state = MemoryState()
+    state = memory_state()
     had = [outcome for record in run(cut(pages, [60]), state, limits) for outcome in record]
     fates = set[Fate]()
     for page, outcome in dice.sample([*zip(pages, had, strict=True)], 30):
@@ -107,7 +107,7 @@ def test_a_page_in_the_state_is_told_of_with_the_verdict_that_it_had() -> None:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_tells_in_its_own_terms_what_its_judge_says(name: str) -> None:
-    scheme, state = scheme_of(settings_named(name)), MemoryState()
+    scheme, state = scheme_of(settings_named(name)), memory_state()
     indexed = [page for number, page in enumerate(CRAWL) if number % 3 < 2]
     asked = [*CRAWL[2::3][:12], CRAWL[0]._replace(offset=len(CRAWL))]
     _, index_update = judge(scheme.sign(indexed), scheme, state, 256, 0)
@@ -137,7 +137,7 @@ def test_explaining_needs_no_kernel_that_the_judge_does_not_have() -> None:
     compile_kernels(DEFAULT)
     kernels = (_confirm_kernel, _resolve_kernel, _meet_kernel)
     before = [list(kernel.signatures) for kernel in kernels]
-    pages, state = [page for page in CRAWL if page.judgeable], MemoryState()
+    pages, state = [page for page in CRAWL if page.judgeable], memory_state()
     _, index_update = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)
     state.file(index_update, 1, 0)
     for page in pages[9:12]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import ignore_progress
 from spotsieve.stream.base.settings.model import Settings

@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore

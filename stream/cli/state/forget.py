@@ -15,7 +15,7 @@ from spotsieve.stream.cli.state.output import progress_line, show_json
 if TYPE_CHECKING:
     from spotsieve.state.removal import ForgottenPage
     from spotsieve.state.still.finding import PageQuery, QueryResult
-    from spotsieve.state.still.reading import ReadOnlyState
+    from spotsieve.state.store.state import State
     from spotsieve.stream.base.settings.model import Settings
 
 MOST_SHOWN = 20
@@ -141,7 +141,7 @@ def _agreed(options: argparse.Namespace, pages: int, known: int) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _open_log(state: "ReadOnlyState", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
+def _open_log(state: "State", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
     """Open the log that the state follows, a local log or the topic, and return how to append to it."""
     from spotsieve.state.log.local import LocalLog
 
@@ -150,7 +150,7 @@ def _open_log(state: "ReadOnlyState", settings: "Settings", closing: ExitStack, 
     return _open_topic(state, settings, on_progress)
 
 
-def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
+def _open_local_log(state: "State", closing: ExitStack) -> Append:
     from spotsieve.stream.local.engines import check_log
     from spotsieve.stream.local.maintenance import append_and_apply, open_log_to_forget
 
@@ -161,7 +161,7 @@ def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
     return lambda records: append_and_apply(state.directory, log, records, state.identity.settings)
 
 
-def _open_topic(state: "ReadOnlyState", settings: "Settings", on_progress: OnProgress) -> Append:
+def _open_topic(state: "State", settings: "Settings", on_progress: OnProgress) -> Append:
     import asyncio  # --help takes a tenth of a second longer with it
 
     from spotsieve.state.identity import check_service

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.index import LiveView, StateView
-from spotsieve.state.still.reading import ReadOnlyState
-from spotsieve.state.still.view import ReadOnlyView
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import NotFoundError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings, Settings
@@ -81,7 +78,7 @@ def subject_of(page: Page, scheme: Scheme, known_from: str) -> ExplainSubject:
     return ExplainSubject(scheme.sign([page]), page, known_from)
 
 
-def find_subject(state: ReadOnlyState, name: str, settings: Settings) -> ExplainSubject | StateEntry:
+def find_subject(state: State, name: str, settings: Settings) -> ExplainSubject | StateEntry:
     """Find a page by its address or id in the log of a state, or else among its entries.
 
     Raises NotFoundError, CorruptRecord, DamagedRecord.
@@ -171,9 +168,7 @@ def explain_entry(
 
 
 def _view_of(judged: ExplainContext, signatures: Signatures) -> StateView:
-    """The part of the state that a page of this time meets, with the buckets that it needs."""
-    if isinstance(judged.view, ReadOnlyView):
-        judged.view.load(np.unique(judged.scheme.probe(signatures).keys))
+    """The part of the state that a page of this time meets."""
     step = step_of(judged.settings.index.horizon_hours)
     if not step:
         return judged.view
@@ -249,7 +244,7 @@ def _notes(
     return notes
 
 
-def _ways_to_leave(state: ReadOnlyState, settings: Settings) -> str:
+def _ways_to_leave(state: State, settings: Settings) -> str:
     """Why a state without a log of its own may not have a page, with what the state still tells of each way."""
     forgotten = count_forgotten(state)
     ways = ["dropped"]

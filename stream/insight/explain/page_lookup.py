@@ -23,8 +23,7 @@ from spotsieve.state.format.buckets import encode_keys
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, decode_entry, unpack_entry
 from spotsieve.state.log.local import LocalLog, record_places
 from spotsieve.state.log.record import KIND_FORGET, decode, kind_of, may_name
-from spotsieve.state.still.reading import ReadOnlyState
-from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.model import InputSettings
@@ -117,15 +116,15 @@ def _pages_named(signatures: Signatures, name: str, wanted: PageId | None) -> It
     yield from (signatures.part(row, row + 1) for row in sorted(rows))
 
 
-def find_in_entries(state: ReadOnlyState, name: str) -> list[StateEntry]:
+def find_in_entries(state: State, name: str) -> list[StateEntry]:
     """Look for the entries of an address or id. One pass over their bytes: only those that hold the name are decoded.
 
     Raises CorruptRecord.
     """
     wanted, text = page_of_id(name), name.encode("utf-8", "replace")
     parts = (text, _NUMBERS.pack(*wanted[1:])) if wanted else (text,)
-    first = next((int.from_bytes(key, "big") for key, _ in state.items("entries")), 0)
-    values, number, hits = state.values("entries"), first, list[int]()
+    first = next((int.from_bytes(key, "big") for key, _ in state.scan("entries")), 0)
+    values, number, hits = state.backend.values("entries"), first, list[int]()
     while some := list(islice(values, _AT_ONCE)):
         whole = b"\0".join(some)  # one search in many values; what lies across two of them is no hit below
         if any(part in whole for part in parts):
@@ -133,10 +132,10 @@ def find_in_entries(state: ReadOnlyState, name: str) -> list[StateEntry]:
         number += len(some)
     if number != state.progress.entry_count:
         # Numbers are missing in between, or a block cannot be read: this one says which.
-        items = state.items("entries")
+        items = state.scan("entries")
         hits = [int.from_bytes(key, "big") for key, value in items if any(part in value for part in parts)]
     found, keys = list[StateEntry](), encode_keys(np.array(hits, np.uint64))
-    for number, key, stored in zip(hits, keys, _read_entries(state, keys), strict=True):
+    for number, key, stored in zip(hits, keys, state.backend.get("entries", keys), strict=True):
         if stored is None or stored == FORGOTTEN:
             continue
         entry = decode_entry(key, stored, state.sources)
@@ -145,17 +144,9 @@ def find_in_entries(state: ReadOnlyState, name: str) -> list[StateEntry]:
     return found
 
 
-def count_forgotten(state: ReadOnlyState) -> int:
+def count_forgotten(state: State) -> int:
     """How many pages were forgotten by request, of those that the state would know otherwise. One pass over entries."""
-    return sum(value == FORGOTTEN for value in state.values("entries"))
-
-
-def _read_entries(state: ReadOnlyState, keys: list[bytes]) -> list[bytes | None]:
-    """The values of these entries; None for one that is not there."""
-    if not keys:
-        return []
-    with rocks_errors(state.directory, "read"):
-        return list(state.families["entries"].get(keys))  # type: ignore[arg-type]
+    return sum(value == FORGOTTEN for value in state.backend.values("entries"))
 
 
 @dataclass(frozen=True, slots=True)

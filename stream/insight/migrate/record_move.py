@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from spotsieve.state.identity import check_last_record
-from spotsieve.state.index import State
 from spotsieve.state.log.bodies import Handover, Origin, is_migrating, migration_writer, origin_of, split_pages
 from spotsieve.state.log.former import decode_moved
 from spotsieve.state.log.record import (
@@ -38,7 +37,8 @@ from spotsieve.state.log.record import (
 )
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.finding import PageQuery, file_places, find_entries
-from spotsieve.state.still.reading import own_read_only_state
+from spotsieve.state.still.reading import own_checkpoint
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Entry, Signatures, page_id_text, page_ids_of
@@ -162,7 +162,7 @@ def translate_forgotten(pages: Sequence[ForgottenPage], state: State, folder: Pa
     """
     with_host = {page.page_id: page.with_host for page in pages}
     names = frozenset(page_id_text(*page_id) for page_id in with_host)
-    with own_read_only_state(state, folder) as still:
+    with own_checkpoint(state, folder) as still:
         found = find_entries(still, PageQuery(ids=names))
         # A page's own name may be another one's id.
         found.pages = {

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import CommitMark, State
+from spotsieve.state.index import CommitMark
 from spotsieve.state.removal import ForgottenPage
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.insight.replay.range import OUTSIDE, RangePlaces
 from spotsieve.stream.sign.schemes import Scheme

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, SpotsieveError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore

@@ -16,7 +16,7 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import Outputs
+from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
@@ -101,7 +101,7 @@ class _OpenInput:
         with contextlib.ExitStack() as stack:
             stack.callback(self.held.close)
             self._outputs = stack.enter_context(
-                Outputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
+                FileOutputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
             )
             if self._outputs.out is not None and parts.out is not None:
                 form = form_of([file], parts.out)

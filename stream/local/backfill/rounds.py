@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import IndexUpdate, State
+from spotsieve.state.index import IndexUpdate
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.poison import isolate
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text

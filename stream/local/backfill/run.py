@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
@@ -142,7 +142,7 @@ class Driver:
             self._run_file.finish(number, summary)
 
 
-MakeShards = Callable[[RocksState, LocalLog, OutcomeStore], Shards]
+MakeShards = Callable[[State, LocalLog, OutcomeStore], Shards]
 """make_shards(state, log, outcomes) gives shards that are filled with what the outcomes have."""
 
 
@@ -203,7 +203,7 @@ class Backfill:
         """
         self._log: LocalLog
 
-        def make_engine(state: RocksState, log: LocalLog) -> RoundEngine:
+        def make_engine(state: State, log: LocalLog) -> RoundEngine:
             self._log = log  # The state is locked from here on: what another command has begun is not removed.
             if not self.resumed and make_shards is None:
                 remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.

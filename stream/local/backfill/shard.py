@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.horizon import step_of
-from spotsieve.state.index import IndexUpdate, LiveView, State, StateView
+from spotsieve.state.horizon import Clock, step_of
+from spotsieve.state.index import IndexUpdate, LiveView, StateView
 from spotsieve.state.log.record import decode
 from spotsieve.state.removal import removal_of
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.sharding.candidates import ShardCandidates
@@ -113,7 +114,7 @@ class RemoteShard:
     """
 
     def __init__(self, settings: Settings, share: Share) -> None:
-        self._state = MemoryState()
+        self._state = memory_state()
         self._step_ms = step_of(settings.index.horizon_hours)
         self._shard = BackfillShard(share, settings, scheme_in_scope(settings), self._state)
         self._round: Round | None = None
@@ -152,7 +153,8 @@ class RemoteShard:
         for offset, record, outcomes in entered:
             read = decode(record)
             if read.forgotten:
-                self._state.remove(removal_of(read.forgotten, self._state, whole=False), offset + 1, read.checksum)
+                removal = removal_of(read.forgotten, self._state, self._state.clock.floor, whole=False)
+                self._state.remove(removal, offset + 1, read.checksum)
             for range_, outcome in outcomes:
                 self.file(record, range_, outcome)
 
@@ -173,4 +175,4 @@ def round_of(record: bytes, range_: RoundRange) -> Round:
     return Round(range_.start, range_.end, part, range_.first_number, _BEGINNING, (), read.checksum)
 
 
-_BEGINNING = MemoryState().clock
+_BEGINNING = Clock()

@@ -18,7 +18,8 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
-from spotsieve.state.still.reading import ReadOnlyState, describe, read_only_state
+from spotsieve.state.still.reading import describe, read_only_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import COMPILING
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -65,7 +66,7 @@ class EngineView:
 class FixedView:
     """Answers by a state that does not change."""
 
-    def __init__(self, state: ReadOnlyState, settings: Settings) -> None:
+    def __init__(self, state: State, settings: Settings) -> None:
         self._query = StateQuery(state, settings)
 
     @property

@@ -57,24 +57,24 @@ class SchemeEntry(NamedTuple):
 
 SCHEMES: Mapping[str, SchemeEntry] = {
     "spotsieve": SchemeEntry(SpotsieveSettings, _named("spotsieve", "SpotsieveScheme")),
-    "chain": SchemeEntry(ChainSettings, _named("simhash.chain", "ChainScheme")),
-    "manku": SchemeEntry(MankuSettings, _named("simhash.manku", "MankuScheme")),
-    "subhash": SchemeEntry(SubhashSettings, _named("simhash.subhash", "SubhashScheme")),
-    "minhash": SchemeEntry(MinhashSettings, _named("minwise.minhash", "MinhashScheme")),
-    "onebit": SchemeEntry(OnebitSettings, _named("minwise.onebit", "OnebitScheme")),
+    "chain": SchemeEntry(ChainSettings, _named("simhash", "ChainScheme")),
+    "manku": SchemeEntry(MankuSettings, _named("simhash", "MankuScheme")),
+    "subhash": SchemeEntry(SubhashSettings, _named("simhash", "SubhashScheme")),
+    "minhash": SchemeEntry(MinhashSettings, _named("minwise", "MinhashScheme")),
+    "onebit": SchemeEntry(OnebitSettings, _named("minwise", "OnebitScheme")),
     "adaptive-shingles": SchemeEntry(AdaptiveShinglesSettings, _named("adaptive_shingles", "AdaptiveShinglesScheme")),
-    "imatch": SchemeEntry(ImatchSettings, _named("by_terms.imatch", "ImatchScheme")),
-    "imatch-s": SchemeEntry(ImatchSSettings, _named("by_terms.imatch", "ImatchScheme")),
-    "spotsigs": SchemeEntry(SpotsigsSettings, _named("by_terms.spotsigs", "SpotsigsScheme")),
-    "spotsigs-lsh": SchemeEntry(SpotsigsLshSettings, _named("by_terms.spotsigs_lsh", "SpotsigsLshScheme")),
-    "concept": SchemeEntry(ConceptSettings, _named("by_terms.concept", "ConceptScheme")),
+    "imatch": SchemeEntry(ImatchSettings, _named("spotsigs", "ImatchScheme")),
+    "imatch-s": SchemeEntry(ImatchSSettings, _named("spotsigs", "ImatchScheme")),
+    "spotsigs": SchemeEntry(SpotsigsSettings, _named("spotsigs", "SpotsigsScheme")),
+    "spotsigs-lsh": SchemeEntry(SpotsigsLshSettings, _named("spotsigs", "SpotsigsLshScheme")),
+    "concept": SchemeEntry(ConceptSettings, _named("concept", "ConceptScheme")),
 }
 TERMS: Mapping[str, "Callable[[Any], Terms]"] = {
-    "imatch": _named("by_terms.terms", "terms_of"),
-    "imatch-s": _named("by_terms.terms", "terms_of"),
-    "spotsigs": _named("by_terms.terms", "terms_of"),
-    "spotsigs-lsh": _named("by_terms.terms", "terms_of"),
-    "concept": _named("by_terms.terms", "ConceptTerms"),
+    "imatch": _named("terms", "terms_of"),
+    "imatch-s": _named("terms", "terms_of"),
+    "spotsigs": _named("terms", "terms_of"),
+    "spotsigs-lsh": _named("terms", "terms_of"),
+    "concept": _named("terms", "ConceptTerms"),
 }
 """Schemes that need a model: what it counts, by their settings."""
 

@@ -1,6 +1,7 @@
 """Readers are processes of this machine: a killed one is replaced, none outlives the command, verdicts stay."""
 
 import contextlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.local.backfill.parts import Parts
 from spotsieve.stream.local.backfill.processes.readers import ProcessReaders
+from spotsieve.stream.local.backfill.processes.server import PRELOADED_MODULES
 from spotsieve.stream.local.backfill.run import Backfill, BackfillProgress
 from spotsieve.stream.local.backfill.schedule import LostReader
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
@@ -22,6 +24,10 @@ from tests.worlds.backfills import backfilled, records_out, verdict_rows, write_
 from tests.worlds.waiting import SECONDS, wait_until
 
 OUTPUTS = ("out", "verdicts", "rejected")
+
+
+def test_every_module_that_readers_are_forked_with_exists() -> None:
+    assert [name for name in PRELOADED_MODULES if importlib.util.find_spec(name) is None] == []
 
 
 @pytest.mark.promise(

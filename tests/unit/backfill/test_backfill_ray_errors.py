@@ -9,7 +9,7 @@ import pytest
 from ray import exceptions
 
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore
@@ -67,7 +67,7 @@ def test_an_actor_that_died_or_was_ended_for_want_of_memory_is_a_lost_reader(err
 def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
     tmp_path: Path, error: Exception, expected: type[Exception]
 ) -> None:
-    ray, state = FailingRay(), MemoryState()
+    ray, state = FailingRay(), memory_state()
     round_ = Round(LogPlace(0, 0), LogPlace(1, 0), signatures_of([]), 0, state.clock, (), 0)
     with closing(LocalLog(tmp_path)) as log, closing(OutcomeStore(tmp_path, bytes(16))) as outcomes:
         shards = RayShards(ray, 2, Settings(), state, log, outcomes, lambda _: None)

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind
@@ -114,7 +114,7 @@ def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo(
     crawl = [sent for sent in CRAWL if sent.article is not None]
     scheme = scheme_of(SETTINGS.scheme)
     signatures = scheme.sign(pages_of(crawl))
-    verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap, 64)
+    verdicts, _ = judge(signatures, scheme, memory_state(), SETTINGS.index.bucket_cap, 64)
     article_of = {sent.url: sent.article for sent in crawl}
     dropped = np.flatnonzero(verdicts.kind == Kind.DUPLICATE)
     assert len(dropped) > 170

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot import checkpoints
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -55,8 +55,8 @@ def copies(capsys: pytest.CaptureFixture[str], state: Path, *seeds: int) -> dict
     return filter_json(capsys, file, "--state", state)
 
 
-def open_state(directory: Path) -> RocksState:
-    return RocksState.open(directory, verdict_settings_text(Settings()), LocalLog.name, IndexSettings())
+def open_state(directory: Path) -> State:
+    return disk_state(directory, verdict_settings_text(Settings()), LocalLog.name, IndexSettings())
 
 
 @pytest.mark.promise("the next copy of a forgotten page is novel", fault="spotsieve state forget on a filter's state")
@@ -226,7 +226,7 @@ def test_a_state_that_follows_a_topic_needs_the_configuration_of_its_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = verdict_settings_text(Settings())
-    with RocksState.open(tmp_path, text, "signatures-of-another", IndexSettings()):
+    with disk_state(tmp_path, text, "signatures-of-another", IndexSettings()):
         pass
     arguments = ["state", "forget", "--state", str(tmp_path), "--id", "p1"]
     assert main(arguments) == EXIT_SETTING

@@ -27,7 +27,17 @@ from spotsieve.stream.engine import forget
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from tests.conftest import REPOSITORY
 from tests.worlds.states.host_filings import remember_more
-from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
+from tests.worlds.states.local_states import (
+    DIGEST,
+    RECORDS,
+    TEXT,
+    apply_log,
+    families_of,
+    flip,
+    listing,
+    names_entry,
+    open_state,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +59,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for end in (10, 25, RECORDS):
             apply_log(directory, state.position, end, state)
             if end < RECORDS:
-                state._buckets.flush()
+                families_of(state)["buckets"].flush()
         copy = tmp_path_factory.mktemp("killed")
         shutil.copytree(directory, copy, dirs_exist_ok=True)
     return copy
@@ -388,9 +398,10 @@ def test_a_state_in_use_is_not_walked_and_stays_locked(directory: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
-state = RocksState.open(Path({str(directory)!r}), {TEXT!r}, "local", IndexSettings())
+state = disk_state(Path({str(directory)!r}), {TEXT!r}, "local", IndexSettings())
 print("open", flush=True)
 sys.stdin.read()
 """

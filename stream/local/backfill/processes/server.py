@@ -9,9 +9,11 @@ from multiprocessing import forkserver, resource_tracker
 
 CONTEXT = multiprocessing.get_context("forkserver")
 """A process that is forked from the command itself has its threads' locks as they were, and RocksDB's."""
-CONTEXT.set_forkserver_preload(
-    [f"spotsieve.stream.local.backfill.processes.{name}" for name in ("first", "readers", "loaded")]
-)
+PRELOADED_MODULES = [
+    f"spotsieve.stream.local.backfill.processes.{name}" for name in ("preload", "readers", "preloaded")
+]
+"""multiprocessing passes silently over a name that it cannot import."""
+CONTEXT.set_forkserver_preload(PRELOADED_MODULES)
 
 
 def begin_loading() -> None:
