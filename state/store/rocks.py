@@ -31,7 +31,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 
 PASSED_TO_ASKED = 0.4
 """CPU time of a bucket in a pass, divided by that of one in a MultiGet in key order: 0.70 us over 1.72 us, in a state
-of 250,000 buckets (`python -m tests.measure.bench.query`). If a greater share of a family is wanted, take a pass."""
+of 250,000 buckets (`python -m bench.speed.query`). If a greater share of a family is wanted, take a pass."""
 _AT_ONCE = 65_536
 _READAHEAD_BYTES = 2**21
 

@@ -1,7 +1,9 @@
 """The error classes and the exit codes. A class is a decision about what happens next; the text decides nothing."""
 
 import enum
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 EXIT_OK = 0
 EXIT_DEFECT = 1
@@ -15,7 +17,7 @@ EXIT_INTERRUPTED = 130
 
 
 class RejectReason(enum.StrEnum):
-    """Why a message holds no page. The value is the metric label and the header text."""
+    """Why a message did not become a page. The value is the metric label and the header text. See REJECTIONS."""
 
     NOT_JSON = "not_json"
     NO_BODY = "no_body"
@@ -26,6 +28,34 @@ class RejectReason(enum.StrEnum):
     TRUNCATED = "truncated"
     BAD_WARC = "bad_warc"
     TOO_LARGE = "too_large"
+
+
+class Rejection(NamedTuple):
+    """The published facts of a reject reason.
+
+    meaning: a clause about the message, for a person  setting: the setting to check where most messages are rejected
+    """
+
+    meaning: str
+    setting: str = "[input]"
+
+
+REJECTIONS: Mapping[RejectReason, Rejection] = MappingProxyType(
+    {
+        RejectReason.NOT_JSON: Rejection(
+            "it is not a JSON object in UTF-8", "input.format (html: the message is the page itself)"
+        ),
+        RejectReason.NO_BODY: Rejection("it has no body at the configured field", "input.fields.body"),
+        RejectReason.FIELD_TYPE: Rejection("a field holds a value of the wrong type"),
+        RejectReason.BAD_BASE64: Rejection("its body is not valid base64", "input.body_encoding"),
+        RejectReason.BAD_TIME: Rejection("its fetch time cannot be read", "input.fields.fetched_at"),
+        RejectReason.NO_URL: Rejection("it has no URL", "input.fields.url, or input.url_from for format html"),
+        RejectReason.TRUNCATED: Rejection("it ends before its declared length, or was cut by the crawler"),
+        RejectReason.BAD_WARC: Rejection("its WARC or HTTP header violates the format"),
+        RejectReason.TOO_LARGE: Rejection("it is larger than a record or a message of the output may be"),
+    }
+)
+"""The reasons in the order of documents: the advice of the summary line and docs/guide.md derive from it."""
 
 
 MOST_REJECTED_SHARE = 1 / 10

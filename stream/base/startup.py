@@ -78,7 +78,7 @@ COLLECT_AFTER = 50_000
 """GC threshold of a service. A page in flight has about ten objects: with Python's 700, every seventy pages would cause
 a collection."""
 KEPT_BYTES = 256 * 2**20
-"""Free memory that is not returned to the system. Pages in flight take up to half of it."""
+"""Free memory that is not given back to the system. Pages in flight take up to half of it (service/worker.py)."""
 MAPPED_BYTES = 32 * 2**20
 """Larger blocks are mapped, and returned at once. This is the largest value that glibc accepts."""
 

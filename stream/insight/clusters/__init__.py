@@ -1,7 +1,5 @@
-"""Finds clusters of copies: pages that are connected because one was called a copy of the other.
+"""Finds clusters of copies: pages connected by verdicts that name one as a copy of the other.
 
-statements.py  what a line or a message says of a page: its verdict, and the pages that it is a copy of
-seen.py        which pages were met before, in 8 bytes each
-grouping.py    which pages are connected, and which of a cluster is its canonical page
-listing.py     a page and its cluster as a line of JSON or CSV
+grouping.py  reads the verdict of a line or message, connects pages, and chooses each cluster's canonical page
+sources.py   reads files of verdict lines, or judges a log; writes a page and its cluster as JSON or CSV
 """

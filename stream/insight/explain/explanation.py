@@ -37,7 +37,7 @@ class Fate(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PairThreshold:
-    """What a pair has of one thing, and what it needs; see spotsieve.stream.sign.schemes.Bar."""
+    """A value of a pair and the threshold that it is tested against (spotsieve.stream.sign.schemes.ThresholdTest)."""
 
     name: str
     had: float

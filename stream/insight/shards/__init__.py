@@ -1,5 +1,8 @@
-"""Looks at a service of shards from its topics alone, and asks its resolver for another number of shards.
+"""Shows the state of a sharded service from its topics alone, and requests another number of shards from its resolver.
 
-reading.py reads the ends of the topics, status.py says what these mean, awaiting.py who holds a round up, told_text.py
-says it to a person, and asking.py asks for a resize. Nothing here is a member of a group, and only an ask writes.
+reading.py  reads the ends of the topics, and the consumer groups
+status.py   derives the state of the service, and which shard delays the open round; prints it for people
+request.py  requests a resize, or its cancellation, and waits for the response
+
+Nothing here joins a consumer group, and only a request writes.
 """

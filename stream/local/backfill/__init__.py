@@ -1,13 +1,16 @@
 """Filter archives with many processes. Verdicts, log and state are those of `spotsieve filter`.
 
-    readers   read, decode and sign whole inputs, some ahead of the judge, and hold the records    reader.py
-    driver    takes the signed batches in the order of the inputs, has them judged, and returns
-              the verdicts to the readers                                                          run.py, schedule.py
-    rounds    judge each record as a round of stream/sharding, here or on shards elsewhere         rounds.py, shard.py
-    readers   write the novel pages and the verdicts, one part per input                           parts.py
+reader.py       readers decode and sign whole inputs, some ahead of the judge, and hold the records (batch_queue.py)
+schedule.py     which reader reads which input, and which inputs are read again after a reader is lost
+run.py          the driver takes the signatures in the order of the inputs, has them judged, and returns the verdicts
+rounds.py       a record is a round of stream/sharding, judged in this process or by shards (shard.py)
+parts.py        readers write novel pages and verdicts: one part for each input
+outcomes.py     the outcome of every round, in a file beside the log
+run_file.py     which run a state directory is in the middle of, and which inputs are done
+processes/      readers as processes of this machine
+ray_cluster.py  readers and shards on Ray
 
-The state directory holds the log, the state of one process, and the outcome of every round (outcomes.py). So a killed
-run continues where it stopped (run_file.py), the inputs of a lost reader are read again, and a lost shard is filled
-from the log and the outcomes. processes/ starts readers as processes of this machine, ray_cluster.py readers and shards
-on Ray; no other module here depends on processes or Ray.
+The state directory holds the log, the state of one process, and the outcomes. So a killed run resumes where it stopped,
+a lost reader reads its inputs again, and a lost shard is filled from the log and the outcomes. Only processes/ and
+ray_cluster.py know of processes and of Ray.
 """

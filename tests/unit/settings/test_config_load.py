@@ -230,7 +230,9 @@ def test_an_unknown_scheme_is_refused_with_all_names_and_the_nearest() -> None:
 
 
 def test_the_union_of_settings_and_the_registry_hold_the_same_schemes() -> None:
-    assert {name: registered.settings for name, registered in SCHEMES.items()} == SCHEME_SETTINGS
+    registered = {name: entry.settings for name, entry in SCHEMES.items()}
+    assert sorted(set(SCHEME_SETTINGS) - set(registered)) == [], "add it to SCHEMES in stream/sign/schemes/registry.py"
+    assert registered == SCHEME_SETTINGS, "add it to SchemeSettings in stream/base/settings/schemes/__init__.py"
     assert next(iter(SCHEMES)) == DEFAULT_SCHEME == Settings().scheme.name
 
 

@@ -1,7 +1,7 @@
-"""Readers as processes of this machine.
+"""Runs readers as processes of this machine.
 
 server.py     the process that readers are forked from
-preload.py    loads numba first
-preloaded.py  loads the kernels of the default scheme
-readers.py    the readers, and the pipes for their calls
+preload.py    what it imports first
+preloaded.py  what it imports once for all readers, beside their modules
+readers.py    the readers, and the pipes to them
 """
