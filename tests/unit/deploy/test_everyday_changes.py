@@ -15,9 +15,8 @@ import pytest
 from spotsieve.stream import cli, files
 from spotsieve.stream.base.errors import REJECTIONS, RejectReason
 from spotsieve.stream.base.settings import schemes
-from spotsieve.stream.base.settings.load import leaf_settings
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.settings.section import Section
+from spotsieve.stream.base.settings.section import Section, leaf_settings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.files.file_format import FileFormat, InputFormat
