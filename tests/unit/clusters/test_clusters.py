@@ -221,7 +221,7 @@ def test_a_state_without_a_log_of_its_own_is_refused(
     filter_json(capsys, filtered / "pages.jsonl", "--state", state)
     (state / "log").unlink()
     assert main(["clusters", "--state", str(state)]) == 4
-    assert "must have a log of its own" in capsys.readouterr().err
+    assert "must be the state of `spotsieve filter`, which has a log of its own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_state_without_a_log_of_its_own_is_refused(
         ([], 2, "must be given FILEs"),
         (["--topics", "lines.jsonl"], 2, "must be given FILEs"),
         (["nowhere.jsonl"], 3, "nowhere.jsonl cannot be read"),
-        (["pages.jsonl"], 3, "4 of 4 lines are none: the first is line 1"),
+        (["pages.jsonl"], 3, "has 4 lines of 4 that are no verdicts; the first is line 1"),
         (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not be written where"),
         (["verdicts.jsonl", "--out", "all.parquet"], 2, "is named as of another format"),
         (["verdicts.jsonl", "--json"], 2, "--out must not be written"),

@@ -13,8 +13,8 @@ import pytest
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare, watchdog
 from spotsieve.stream.demo.localkafka.broker import (
-    HIGHEST,
-    LOWEST,
+    HIGHEST_PORT,
+    LOWEST_PORT,
     free_port,
     is_free,
     serves_clients,
@@ -89,7 +89,7 @@ def test_the_lock_names_kafka_and_everything_by_its_digest(version: str, monkeyp
 
 def test_a_free_port_lies_below_those_that_clients_are_given() -> None:
     port = free_port()
-    assert LOWEST <= port < HIGHEST
+    assert LOWEST_PORT <= port < HIGHEST_PORT
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
@@ -104,7 +104,7 @@ def test_an_occupied_port_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(BrokerError, match=f"must be free on 127.0.0.1, got {port}"):
+        with pytest.raises(BrokerError, match=f"is in use on 127.0.0.1, got {port}"):
             LocalKafka(tmp_path, port=port).start()
 
 
