@@ -1,7 +1,7 @@
 """Kills a child process, such as a local broker, when the process that started it has died, even by SIGKILL.
 
 Usage: `python -I -S watchdog.py OWNER_PID BROKER_PID [DIRECTORY]`. It waits until its standard input closes or its
-parent changes. Then it kills the broker and removes DIRECTORY. A line on standard input means that the broker was stopped
+parent changes. Then it kills the broker and removes DIRECTORY. A line on standard input means that the broker has ended
 normally. PR_SET_PDEATHSIG would be shorter, but it fires when the starting *thread* ends, and worker threads start
 brokers.
 """

@@ -18,7 +18,7 @@ from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, 
 from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.top.figures import lines_of, sample_worker, tables
-from spotsieve.stream.insight.top.scrape import MOST_BYTES, Scrape, metrics_url
+from spotsieve.stream.insight.top.scrape import MAX_BYTES, Scrape, metrics_url
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
 from tests.conftest import REPOSITORY
@@ -76,7 +76,7 @@ def test_a_worker_that_does_not_answer_is_shown_beside_one_that_does(
 ) -> None:
     said = once(capsys, serve(worker(1, 1)), NOBODY)
     assert "workers ready 1 of 2" in said
-    assert f"{NOBODY} no answer{' -' * 7}" in said
+    assert f"{NOBODY} no reply{' -' * 7}" in said
     assert " no host has 100 pages yet" in said
 
 
@@ -90,12 +90,12 @@ def test_a_host_that_is_no_name_cannot_touch_the_terminal(serve: Serve, capsys: 
 def test_a_port_that_nobody_answers_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--once", NOBODY]) == EXIT_NOT_FOUND
     (line,) = capsys.readouterr().err.splitlines()
-    assert "must answer with the metrics of a worker" in line
+    assert "must respond with the metrics of a worker" in line
     assert "refused" in line
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>", b"up 1\n", b"spotsieve_ready{ 1", b"x" * (MOST_BYTES + 2)], ids=["html", "other", "cut", "long"]
+    "body", [b"<html>", b"up 1\n", b"spotsieve_ready{ 1", b"x" * (MAX_BYTES + 2)], ids=["html", "other", "cut", "long"]
 )
 def test_a_port_of_another_program_is_one_line(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -182,7 +182,7 @@ def test_the_live_view_is_drawn_on_a_terminal_and_ends_by_ctrl_c(serve: Serve) -
     running = subprocess.Popen(command, cwd=REPOSITORY, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     shown = b""
-    while b"odd[red].example" not in shown or b"Ctrl-C ends" not in shown:
+    while b"odd[red].example" not in shown or b"Press Ctrl-C to quit" not in shown:
         shown += os.read(ours, 65536)
     running.send_signal(signal.SIGINT)
     try:

@@ -40,7 +40,7 @@ def met(number: int, checksum: int = 0, range_: RoundRange = OPEN, shards: int =
 
 
 def confirmed(number: int, *answers: TimedMessage, shards: int = 2) -> TimedMessage:
-    word = combined_checksum([one.heard for one in answers])
+    word = combined_checksum([one.message for one in answers])
     return said(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
 
 
