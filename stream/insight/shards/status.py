@@ -159,12 +159,13 @@ class FillStatus(NamedTuple):
 class ServiceStatus(NamedTuple):
     """The status of a service.
 
+    requested: number of shards after the open resize, 0 without one
     record: log offset up to which outcomes are published  outcome_seconds: since the last outcome
     waits_for: the processes that the open round or the next one waits for, in words; "" without a round
     """
 
     shards: int
-    asked: int
+    requested: int
     log_end: int
     record: int
     outcome_seconds: float | None
@@ -184,7 +185,7 @@ class ServiceStatus(NamedTuple):
         round_ = self.round
         return {
             "shards": self.shards,
-            "asked": self.asked or None,
+            "asked": self.requested or None,
             "log_end": self.log_end,
             "outcomes": {
                 "record": self.record,
@@ -317,10 +318,10 @@ def status_lines(status: ServiceStatus) -> list[str]:
 def _count(status: ServiceStatus) -> str:
     if not status.shards:
         return "none: the service has no round yet"
-    if not status.asked:
+    if not status.requested:
         return f"{status.shards}"
     ready = sum(one.is_ready for one in status.filling)
-    return f"{status.shards}; a resize to {status.asked} is under way, {ready} of {status.asked} new shards are ready"
+    return f"{status.shards}; a resize to {status.requested} is under way, {ready} of {status.requested} new shards are ready"
 
 
 def _round(status: ServiceStatus) -> str:

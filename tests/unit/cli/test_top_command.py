@@ -71,23 +71,21 @@ def test_a_snapshot_sums_the_workers_and_their_hosts(serve: Serve, capsys: pytes
     assert sum(" yes 0.0/s - 7 0 0 25.0% " in line for line in said) == 2
 
 
-def test_a_worker_that_does_not_answer_is_shown_beside_one_that_does(
-    serve: Serve, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silent_worker_is_shown_beside_a_responding_one(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     said = once(capsys, serve(worker(1, 1)), NOBODY)
     assert "workers ready 1 of 2" in said
     assert f"{NOBODY} no reply{' -' * 7}" in said
     assert " no host has 100 pages yet" in said
 
 
-def test_a_host_that_is_no_name_cannot_touch_the_terminal(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_host_name_cannot_control_the_terminal(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     odd = b"https://a[red]\x1b[2J" + b"x" * 100 + b".example/"
     said = once(capsys, serve(worker(0, 100, host=odd)))
     (host,) = [line.split()[0] for line in said if line.startswith("a[")]
     assert host == "a[red]\\x1b[2j" + "x" * 34 + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def test_a_port_that_nobody_answers_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--once", NOBODY]) == EXIT_NOT_FOUND
     (line,) = capsys.readouterr().err.splitlines()
     assert "must respond with the metrics of a worker" in line
@@ -127,14 +125,14 @@ def test_an_address_is_completed(given: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "file:///etc/passwd", "http://", "worker:port", "a b", "http://w\n/x", "[::1"])
-def test_an_address_that_is_none_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_address_is_rejected(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingError, match="must be the address"):
         metrics_url(given)
     assert main(["top", given]) == EXIT_SETTING
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_rates_are_what_was_gained_between_two_looks() -> None:
+def test_rates_are_the_increase_between_two_scrapes() -> None:
     def at(seconds: float, pages: float, busy: float) -> Scrape:
         stage = "spotsieve_stage_duration_seconds"
         samples: dict[str, list[tuple[dict[str, str], float]]] = {

@@ -103,7 +103,7 @@ def test_every_edit_but_typography_changes_the_words() -> None:
         )
 
 
-def test_an_edit_of_one_word_in_twenty_replaces_so_many() -> None:
+def test_the_edit_of_words_replaces_one_word_in_twenty() -> None:
     article = write_articles(SEED)[0]
     edited = edit_article(article, ArticleEdit.WORDS, Random(3))
     pairs = zip(" ".join(article.paragraphs).split(), " ".join(edited.paragraphs).split(), strict=False)
@@ -157,7 +157,7 @@ def test_an_explanation_has_as_many_shingles_as_the_kernel_hashes() -> None:
         assert len(shingles_in_words(kept, default_scheme(SETTINGS).shingle_words)) == count
 
 
-def test_a_text_shorter_than_a_shingle_is_one_by_itself_and_an_empty_one_has_none() -> None:
+def test_a_short_text_is_one_shingle_and_an_empty_text_has_none() -> None:
     assert shingles_in_words(["a", "b"], 3) == [("a", "b")]
     assert shingles_in_words([], 3) == []
 

@@ -152,7 +152,7 @@ def test_new_shards_show_their_rate_and_the_time_left() -> None:
         2: [filled(2, 2, 1_000)],
     }
     found = status(matches, [*VERDICTS, asked])
-    assert (found.shards, found.asked, len(found.answering)) == (2, 3, 2)
+    assert (found.shards, found.requested, len(found.answering)) == (2, 3, 2)
     assert status_lines(found)[0] == "shards       2; a resize to 3 is under way, 1 of 3 new shards are ready"
     assert status_lines(found)[-3:] == [
         "new shard 0  ready: record 12 of 20",
