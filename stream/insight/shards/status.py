@@ -321,7 +321,8 @@ def _count(status: ServiceStatus) -> str:
     if not status.requested:
         return f"{status.shards}"
     ready = sum(one.is_ready for one in status.filling)
-    return f"{status.shards}; a resize to {status.requested} is under way, {ready} of {status.requested} new shards are ready"
+    resize = f"a resize to {status.requested} is under way, {ready} of {status.requested} new shards are ready"
+    return f"{status.shards}; {resize}"
 
 
 def _round(status: ServiceStatus) -> str:
