@@ -234,7 +234,7 @@ class ExplainInput:
     recorded: RecordedVerdict | None = None
 
 
-def read_given(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
+def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
     """Read the argument PAGE or OTHER.
 
     url: the URL of the page if `name` is a file  flag: the option of this URL, for messages
