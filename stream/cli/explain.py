@@ -138,11 +138,11 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
         find_subject,
         subject_of,
     )
-    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_given
+    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_page_argument
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of_state(options, state)
-    given = read_given(options.page, options.url, "--url", settings.input)
+    given = read_page_argument(options.page, options.url, "--url", settings.input)
     view = state
     scheme, known = scheme_in_scope(settings), view.entry_count - state.clock.floor
     judged = ExplainContext(settings, scheme, view, state.clock, str(state.directory), known)
@@ -170,19 +170,19 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
 def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
     """Explain a page by pages in memory: OTHER, or the pages before it in the files of --pages."""
     from spotsieve.stream.insight.explain.context import context_after, context_before, explain, subject_of
-    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_given
+    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_page_argument
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of(options)
     scheme = scheme_in_scope(settings)
-    given = read_given(options.page, options.url, "--url", settings.input)
+    given = read_page_argument(options.page, options.url, "--url", settings.input)
     recorded = given.recorded or _recorded(options, given.name)
     if given.page is None and not files:
         rule = "must be a file, unless --state or --pages name the place of a URL or id"
         raise SettingError("PAGE", rule, options.page, "add --state DIR, --pages FILE, or both")
     others, held = [], {}
     if options.other is not None:
-        other = read_given(options.other, options.other_url, "--other-url", settings.input)
+        other = read_page_argument(options.other, options.other_url, "--other-url", settings.input)
         others = [name_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
         held = {"texts": others}
     if given.page is not None:

@@ -253,7 +253,7 @@ def test_pages_are_signed_again_from_the_topic_and_from_files(kafka: Broker, tmp
         assert again["open"]
 
 
-def test_two_sides_that_share_a_log_or_not_the_group_are_refused(
+def test_two_configurations_with_one_log_or_different_groups_are_rejected(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, new_log(topics) as log:
@@ -261,13 +261,13 @@ def test_two_sides_that_share_a_log_or_not_the_group_are_refused(
         config.write_text(topics.toml() + f'index.directory = "{tmp_path / "old"}"\n')
         run = ["migrate", "-c", str(config)]
         for given, told in (
-            ([], "topics.log must be another one"),
-            ([f"topics.log={log}"], "index.directory must be another one"),
+            ([], "topics.log must differ from the old configuration"),
+            ([f"topics.log={log}"], "index.directory must differ from the old configuration"),
             (
                 [f"topics.log={log}", f"index.directory={tmp_path / 'new'}", "kafka.group_id=x"],
                 "kafka.group_id must be",
             ),
-            ([f"topics.log={log}", f"index.directory={tmp_path / 'new'}"], "must hold pages, and is empty"),
+            ([f"topics.log={log}", f"index.directory={tmp_path / 'new'}"], "is empty; there is nothing to migrate"),
         ):
             began = time.monotonic()
             assert main([*run, *(word for one in given for word in ("--set", one))]) in (2, 4)

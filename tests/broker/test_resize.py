@@ -83,7 +83,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all to be told")
             status = ask.status()
             assert (status["shards"], status["asked"], len(status["answering"])) == (3, None, 3)
-            assert "there is none" in ask("resize", "--cancel")[1]
+            assert "has no resize to cancel" in ask("resize", "--cancel")[1]
             for one in new:
                 assert one.terminate() == 0
             roles.stop()

@@ -1,5 +1,5 @@
-"""Finds clusters of copies: pages connected by verdicts that name one as a copy of the other.
+"""Groups duplicates into clusters: pages are connected if one is a copy of the other.
 
-grouping.py  reads the verdict of a line or message, connects pages, and chooses each cluster's canonical page
-sources.py   reads files of verdict lines, or judges a log; writes a page and its cluster as JSON or CSV
+grouping.py    verdicts as statements, connected pages, and the canonical page of each cluster
+sources.py     statements from files and from a state's log; a page and its cluster as a line of JSON or CSV
 """

@@ -1,8 +1,8 @@
-"""Shows the state of a sharded service from its topics alone, and requests another number of shards from its resolver.
+"""Shows the status of a service with shards from its topics, and requests another number of shards.
 
-reading.py  reads the ends of the topics, and the consumer groups
-status.py   derives the state of the service, and which shard delays the open round; prints it for people
-request.py  requests a resize, or its cancellation, and waits for the response
+reading.py    the ends of the topics, and the sizes of the consumer groups
+status.py     what the ends mean: the newest round, the shards that are behind, and what the service waits for
+request.py    the request to the resolver to start or cancel a resize
 
-Nothing here joins a consumer group, and only a request writes.
+No process joins a consumer group. Only a request writes to a topic.
 """
