@@ -125,7 +125,7 @@ class SpotsigsScheme(CandidateSearch):
     limit of 256 candidates misses half of the copies, and 4,096 none (docs/measured/papers.md)."""
 
     def __init__(self, settings: SpotsigsSettings) -> None:
-        """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
+        """Raises SettingError if the model is missing or another one, the range is empty, or a word is no token."""
         self.settings = settings
         self.terms = terms_of(settings)
         self.lexicon, self.rank = ranked_lexicon(settings, self.terms.about)
@@ -360,7 +360,7 @@ class ImatchScheme(DecisiveSearch):
     """Terms in the IDF range, SHA-1, equal digests. The settings choose between `imatch` and `imatch-s`."""
 
     def __init__(self, settings: ImatchSettings | ImatchSSettings) -> None:
-        """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
+        """Raises SettingError if the model is missing or another one, the range is empty, or a word is no token."""
         self.name: str = settings.name
         self.min_terms = settings.min_terms
         self.terms = terms_of(settings)
