@@ -14,7 +14,7 @@ from spotsieve.state.index import CommitMark, IndexUpdate
 from spotsieve.stream.base.page import PageId
 
 
-class Numbered(NamedTuple):
+class UpdateNumbers(NamedTuple):
     """indexed: uint32[f], the source number of each filed page  pending_verdicts: those of these  new: sources to
     add
     """
@@ -40,7 +40,7 @@ class SourceNumbers:
         self._numbers[text] = len(self.texts)
         self.texts.append(text)
 
-    def number(self, index_update: IndexUpdate) -> Numbered:
+    def number(self, index_update: IndexUpdate) -> UpdateNumbers:
         """Number the sources of a index_update: those of filed pages in their order, then of attempts in theirs.
 
         The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
@@ -56,7 +56,7 @@ class SourceNumbers:
         pending_verdicts = (
             [numbered(page_id[0]) for page_id in index_update.learned.page_ids] if index_update.learned else []
         )
-        return Numbered(np.array([number_of[source] for source in named], np.uint32), pending_verdicts, list(new))
+        return UpdateNumbers(np.array([number_of[source] for source in named], np.uint32), pending_verdicts, list(new))
 
 
 EVERY_PARTITION = -1

@@ -11,7 +11,7 @@ from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import attempt_key, encode_attempt, encode_source
 from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate
-from spotsieve.state.store.loaded import Numbered, SourceNumbers
+from spotsieve.state.store.loaded import SourceNumbers, UpdateNumbers
 from spotsieve.stream.base.arrays import sizes_of
 
 
@@ -28,7 +28,7 @@ def put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -
 
 def put_entries(
     batch: WriteBatch, index_update: IndexUpdate, handles: Mapping[str, ColumnFamily], known: SourceNumbers
-) -> Numbered:
+) -> UpdateNumbers:
     """Put the filed pages into the batch, and the new sources. handles: of the families"""
     numbered = known.number(index_update)
     batch.set_default_column_family(handles["sources"])
