@@ -2,7 +2,7 @@
 
 `make scale` (bench/scale) uses these figures.
 
-The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
+The pages come from the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
 after the other, over states on disk, as they are deployed. Each role is charged from the bytes that it reads to the
 bytes that it sends. Indexing is also charged with the work of RocksDB's background threads, which it causes. A shard
 reads the buckets of a round ahead, before it indexes the previous round; "alone" is the time of a shard that reads

@@ -164,7 +164,7 @@ def _watch(scratch: Path, toml: str, plan: PartitionsPlan, sent: int, say: Calla
 
 
 def first_partitions(worker: Spotsieve, number: int) -> set[int]:
-    """The partitions whose lag the worker reports, which are those that it reads, once there are `number` of them."""
+    """The partitions whose lag the worker reports, which it reads, once there are `number` of them."""
 
     def shown() -> set[int] | None:
         families = text_string_to_metric_families(worker.get("/metrics")[1])

@@ -1,8 +1,8 @@
 """The peers: filters that a user could build from public packages, over the same streams.
 
 A peer takes the main content of each page (plain text is its own), makes a sketch of it, and drops a page where an
-index finds an earlier page that was let through and whose sketch is near enough; of several the earliest counts. A page
-without any word is let through. CPU is that of this thread, measured for each step; sketches are shared by the two
+index finds an earlier novel page whose sketch is near enough; of several the earliest counts. A page
+without any word is novel. CPU is that of this thread, measured for each step; sketches are shared by the two
 thresholds of a method, and each row carries the cost of all its steps.
 """
 

@@ -1,8 +1,8 @@
 """Measures the hops of a round on a real broker: from the call that produces a record until a consumer receives it.
 
 A plain hop is a record of an idempotent producer, with acks = all. A fenced hop is a transaction around one record,
-read under read_committed. The sizes are those of a round's records. Nothing else is sent between two hops, so a
-measured hop never waits for another one; the simulation adds the waiting.
+read under read_committed. Sizes are as in a round. Nothing else is sent between two hops, so a measured hop
+never waits for another one; the simulation adds the waiting.
 """
 
 import asyncio

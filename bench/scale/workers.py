@@ -1,6 +1,6 @@
 """Measures the CPU of a worker that does not judge: from messages of 20 KB to the record of their signatures.
 
-The cost of the Kafka client is not measured here: it is that of the pass-through in docs/measured/bench.json, which
+The cost of the Kafka client is not measured here: docs/measured/bench.json has it as the pass-through, which
 reads, sends and commits the same pages without decoding them.
 """
 

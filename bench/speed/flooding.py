@@ -1,7 +1,7 @@
 """Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
     shared     every page has the same host, title, heaviest prints and smallest hashes: all meet the same candidates
-    crossed    every key is one of so many that all are full at half the run, and for each kind of key pages are grouped
+    crossed    the keys are few enough that all are full at half the run, and for each kind of key pages are grouped
                anew: the pages in one bucket are in none of the others, so that a page meets the most candidates, and no
                read of an entry serves two pages of a micro-batch. All are of one host: others have other keys
     chain      the same against `chain`, whose every key decides: fingerprints in turn of many groups; those of one

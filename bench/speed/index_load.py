@@ -46,8 +46,8 @@ class CandidateLoad:
     Of the copies a fifth have the original's bytes and two fifths its text. Of the others' minima and prints a fifth
     are new, and a sixteenth of the sketch's bits are turned round, in expectation. Half of the copies are on their
     original's host. A third of the prints and a quarter of the title's words are all its host's pages'.
-    most_back: a copy's original is one of so many before it that are no copies (None: any)
-    old: the first so many pages are no copies, and all copies are of them (0: of any page before)
+    most_back: a copy's original is among this many preceding pages that are no copies (None: any)
+    old: this many first pages are no copies, and all copies are of them (0: of any earlier page)
     hosts: how many there are (None: one for HOST_PAGES pages)
     """
 

@@ -27,7 +27,7 @@ def measure_library(
 
     filter_pages_per_s, library_pages_per_s (reading the file included, start-up left out, both with a state on disk);
     ratio: filter over library, ratio_most: the worst round's; add_us, query_us: a page at a time;
-    memory_bytes_per_page: what a page that was let through takes in memory
+    memory_bytes_per_page: memory of a novel page
     """
     found: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:

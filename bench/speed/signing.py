@@ -33,7 +33,7 @@ def signing_us(scheme: Scheme, pages: Sequence[Page], rounds: int) -> float:
 
 
 def measure_signing(rounds: int = 5, count: int = BATCH_PAGES) -> dict[str, float]:
-    """Scheme -> CPU microseconds per page, with its defaults; models are those of the tests' small crawl.
+    """Scheme -> CPU microseconds per page, with its defaults; models are built from the tests' small crawl.
 
     LSI vectors of `concept` are of that model's few concepts: docs/measured/papers.md has what more of them cost.
     """

@@ -110,7 +110,7 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         assert matrix["novel"]["novel"] >= pages // 2 - pages // 20, "what has left the horizon is novel again"
         assert matrix["duplicate"]["duplicate"] >= pages // 4
         assert replay(capsys, service.config, "--set", "index.horizon_hours=0")["differ"] >= pages // 8
-        # Another group reads it all again: what had left the horizon is filed anew, and has copies after that.
+        # Another group reads it all again: pages that had left the window are indexed again, and have copies later.
         toml = service.toml.replace(topics.group, f"{topics.group}-again") + 'kafka.start_again = "earliest"\n'
         latest = 1_600_000_000 + 60 * sent[-1][0]
         with Spotsieve(tmp_path, toml, "again") as again:

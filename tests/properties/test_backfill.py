@@ -257,7 +257,7 @@ class Killed(BaseException):
 KILLED_AT: list[tuple[type, str, bool]] = [
     (LocalLog, "append", True),  # logged and not judged
     (OutcomeStore, "append", False),  # judged and not kept
-    (OutcomeStore, "append", True),  # kept and not filed
+    (OutcomeStore, "append", True),  # kept and not indexed
     (RocksState, "file", True),  # filed and not written
     (RunFile, "finish", False),  # written and not done
     (RunFile, "complete", False),  # all done

@@ -31,7 +31,7 @@ ASKED = 12
 
 
 def implied(told: JudgeTrace, limit: int) -> tuple[Kind, Reason, float, int | None]:
-    """The verdict that follows from what is told of the pairs, where the first copy is kept and no page is known."""
+    """The verdict that follows from the explanation of the pairs, where the first copy is kept and no page is known."""
     compared = 0
     for page in told.met:
         if page.fate is Fate.NOT_MET:
@@ -57,7 +57,7 @@ def reason_of(page: CandidatePage) -> Reason:
 
 
 def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: tuple[int, int, Policy]) -> JudgeTrace:
-    """Explain a page, compare with the judge, and return what is told."""
+    """Explain a page, compare with the judge, and return the explanation."""
     cap, candidates, policy = limits
     verdicts, _ = judge(signatures, scheme, state, cap, candidates, policy)
     told = trace_page(signatures, scheme, state, candidates, policy)

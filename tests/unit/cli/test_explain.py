@@ -228,7 +228,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, folder: Path, **environment: str) -
             replaced.setattr(sys, "stdout", stream)
             assert main(["explain", COPY, "--state", str(folder / "state")]) == 0
         sent = list[bytes]()
-        with contextlib.suppress(OSError):  # a terminal that nobody writes to any more ends with EIO
+        with contextlib.suppress(OSError):  # a terminal without writers ends with EIO
             while some := terminal.read(65_536):  # it hands on in parts on a busy machine
                 sent.append(some)
         return b"".join(sent)
