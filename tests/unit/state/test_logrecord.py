@@ -1,4 +1,4 @@
-"""The log record: it is read back as written, damage and newer formats differ, and it stays below the broker's limit."""
+"""The log record: read back as written; damage and newer formats differ; it stays below the broker's limit."""
 
 import dataclasses
 from typing import Any
