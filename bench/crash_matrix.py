@@ -1,4 +1,4 @@
-"""Writes docs/measured/crash-matrix.md: what became of the pages around each kill of a worker, step by step."""
+"""Writes docs/measured/crash-matrix.md: the verdicts of the pages in flight when a worker is killed, step by step."""
 
 import re
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ under exactly_once every page has exactly one verdict, under at_least_once at le
 Repeats depend on what was on its way when the kill came; those of {date} are shown.
 """
 VARYING = re.compile(r"\d{4}-\d\d-\d\d|\d+ repeats")
-"""What may differ between two runs that show the same."""
+"""The parts of the text that differ between two runs with the same result."""
 
 
 def document(outcomes: Mapping[tuple[Column, str], Outcome], date: str) -> str:
-    """The text of the document; a dash where a guarantee has no such step."""
+    """The text of the document. A dash marks a step that a guarantee does not have."""
     heads = ["killed after", "when", *(f"{column.guarantee}, {_workers(column)}" for column in COLUMNS)]
     rows = [heads, ["---", "---", *("---:" for _ in COLUMNS)]]
     for point in POINTS:
@@ -42,7 +42,7 @@ def document(outcomes: Mapping[tuple[Column, str], Outcome], date: str) -> str:
 
 
 def rewrite(path: Path, outcomes: Mapping[tuple[Column, str], Outcome]) -> None:
-    """Write the document, unless the one that is there differs in the date and the number of repeats alone."""
+    """Write the document if the result changed; a new date or another number of repeats alone does not count."""
     text = document(outcomes, datetime.now(UTC).date().isoformat())
     former = path.read_text("utf-8") if path.exists() else ""
     if VARYING.sub("", former) != VARYING.sub("", text):

@@ -1,7 +1,7 @@
-"""`python -m bench.index_memory` fills a state with made-up postings and writes docs/measured/index-memory.md.
+"""`python -m bench.index_memory` fills a state with synthetic postings and writes docs/measured/index-memory.md.
 
-What is measured is RocksDB under the state's own options: keys as the default scheme files them, and questions of
-which nearly all are for absent keys.
+It measures RocksDB under the options of the state, with the keys of the default scheme. Nearly all lookups are for
+absent keys.
 """
 
 import argparse
@@ -36,19 +36,19 @@ DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-me
 PAGES = 20_000_000
 DEFAULT_CACHE_MB = IndexSettings().cache_mb
 KEYS_A_PAGE = 14
-"""2 digests, 4 tables and 8 minima, as the default scheme files a page."""
+"""2 digests, 4 tables and 8 MinHash values, as in the default scheme."""
 BATCH_PAGES = 512
 BATCHES = 20
-"""Micro-batches that are asked for and filed before each look."""
+"""Micro-batches that are looked up and indexed before each sample."""
 PAGES_A_FILE = 100_000
 """1.4 million keys, 20 MB."""
 MOST_BESIDE_CACHE_MIB = 250.0
-"""Memory of the process that is neither in the cache nor Python's: memtables, the lists of parts, RocksDB itself."""
+"""Bound of the memory outside of the cache and of Python: memtables, lists of table parts, RocksDB itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What the state held after so many pages. In bytes, but the times: of all keys of a page"""
+class MemorySample:
+    """Memory of the process and the state after `pages` pages, in bytes. file_us, probe_us: per page, all keys"""
 
     pages: int
     rss: int
@@ -61,11 +61,11 @@ class Look:
     probe_us: float
 
 
-def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[Look]:
-    """File pages, one look after each part of them, and ask and file as judging does before each look.
+def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[MemorySample]:
+    """Index pages in `looks` parts. After each part, look up and index some micro-batches and yield a sample.
 
-    The keys of a part lie between those of the parts before and after it. So they are written as whole table files,
-    which RocksDB takes as they are: 280 million keys take minutes, and not hours.
+    The keys of a part lie between those of the parts before and after it. They are written as whole table files, which
+    RocksDB ingests unchanged: 280 million keys take minutes instead of hours.
     """
     settings = IndexSettings(cache_mb=cache_mb)
     dice = np.random.default_rng(1)
@@ -81,7 +81,7 @@ def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[Loo
 
 
 def _sorted_keys(dice: np.random.Generator, first: int, width: int, pages: int) -> NDArray[np.uint64]:
-    """The different keys of so many pages, from `first` on."""
+    """Distinct random keys of `pages` pages, from `first` on."""
     return np.unique(dice.integers(first, first + width, pages * KEYS_A_PAGE, np.uint64))
 
 
@@ -122,9 +122,9 @@ def _values(keys: NDArray[np.uint64]) -> list[bytes]:
     return encode_buckets(keys, Buckets(bounds, bounds[:-1].astype(np.uint64), np.zeros(len(keys), np.uint64)))
 
 
-def _look(state: State, pages: int, file_seconds: float, probe_seconds: float) -> Look:
+def _look(state: State, pages: int, file_seconds: float, probe_seconds: float) -> MemorySample:
     figures = state.stats()
-    return Look(
+    return MemorySample(
         pages=pages,
         rss=resident(),
         cache=figures["cache_bytes"],
@@ -138,12 +138,12 @@ def _look(state: State, pages: int, file_seconds: float, probe_seconds: float) -
 
 
 def resident() -> int:
-    """Resident memory of this process now, bytes."""
+    """Resident memory of this process, bytes."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
 
 
-def broken(looks: list[Look], bare: int, cache_mb: int = DEFAULT_CACHE_MB) -> list[str]:
-    """What is not bounded, in words. bare: resident memory before the state was opened"""
+def broken(looks: list[MemorySample], bare: int, cache_mb: int = DEFAULT_CACHE_MB) -> list[str]:
+    """A sentence for each bound that does not hold. bare: resident memory before the state was opened"""
     cache = cache_mb * 2**20
     last = looks[-1]
     beside = (last.rss - bare - cache) / 2**20
@@ -155,9 +155,14 @@ def broken(looks: list[Look], bare: int, cache_mb: int = DEFAULT_CACHE_MB) -> li
 
 
 def document(
-    looks: list[Look], bare: int, command: str, host: dict[str, Any], load: float, cache_mb: int = DEFAULT_CACHE_MB
+    looks: list[MemorySample],
+    bare: int,
+    command: str,
+    host: dict[str, Any],
+    load: float,
+    cache_mb: int = DEFAULT_CACHE_MB,
 ) -> str:
-    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    """The text of the document. load: the load average of the minute before, a sign of other programs"""
     wrong = broken(looks, bare, cache_mb)
     outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     rows = "\n".join(
@@ -200,14 +205,23 @@ def _reached(pages: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, write the document. 0 where memory is bounded, 1 where it is not."""
+    """Measure and write the document. Returns 0 if memory is bounded, else 1."""
     parser = argparse.ArgumentParser("python -m bench.index_memory", description="Memory of a large state.")
-    parser.add_argument("--pages", type=int, default=PAGES, help=f"default {PAGES:,}; fewer: docs stay as they are")
+    parser.add_argument(
+        "--pages", type=int, default=PAGES, help=f"default {PAGES:,}; with fewer the document is not written"
+    )
     parser.add_argument("--looks", type=int, default=10, help="rows of the table (default 10)")
-    parser.add_argument("--cache-mb", type=int, default=DEFAULT_CACHE_MB, help="index.cache_mb; other: docs stay")
-    parser.add_argument("--most-minutes", type=float, default=float("inf"), help="end after the row of that moment")
+    parser.add_argument(
+        "--cache-mb",
+        type=int,
+        default=DEFAULT_CACHE_MB,
+        help="index.cache_mb; with another value the document is not written",
+    )
+    parser.add_argument(
+        "--most-minutes", type=float, default=float("inf"), help="stop after the first row that ends later"
+    )
     options = parser.parse_args(arguments)
-    load, bare, looks = os.getloadavg()[0], resident(), list[Look]()
+    load, bare, looks = os.getloadavg()[0], resident(), list[MemorySample]()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         for look in fill(Path(scratch), options.pages, options.looks, options.cache_mb):

@@ -1,7 +1,7 @@
-"""`python -m bench.kafka39` runs the faults on Kafka 3.9 with the classic coordinator: docs/measured/kafka39.md.
+"""`python -m bench.kafka39` runs the fault tests on Kafka 3.9 with its classic coordinator: docs/measured/kafka39.md.
 
-Kafka 4 has the new group coordinator alone. The classic one applies the end of a transaction to the group's offsets a
-moment after it is written, so what a worker is told there is a promise of its own.
+Kafka 4 has only the new group coordinator. The classic one applies the end of a transaction to the offsets of the
+group shortly after the transaction log has it, so the offset that a worker reads there needs its own test.
 """
 
 import argparse
@@ -42,14 +42,14 @@ FILES = (
 )
 RACERS, TIMES = 8, 250
 Row = tuple[str, int, int, int, float]
-"""A test file, how many of its tests passed, failed and were skipped, and seconds."""
+"""A test file, the number of its tests that passed, failed and were skipped, and the seconds it took."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Openings straight after commits of unknown outcome, and what became of the numbers that they wrote.
+    """The openings of partitions straight after commits of unknown outcome, and the numbers written to the output.
 
-    openings, unknown: in all  doubled: outputs that are there twice  gaps: partitions in which a number has no output
+    openings, unknown: totals  doubled: numbers that are in the output twice  gaps: partitions that lack a number
     """
 
     openings: int
@@ -59,14 +59,14 @@ class Race:
 
 
 def race(ask: Ask, times: int) -> Race:
-    """Take the partitions anew so many times each, all at once, with this way of asking for the committed offset."""
+    """Reopen all partitions `times` times, concurrently, and look up the committed offset by `ask`."""
     with LocalKafka() as kafka, TopicSet(kafka.bootstrap_servers, partitions=RACERS) as topics:
 
         async def all_partitions() -> list[Reopened]:
             runs = []
             for number in range(RACERS):
                 settings = settings_from(topics.toml())
-                # A group of its own, which deals out nothing: every opening is one that this test asks for.
+                # A separate group that assigns no partitions: this test alone opens them.
                 group = settings.kafka.model_copy(update={"group_id": f"{topics.group}-{number}"})
                 partition = TopicPartition(topics.names["input"], number)
                 runs.append(reopen_often(settings.model_copy(update={"kafka": group}), partition, times, ask, number))
@@ -84,7 +84,7 @@ def race(ask: Ask, times: int) -> Race:
 
 
 async def own_question(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | None:
-    """aiokafka's, which does not ask for a stable offset."""
+    """The committed offset as aiokafka asks for it, without require_stable."""
     offset: int | None = await consumer.committed(partition)
     return offset
 
@@ -95,7 +95,7 @@ def run_tests(chosen: list[str]) -> list[Row]:
         report = Path(scratch) / "junit.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *chosen]
         subprocess.run(command, cwd=REPOSITORY, check=False, env={**os.environ, RELEASE_VARIABLE: CLASSIC_VERSION})
-        # It is our own pytest that wrote it.
+        # The report is safe to parse: our own pytest wrote it.
         cases = list(ET.parse(report).getroot().iter("testcase"))
     rows = []
     for file in sorted({case.get("classname", "") for case in cases}):
@@ -115,7 +115,7 @@ def document(
     host: dict[str, Any],
     load: float,
 ) -> str:
-    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    """The text of the document. load: the load average of the minute before, a sign of other programs"""
     wrong = [file for file, _, failed, *_ in rows if failed]
     if stable.doubled or stable.gaps:
         wrong.append("the race")
@@ -160,9 +160,9 @@ edit it.
 
 
 def main(arguments: list[str] | None = None, say: Callable[[str], None] = print) -> int:
-    """Run all, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    """Run everything and write the document. Returns 0 if all holds, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser("python -m bench.kafka39", description="Faults on Kafka 3.9.")
-    parser.add_argument("tests", nargs="*", help="test files instead of all: the document says which were run")
+    parser.add_argument("tests", nargs="*", help="test files instead of all; the document names them")
     parser.add_argument("--times", type=int, default=TIMES, help=f"openings of each of {RACERS} partitions ({TIMES})")
     options = parser.parse_args(arguments)
     os.environ[RELEASE_VARIABLE] = CLASSIC_VERSION

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/evaluate.md: a pair of a review of the demo's crawl, in light and dark.
+"""Takes the pictures of docs/evaluate.md: one pair of a review of the demo's crawl, in light and dark mode.
 
 Run `python -m bench.review_pictures`; it needs Debian's chromium.
 """

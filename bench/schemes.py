@@ -1,10 +1,10 @@
-"""`python -m bench.schemes` measures the tables and plots of docs/measured/schemes.md again.
+"""`python -m bench.schemes` measures the tables and plots of docs/measured/schemes.md.
 
     .venv/bin/python -m bench.schemes [SET ...]
 
-Every scheme with its defaults, and over its threshold, on each set (none named: those of ../shared/data). What stands
-in docs/measured/schemes.md between two comments is replaced, and the plots in
-docs/measured/schemes/; the rest is written by people.
+Each scheme runs with its defaults and over a range of thresholds, on each set (default: the sets in ../shared/data).
+The program replaces the text between two comments in docs/measured/schemes.md, and the plots in
+docs/measured/schemes/. People write the rest of the page.
 """
 
 import argparse
@@ -35,9 +35,9 @@ END = "<!-- End of what is written by `python -m bench.schemes`. -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, draw and write; 0. Raises SpotsieveError."""
+    """Measure, draw and write; returns 0. Raises SpotsieveError."""
     parser = argparse.ArgumentParser(
-        "python -m bench.schemes", description="Write docs/measured/schemes.md's figures again."
+        "python -m bench.schemes", description="Write the figures of docs/measured/schemes.md."
     )
     parser.add_argument("sets", nargs="*", type=Path, default=SETS, metavar="SET")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "measured" / "schemes.md", help="(%(default)s)")
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(folder: Path) -> SetResult:
-    """A set under every scheme, over its threshold; with models of its own pages."""
+    """The results of every scheme on a set, over its thresholds; models are built from the set's own pages."""
     settings, truth = load_settings(None, {}, {}), load_truth(folder)
     with TemporaryDirectory() as built:
         schemes = named_schemes([ALL], settings)

@@ -1,13 +1,13 @@
-"""`python -m bench.shards [PAGES] [ROUND]` measures shards and resolver: CPU a page of each role, bytes a page.
+"""`python -m bench.shards [PAGES] [ROUND]` measures the CPU and the bytes per page of shards and resolver.
 
-`make scale` (bench/scale) measures by it, too.
+`make scale` (bench/scale) uses these figures.
 
-The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
-after the other, over states on disk, as they are deployed; each is charged what it does, from the bytes that it reads
-to those that it sends. What RocksDB does in threads of its own, it does because of filing, so filing is charged with
-it. A shard reads the buckets of a round ahead, before the one before it is filed; "alone" is what one takes that reads
-nothing ahead, and belongs to no sum. The judge of one process runs over a state on disk too, so the ratio compares like
-with like. The second half of the run counts. Bytes of states are told when RocksDB has compacted them.
+The pages come from the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
+after the other, over states on disk, as they are deployed. Each role is charged from the bytes that it reads to the
+bytes that it sends. Indexing is also charged with the work of RocksDB's background threads, which it causes. A shard
+reads the buckets of a round ahead, before it indexes the previous round; "alone" is the time of a shard that reads
+nothing ahead, and is part of no sum. The single-process judge also runs over a state on disk, so the ratio compares
+like with like. Only the second half of the run counts. Sizes of states are taken after RocksDB has compacted them.
 """
 
 import json
@@ -71,12 +71,12 @@ SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), b
 LIMITS = Limits(INDEX.bucket_cap, INDEX.candidate_limit or SCHEME.candidate_limit, KEEP_FIRST)
 NUMBERS = (1, 2, 4, 8)
 LOG_PAGES = 512
-"""Of a record of the log of a service (service.batch_pages)."""
+"""Pages of a log record of a service (service.batch_pages)."""
 Figures = dict[str, float]
 
 
-class Charged:
-    """CPU seconds by role and step: of the thread that works, and apart from it of all others ("threads")."""
+class CpuAccount:
+    """CPU seconds by role and step. The working thread is charged by step, all other threads under "threads"."""
 
     def __init__(self) -> None:
         self.seconds = defaultdict[str, float](float)
@@ -84,14 +84,14 @@ class Charged:
 
     @contextmanager
     def to(self, what: str) -> Iterator[None]:
-        """Charge what happens within."""
+        """Charge the block to a step."""
         begun = time.thread_time()
         yield
         self.seconds[what] += time.thread_time() - begun
 
     @property
     def threads(self) -> float:
-        """What threads of RocksDB have taken since."""
+        """CPU seconds of RocksDB's threads since the account was opened."""
         return _of_others() - self._begun
 
 
@@ -100,7 +100,7 @@ def _of_others() -> float:
 
 
 def made_log(pages: int, a_round: int, digest: bytes = DIGEST) -> list[bytes]:
-    """The log: records of so many pages, made by a seed. digest: of the settings"""
+    """Log records of `a_round` pages, generated from a seed. digest: digest of the settings"""
     load = CandidateLoad(pages, np.random.default_rng(pages))
     return [
         encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, digest)
@@ -109,12 +109,12 @@ def made_log(pages: int, a_round: int, digest: bytes = DIGEST) -> list[bytes]:
 
 
 def measure_one(log: Sequence[bytes], counted: int) -> Figures:
-    """The judge of one process over its state. counted: pages in the second half of the log"""
-    charged = Charged()
+    """Figures of the single-process judge over its state. counted: pages in the second half of the log"""
+    charged = CpuAccount()
     with states_on_disk(1) as (state,):
         for offset, record in enumerate(log):
             if offset == len(log) // 2:
-                charged = Charged()
+                charged = CpuAccount()
             with charged.to("judge"):
                 verdicts, index_update = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
                 state.file(index_update, offset + 1, 0)
@@ -137,9 +137,9 @@ def state_bytes(stored: Sequence[State]) -> float:
 
 
 def measure_shards(log: Sequence[bytes], coming: bytes, counted: int, number: int) -> Figures:
-    """Resolver and S shards over their states, round by round; and a shard that files the log again.
+    """Figures of the resolver and `number` shards, round by round, and of a shard that rebuilds its state from the log.
 
-    coming: the record behind the log, which is read ahead and no more: else the last round would read nothing ahead
+    coming: the record behind the log. It is only read ahead, so that the last round reads ahead like every other one.
     """
     with states_on_disk(number) as states:
         figures, outcomes = _measure_shards(log, coming, counted, number, states)
@@ -151,14 +151,14 @@ def measure_shards(log: Sequence[bytes], coming: bytes, counted: int, number: in
 def _measure_shards(
     log: Sequence[bytes], coming: bytes, counted: int, number: int, states: Sequence[State]
 ) -> tuple[Figures, list[bytes]]:
-    """-> the figures, and the outcomes of all rounds."""
+    """The figures, and the outcomes of all rounds."""
     shares = [Share(one, number) for one in range(number)]
-    charged, sent, walks = Charged(), Counter[int](), 0
+    charged, sent, walks = CpuAccount(), Counter[int](), 0
     aheads = [BucketPrefetch(state) for state in states]
     entry_count, held_entries, outcomes = 0, 0, list[bytes]()
     for offset, (record, following) in enumerate(pairwise([*log, coming])):
         if offset == len(log) // 2:
-            charged, sent, walks = Charged(), Counter(), 0
+            charged, sent, walks = CpuAccount(), Counter(), 0
         with charged.to("resolver: read"):
             records = [(offset, decode(record))]
         with charged.to("resolver"):
@@ -194,7 +194,7 @@ def _measure_shards(
                 with charged.to("shard: walk"):
                     if share not in read:
                         read[share] = _with_confirms(heard[share], confirmed, entry_count)
-                        # Every shard makes the first guess of the same answers, so no one has to send it.
+                        # Every shard computes the first speculation from the same responses, so nobody sends it.
                         speculations[share] = first_speculation(round_, read[share])
                     speculation = speculations[share]
                     found = resolve_hosts(round_, held[share], SCHEME, state, LIMITS, read[share], speculation)
@@ -246,12 +246,12 @@ def _measure_shards(
 
 
 def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Share) -> float:
-    """CPU seconds in which a shard whose disk is lost files the second half of the log again."""
-    charged = Charged()
+    """CPU seconds of a shard that lost its disk and indexes the second half of the log again."""
+    charged = CpuAccount()
     with states_on_disk(1) as (state,):
         for offset, (record, outcome) in enumerate(zip(log, outcomes, strict=True)):
             if offset == len(log) // 2:
-                charged = Charged()
+                charged = CpuAccount()
             with charged.to("rebuild"):
                 first_number = state.entry_count
                 round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
@@ -267,7 +267,7 @@ def _with_confirms(
 
 
 def _parts(signatures: Signatures) -> Iterator[Signatures]:
-    """The pages that come next, as records of the log hold them."""
+    """Consecutive pages in portions of a log record."""
     for first in range(0, len(signatures), LOG_PAGES):
         yield signatures.part(first, min(first + LOG_PAGES, len(signatures)))
 
@@ -288,7 +288,7 @@ def _columns(record: bytes, shards: int) -> ColumnReader:
 
 
 def measure(pages: int, a_round: int) -> dict[str, Any]:
-    """The figures of one process, and by "S=1" and so on those of shards and resolver."""
+    """The figures of one process, and those of shards and resolver under "S=1" and so on."""
     *log, coming = made_log(pages + a_round, a_round)
     counted, warm = pages - len(log) // 2 * a_round, log[:2]
     measure_one(warm, a_round)

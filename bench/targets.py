@@ -1,4 +1,4 @@
-"""Says whether a target is met, and fails the command that has measured one that is not."""
+"""Reports targets that a measurement misses, and makes the measuring command fail."""
 
 import sys
 
@@ -7,12 +7,12 @@ EXIT_UNMET = 1
 
 
 def met(good: bool) -> str:
-    """What a table says of a target."""
+    """The cell of a table for a target."""
     return "met" if good else UNMET
 
 
 def exit_code(text: str) -> int:
-    """EXIT_UNMET where the tables of a text have a target that is not met, and name each on standard error; else 0."""
+    """EXIT_UNMET if the tables of the text contain a missed target, else 0. Names each one on standard error."""
     missed = [line.strip("| ") for line in text.splitlines() if UNMET in line]
     for line in missed:
         print(f"a target is missed: {line}", file=sys.stderr)

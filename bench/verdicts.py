@@ -2,8 +2,8 @@
 
     .venv/bin/python -m bench.verdicts [--write] [--scheme NAME ...] [SET ...]
 
-A change that should leave verdicts alone is shown to: exit code 1 where a digest differs from the file. A change that
-should not writes the file anew (--write) and says in CHANGELOG.md why verdicts change.
+It shows that a change leaves verdicts alone: the exit code is 1 if a digest differs from the file. A change that is
+meant to change verdicts rewrites the file (--write) and gives the reason in CHANGELOG.md.
 """
 
 import argparse
@@ -32,11 +32,15 @@ KEPT = ROOT / "docs" / "measured" / "verdicts.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge, compare or write; 1 where a digest differs. Raises SpotsieveError."""
+    """Judge, then compare or write; returns 1 if a digest differs. Raises SpotsieveError."""
     parser = argparse.ArgumentParser("python -m bench.verdicts", description=__doc__.partition("\n")[0])
     parser.add_argument("sets", nargs="*", type=Path, default=SETS, metavar="SET")
-    parser.add_argument("--scheme", nargs="+", default=[ALL], metavar="NAME", help="only of these (after the sets)")
-    parser.add_argument("--write", action="store_true", help="keep the digests instead of comparing with those kept")
+    parser.add_argument(
+        "--scheme", nargs="+", default=[ALL], metavar="NAME", help="only these schemes (name the sets first)"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="store the digests instead of comparing them with the stored ones"
+    )
     options = parser.parse_args(arguments)
     kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
     differing = 0
@@ -54,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def verdict_digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The first 128 bits of the SHA-256 of a set's verdict lines, by scheme; models are of the set's own pages."""
+    """The first 128 bits of the SHA-256 of a set's verdict lines, by scheme. Models are built from the set."""
     settings, truth = load_settings(None, {}, {}), load_truth(folder)
     digests = {}
     with TemporaryDirectory() as built:

@@ -144,7 +144,7 @@ def _outcome(report: pytest.TestReport) -> str:
 
 
 def _worst(outcomes: set[str]) -> str:
-    """A test of several parameters is told by the worst of them: failed, then skipped, then passed."""
+    """The outcome of a test with several parameters is the worst of theirs: failed, then skipped, then passed."""
     return min(outcomes - {"passed"}, default="passed")
 
 

@@ -1,4 +1,4 @@
-"""`make chart`: checks the Helm chart, and writes the manifests that are rendered from it."""
+"""`make chart` checks the Helm chart and writes the manifests that are rendered from it."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ DEFINITIONS = {
     ),
     "keda.sh": ("github.com/kedacore/keda/v2@v2.17.2", "config/crd/bases"),
 }
-"""By API group the Go module whose sources hold its resource definitions, and their folder in it."""
+"""API group -> the Go module that contains its resource definitions, and their folder in the module."""
 SCALED = ("--set=cluster.shards=2", "--set=replicas=2")
 KUBERNETES_VERSION = "1.33"
 HEAD = """# Rendered from deploy/chart by `make chart`: change the chart, or give it values of your own.
@@ -68,11 +68,11 @@ MANIFESTS: dict[Path, tuple[str, Sequence[str]]] = {
         ),
     ),
 }
-"""By file its head and the flags of `helm template`."""
+"""Path -> the head of the file and the flags of `helm template`."""
 
 
 def chart_digest() -> str:
-    """Of every file of the chart, and of what is rendered around it: a manifest of another digest is out of date."""
+    """Digest of all files of the chart and of the heads around them. A manifest with another digest is out of date."""
     digest = hashlib.sha256(repr(list(MANIFESTS.values())).encode())
     for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
         digest.update(f"\0{path.relative_to(CHART).as_posix()}\0".encode())
@@ -81,13 +81,13 @@ def chart_digest() -> str:
 
 
 def helm_here() -> Path | None:
-    """Helm of our version, where it was built before: another one may render other bytes."""
+    """Helm of our version if it was built before, else None. Another version may render other bytes."""
     cached = cache_directory() / f"helm-{HELM_VERSION}"
     return cached if cached.exists() else None
 
 
 def build_helm() -> Path:
-    """Build Helm from the Go module proxy into the cache, where none is here. Takes minutes. Raises SettingError."""
+    """Build Helm from the Go module proxy into the cache, unless it is there. Takes minutes. Raises SettingError."""
     if helm := helm_here():
         return helm
     go = shutil.which("go")
@@ -106,17 +106,17 @@ def build_helm() -> Path:
 
 
 def helm_template(helm: Path, *flags: str) -> str:
-    """What the chart renders with these flags. Raises SettingError with Helm's own words where it refuses them."""
+    """The output of `helm template` with these flags. Raises SettingError with Helm's message if rendering fails."""
     command = [str(helm), "template", "spotsieve", str(CHART), f"--kube-version={KUBERNETES_VERSION}", *flags]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise SettingError("deploy/chart", f"must render: {ran.stderr.strip()}", " ".join(flags), "mend the values")
-    # An indented empty line ends in blanks.
+    # Helm leaves trailing blanks on indented empty lines.
     return "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
 
 
 def rendered(helm: Path) -> dict[Path, str]:
-    """By file the manifests of the chart's defaults."""
+    """Path -> the manifests of the chart with its defaults."""
     head = HEAD.format(digest=chart_digest())
     return {path: head + about + helm_template(helm, *flags) for path, (about, flags) in MANIFESTS.items()}
 
@@ -127,30 +127,30 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 
 def check_resource(resource: Mapping[str, Any]) -> None:
-    """Compare a resource of Kubernetes itself with its schema; a field that it does not have is refused, too."""
+    """Validate a resource of Kubernetes itself against its schema; unknown fields are errors."""
     kubernetes_validate.validate(resource, KUBERNETES_VERSION, strict=True)
 
 
 def check_by_definition(resource: Mapping[str, Any]) -> None:
-    """Compare a resource of an operator with that operator's own definition, which Go fetches."""
+    """Validate a resource of an operator against the operator's own definition, which Go downloads."""
     group, _, version = resource["apiVersion"].partition("/")
     module, folder = DEFINITIONS[group]
     told = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, text=True, check=True)
     definition = Path(json.loads(told.stdout)["Dir"]) / folder / f"{group}_{resource['kind'].lower()}s.yaml"
-    # Go takes a flag within a pattern, Python at its beginning alone.
+    # Go accepts a flag inside a pattern, Python only at its beginning.
     text = definition.read_text("utf-8").replace("^(?i)", "(?i)^")
     (schema,) = [
         one["schema"]["openAPIV3Schema"] for one in yaml.safe_load(text)["spec"]["versions"] if one["name"] == version
     ]
     for part in _objects(schema):
-        # A cluster prunes what a definition does not name, and so a misspelt field does nothing.
+        # A cluster silently prunes unknown fields, so a misspelt field would do nothing.
         part.setdefault("additionalProperties", False)
     schema["properties"]["metadata"] = {"type": "object"}
     jsonschema.validate(resource, schema)
 
 
 def _objects(schema: object) -> Iterator[dict[str, Any]]:
-    """Every part of a schema that names its properties."""
+    """Every part of a schema that lists properties."""
     if isinstance(schema, dict):
         if isinstance(schema.get("properties"), dict) and "type" in schema:
             yield schema
@@ -162,7 +162,7 @@ def _objects(schema: object) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Check, render, validate and write; the exit code."""
+    """Check, render, validate and write; returns the exit code."""
     try:
         helm = build_helm()
         shutil.copyfile(ALERTS, CHART / "files" / ALERTS.name)

@@ -1,1 +1,1 @@
-"""`make exact`: every scheme that claims to find all copies, against brute force, on many random stores and on sets."""
+"""`make exact` compares every exact scheme with brute force, on many random stores and on labelled sets."""

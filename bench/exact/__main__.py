@@ -1,4 +1,4 @@
-"""`python -m bench.exact` holds every exact scheme to brute force and writes docs/measured/exactness.md."""
+"""`python -m bench.exact` compares every exact scheme with brute force and writes docs/measured/exactness.md."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.exact.cases import LARGEST_STORE, SMALLEST_STORE, Tried, on_set, random_cases
+from bench.exact.cases import LARGEST_STORE, SMALLEST_STORE, CaseCounts, on_set, random_cases
 from tests.conftest import REPOSITORY, SHARED_DATA
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM
 
@@ -25,19 +25,23 @@ within or beyond the threshold (`tests/reference/acceptance.py`); the other colu
 signed by the scheme. Buckets and candidates are not limited here: docs/decisions.md says what the defaults of `[index]`
 cost.
 """
-Results = Mapping[str, Sequence[Tried]]
+Results = Mapping[str, Sequence[CaseCounts]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and write the compared rows; 1 where a scheme does not find what brute force finds."""
+    """Compare, and write the rows of the compared schemes. Returns 1 if a scheme misses what brute force finds."""
     parser = argparse.ArgumentParser("python -m bench.exact", description=__doc__)
-    parser.add_argument("schemes", nargs="*", metavar="SCHEME", help="only these; the other rows stay as they are")
-    parser.add_argument("--cases", type=int, default=CASES, help=f"random cases of each; fewer than {CASES:,}: no row")
+    parser.add_argument(
+        "schemes", nargs="*", metavar="SCHEME", help="only these schemes; the other rows stay unchanged"
+    )
+    parser.add_argument(
+        "--cases", type=int, default=CASES, help=f"random cases per scheme; with fewer than {CASES:,} no row is written"
+    )
     parser.add_argument("--sets", type=Path, default=SHARED_DATA, metavar="DIR", help="folder of labelled sets")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.schemes) - set(CLAIMS))
     if unknown:
-        parser.error(f"no claim to be exact is made by {', '.join(unknown)}; these make one: {', '.join(CLAIMS)}")
+        parser.error(f"not exact schemes: {', '.join(unknown)}; exact schemes are: {', '.join(CLAIMS)}")
     differing = 0
     for name in options.schemes or list(CLAIMS):
         row = _tried(name, options.cases, options.sets)
@@ -47,14 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if differing else 0
 
 
-def _tried(name: str, cases: int, sets: Path) -> list[Tried]:
+def _tried(name: str, cases: int, sets: Path) -> list[CaseCounts]:
     began = time.process_time()
     row = [random_cases(name, cases), *(on_set(name, sets / one) for one in SETS)]
     print(f"{name}: {row}, {time.process_time() - began:.0f} s of CPU", file=sys.stderr, flush=True)
     return row
 
 
-def _keep(name: str, row: Sequence[Tried]) -> None:
+def _keep(name: str, row: Sequence[CaseCounts]) -> None:
     kept = figures() if FIGURES.exists() else {}
     kept[name] = list(row)
     known = {one: [asdict(tried) for tried in kept[one]] for one in CLAIMS if one in kept}
@@ -62,10 +66,10 @@ def _keep(name: str, row: Sequence[Tried]) -> None:
     DOCUMENT.write_text(document(figures()), "utf-8")
 
 
-def figures() -> dict[str, list[Tried]]:
-    """The last comparison, by scheme: the random cases, then each of SETS."""
+def figures() -> dict[str, list[CaseCounts]]:
+    """The stored comparison, by scheme: the random cases, then each of SETS."""
     loaded = json.loads(FIGURES.read_text("utf-8"))
-    return {name: [Tried(**tried) for tried in row] for name, row in loaded.items()}
+    return {name: [CaseCounts(**tried) for tried in row] for name, row in loaded.items()}
 
 
 def document(results: Results) -> str:

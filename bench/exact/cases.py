@@ -1,4 +1,4 @@
-"""Compares a scheme's search with brute force: a case is one page, judged against all before it."""
+"""Compares the search of a scheme with brute force. A case is one page, judged against all pages before it."""
 
 import tempfile
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ from tests.reference.acceptance import CLAIMS, Accepts, originals_of
 from tests.worlds.pages.scheme_settings import settings_named
 
 MOST = 65_536
-"""Of a bucket and of a page's candidates: only where neither is full does search promise to lose nothing."""
+"""Limit of a bucket and of a page's candidates. Search guarantees to lose nothing only while neither is full."""
 SMALLEST_STORE, LARGEST_STORE = 20, 800
-"""Pages of a random store: many of these small ones meet more odd cases than one large store."""
+"""Pages of a random store. Many small stores contain more odd cases than one large store."""
 SEED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What was compared.
+class CaseCounts:
+    """Counts of a comparison.
 
-    cases: pages that were judged  copies: those that brute force calls copies  differing: those with another original
-    by search than by brute force
+    cases: judged pages  copies: pages that brute force calls copies  differing: pages for which search and brute force
+    find different originals
     """
 
     cases: int
@@ -39,19 +39,19 @@ class Tried:
     differing: int
 
 
-def random_cases(name: str, least: int) -> Tried:
-    """At least so many cases of random signatures, in stores of all sizes, under the scheme's defaults."""
-    claim, scheme, total, seed = CLAIMS[name], scheme_of(settings_named(name)), Tried(0, 0, 0), SEED
+def random_cases(name: str, least: int) -> CaseCounts:
+    """Random signatures in stores of all sizes, under the scheme's defaults, until `least` cases are compared."""
+    claim, scheme, total, seed = CLAIMS[name], scheme_of(settings_named(name)), CaseCounts(0, 0, 0), SEED
     while total.cases < least:
         size = int(np.random.default_rng(seed).integers(SMALLEST_STORE, LARGEST_STORE + 1))
         found = compare(claim.make(size, seed), scheme, claim.accepts)
-        total = Tried(total.cases + found.cases, total.copies + found.copies, total.differing + found.differing)
+        total = CaseCounts(total.cases + found.cases, total.copies + found.copies, total.differing + found.differing)
         seed += 1
     return total
 
 
-def on_set(name: str, folder: Path) -> Tried:
-    """Every page of a labelled set, under the scheme's defaults and, where it needs one, a model of the set itself."""
+def on_set(name: str, folder: Path) -> CaseCounts:
+    """Every page of a labelled set, under the scheme's defaults. Models are built from the set itself."""
     settings = settings_named(name)
     if name in TERMS:
         with tempfile.TemporaryDirectory() as scratch:
@@ -65,11 +65,11 @@ def on_set(name: str, folder: Path) -> Tried:
     return compare(scheme.sign(pages), scheme, CLAIMS[name].accepts)
 
 
-def compare(signed: Signatures, scheme: Scheme, accepts: Accepts) -> Tried:
+def compare(signed: Signatures, scheme: Scheme, accepts: Accepts) -> CaseCounts:
     """Judge signatures into an empty store, and by brute force."""
     verdicts, _ = judge(signed, scheme, memory_state(), MOST, MOST)
     found = np.array([original.offset if original else -1 for original in verdicts.originals])
-    # An original is named by its page, brute force by its row.
+    # Verdicts name an original by its page id, brute force by its row.
     expected = originals_of(signed, accepts)
     expected = np.where(expected < 0, -1, signed.offset[expected])
-    return Tried(len(signed), int((expected >= 0).sum()), int((found != expected).sum()))
+    return CaseCounts(len(signed), int((expected >= 0).sum()), int((found != expected).sum()))

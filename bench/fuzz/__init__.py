@@ -1,1 +1,1 @@
-"""The fuzzing of everything that reads bytes from outside: targets, seeds, and the long run."""
+"""Fuzzing of every reader of foreign bytes: targets, seeds, mutations, and the long run."""

@@ -1,4 +1,4 @@
-"""`python -m bench.fuzz` gives every target its share of the time and writes docs/measured/fuzz.md."""
+"""`python -m bench.fuzz` divides its time between the fuzz targets and writes docs/measured/fuzz.md."""
 
 import argparse
 import importlib.metadata
@@ -18,22 +18,22 @@ from typing import NamedTuple
 
 from bench.fuzz.guided import MEMORY_MIB, MOST_BYTES, SECONDS_AN_INPUT
 from bench.fuzz.seeds import SEEDS
-from bench.fuzz.targets import TARGETS, Target
+from bench.fuzz.targets import TARGETS, FuzzTarget
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "docs" / "measured" / "fuzz.md"
 MOST_FINDINGS = 5
-"""Of a target: after so many it is left."""
+"""After this many findings, fuzzing of a target ends."""
 START_SECONDS = 120
-"""For a process to start and compile, beside the time that it fuzzes."""
+"""Time that a process may take to start and compile, in addition to its fuzzing time."""
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 _COVERED = re.compile(r"cov: (\d+)")
 
 
-class Ran(NamedTuple):
+class FuzzResult(NamedTuple):
     """The result of fuzzing a target.
 
-    covered: edges, None without a guide  findings: last line of each, and its file
+    covered: edges, None without coverage guidance  findings: last line of the output and input file of each
     """
 
     executions: int
@@ -44,7 +44,7 @@ class Ran(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fuzz, and write the report unless only some targets were asked for; 1 where an input broke a rule."""
+    """Fuzz, and write the report unless targets are named. Returns 1 if an input broke a rule."""
     parser = argparse.ArgumentParser("python -m bench.fuzz", description="Fuzz every reader of foreign bytes.")
     parser.add_argument(
         "target",
@@ -73,8 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def _fuzz(target: Target, seconds: float, seed: int, folder: Path) -> Ran:
-    """Processes one after the other until the time is over; one ends early where it finds something."""
+def _fuzz(target: FuzzTarget, seconds: float, seed: int, folder: Path) -> FuzzResult:
+    """Run fuzzing processes one after the other until the time is over. A process ends early at a finding."""
     (folder / "corpus").mkdir(parents=True)
     for number, data in enumerate(SEEDS[target.name]()):
         (folder / "corpus" / f"seed-{number:04}").write_bytes(data)
@@ -101,7 +101,7 @@ def _fuzz(target: Target, seconds: float, seed: int, folder: Path) -> Ran:
         covered = max([covered or 0, *map(int, _COVERED.findall(said))]) or None
         if code:
             findings.append((_told(said), _failing(folder, len(findings))))
-    return Ran(executions, spent, covered, len(list((folder / "corpus").iterdir())), findings)
+    return FuzzResult(executions, spent, covered, len(list((folder / "corpus").iterdir())), findings)
 
 
 def _executions(said: str) -> int:
@@ -121,7 +121,7 @@ def _told(said: str) -> str:
 
 
 def _failing(folder: Path, number: int) -> Path:
-    """The input that broke a rule, under a name of its own."""
+    """Save the input that broke a rule under a unique name."""
     kept = folder / f"finding-{number}"
     left = [path for path in folder.iterdir() if path.name.startswith(("crash-", "timeout-", "oom-", "running"))]
     for path in left:
@@ -129,8 +129,8 @@ def _failing(folder: Path, number: int) -> Path:
     return kept
 
 
-def report(ran: dict[str, Ran], minutes: float, seed: int) -> str:
-    """docs/measured/fuzz.md: when and where it ran, what was run, and the results."""
+def report(ran: dict[str, FuzzResult], minutes: float, seed: int) -> str:
+    """The text of docs/measured/fuzz.md: date, machine, procedure and results."""
     guide = "without a guide: atheris is not installed here"
     with suppress(importlib.metadata.PackageNotFoundError):
         guide = f"guided by coverage (atheris {importlib.metadata.version('atheris')})"

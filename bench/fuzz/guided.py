@@ -1,10 +1,10 @@
-"""Fuzzes one target in a process of its own: guided by coverage where atheris is there, else by chance alone.
+"""Fuzzes one target in a process of its own, guided by coverage if atheris is installed, else at random.
 
     python -m bench.fuzz.guided TARGET SECONDS SEED FOLDER
 
-FOLDER/corpus holds the inputs to begin with, and those that reached something new. The input that is being run lies in
-FOLDER/running without atheris; with it, what failed is in a file FOLDER/crash-..., timeout-... or oom-... The last line
-of standard output is JSON: executions, and edges reached where it is guided.
+FOLDER/corpus holds the initial inputs and those that reached new code. Without atheris, FOLDER/running holds the input
+that is being run; with atheris, a failing input is in FOLDER/crash-..., timeout-... or oom-... The last line of
+standard output is JSON: executions and, with guidance, covered edges.
 """
 
 import importlib
@@ -37,11 +37,11 @@ INSTRUMENTED = (
     "tests.reference.blocks",
     "tests.reference.scorecard",
 )
-"""Modules without kernels, which numba could not compile any more; the kernels are guided by their twins' coverage."""
+"""Modules without kernels. numba cannot compile instrumented kernels; their plain-Python references guide instead."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Fuzz until the time is over, or an input breaks a rule: then the exception ends the process."""
+    """Fuzz until the time is over or an input breaks a rule, which ends the process with an exception."""
     name, seconds, seed, folder = arguments[0], float(arguments[1]), int(arguments[2]), Path(arguments[3])
     if importlib.util.find_spec("atheris"):
         _guided(importlib.import_module("atheris"), name, seconds, seed, folder)
@@ -73,7 +73,7 @@ def _guided(atheris: ModuleType, name: str, seconds: float, seed: int, folder: P
     target = TARGETS[name]
     seeds = [path.read_bytes() for path in sorted((folder / "corpus").iterdir())]
     for data in seeds:
-        target.run(data)  # compiles what is not cached: a minute that counts against no input
+        target.run(data)  # Compiles kernels that are not cached; this minute counts against no input.
 
     def mutate(data: bytes, most: int, seed_of_input: int) -> bytes:
         chosen = random.Random(seed_of_input)
@@ -100,7 +100,7 @@ def _guided(atheris: ModuleType, name: str, seconds: float, seed: int, folder: P
 
 
 def _functions() -> Iterator[FunctionType]:
-    """What coverage is counted in, once imported."""
+    """The functions whose coverage guides the fuzzer, once imported."""
     for name, module in list(sys.modules.items()):
         if name.startswith(INSTRUMENTED):
             for held in vars(module).values():

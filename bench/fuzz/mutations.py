@@ -1,4 +1,4 @@
-"""Damages a sound input: cuts it, doubles it, splices it, strews it with the pieces of its grammar."""
+"""Mutates a valid input: cut it, duplicate it, splice it, or insert pieces of its grammar."""
 
 import random
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ MOST_BYTES = 12_000
 
 
 def mutated(chosen: random.Random, seeds: Sequence[bytes], pieces: Sequence[bytes]) -> bytes:
-    """One of the seeds, or a heap of pieces, after a few steps of damage; at most MOST_BYTES."""
+    """One of the seeds, or a sequence of pieces, after a few mutations; at most MOST_BYTES."""
     data = bytearray(chosen.choice(seeds) if chosen.random() < 0.8 else b"".join(chosen.choices(pieces, k=12)))
     for _ in range(chosen.randint(1, MOST_STEPS)):
         start = chosen.randint(0, len(data))

@@ -1,4 +1,4 @@
-"""The inputs that fuzzing starts from: sound ones of every kind, generated and, where they are there, real pages."""
+"""The seeds of fuzzing: valid inputs of every kind, generated, and real pages if the labelled data is there."""
 
 import bz2
 import gzip
@@ -53,20 +53,20 @@ RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%s\r\n%s"
 
 
 def real_pages() -> list[bytes]:
-    """The beginnings of some pages of the news set; none where the data is not there."""
+    """The beginnings of some pages of the news set; none without the data."""
     if not (DATA / "news" / "pages.jsonl.xz").exists():
         return []
     return [page[at : at + REAL_BYTES] for _, page in islice(pages_of("news"), REAL_PAGES) for at in (0, 9_000)]
 
 
 def bodies() -> list[bytes]:
-    """Pages in several character sets, whole and cut, and real ones."""
+    """Pages in several character sets, whole and truncated, and real pages."""
     charsets = [ARTICLE.encode(), "Привет, мир. ".encode("cp1251") * 9, "模模漢字 ".encode("gb18030") * 9]
     return [*charsets, ARTICLE.encode("utf-16"), b"\x1b$B%F%9%H\x1b(B " * 4, *real_pages()]
 
 
 def messages() -> list[bytes]:
-    """For each decoder a message that it takes, after the byte that chooses it."""
+    """A valid message for each decoder, after the byte that selects the decoder."""
     one = {
         "url": "https://a.example/",
         "body": ARTICLE,
@@ -86,7 +86,7 @@ def messages() -> list[bytes]:
 
 
 def warc_records() -> list[bytes]:
-    """Responses, plain, chunked and folded, and a resource."""
+    """WARC responses, plain, chunked and folded, and a resource."""
     page = ARTICLE.encode()
     blocks = [
         RESPONSE % (b"", page),
@@ -104,7 +104,7 @@ def warc_records() -> list[bytes]:
 
 
 def files() -> list[bytes]:
-    """JSONL and WARC, plain and in every compression."""
+    """JSONL and WARC files, plain and in every compression."""
     lines = b"\n".join(text[1:] for text in messages()[:2]) + b"\n"
     plain = [lines, b"".join(warc_records())]
     folds: Sequence[Callable[[bytes], bytes]] = (gzip.compress, lzma.compress, bz2.compress, zstandard.compress)
@@ -112,7 +112,7 @@ def files() -> list[bytes]:
 
 
 def log_records() -> list[bytes]:
-    """Records without their checksum; the target appends it."""
+    """Log records without their checksum; the target appends it."""
     forgotten = [ForgottenPage(7, "pages", 0, 3, (1, 2, 3)), ForgottenPage(8, "pages", 1, 0, ())]
     marks = (CommitMark("pages", 0, 7), CommitMark("other", 3, 1), CommitMark("", -1, 0))
     records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16), marks) for count in (0, 1, 3, 20)]
@@ -125,14 +125,14 @@ def log_records() -> list[bytes]:
 
 
 def round_records() -> list[bytes]:
-    """For each kind a body and a whole record, after the byte that chooses it."""
+    """For each kind of record a body and a whole record, after the byte that selects the kind."""
     found = list(kept().values())
     records = [encode_round_record(of.kind, SETTINGS, SHARE, RANGE, of.body)[:-8] for of in found]
     return [bytes([kind]) + given for kind, of in enumerate(found) for given in (of.body, records[kind])]
 
 
 def state_values() -> list[bytes]:
-    """A value for each decoder, after the byte that chooses it."""
+    """A value for each decoder, after the byte that selects the decoder."""
     signatures = make_signatures(2, seed=1)
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
     index_update = IndexUpdate(signatures, np.array([0, 1]), 0, np.empty(0, np.uint64), buckets, 0)
@@ -158,7 +158,7 @@ def manifests() -> list[bytes]:
 
 
 def exports() -> list[bytes]:
-    """A whole one, and with a horizon and a forgotten entry."""
+    """A complete export, with and without a deduplication window and a forgotten entry."""
     with TemporaryDirectory() as name:
         directory = Path(name)
         with disk_state(directory, "{}", "local", IndexSettings()) as state:
@@ -185,4 +185,4 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "manifest": manifests,
     "export": exports,
 }
-"""By the target's name."""
+"""Seeds by the name of the target."""

@@ -1,7 +1,7 @@
-"""The targets of fuzzing: for each reader of foreign bytes, what may come of them, and pieces to build inputs from.
+"""The fuzz targets: for each reader of foreign bytes the rules that it must keep, and pieces to build inputs from.
 
-A target raises nothing but AssertionError (a rule is broken), or whatever defect it found. Every one bounds what comes
-out by what went in: a reader that gives more than it was given is a bomb.
+A target raises AssertionError if a rule is broken; any other exception is a defect. Every target bounds the size of the
+output by the size of the input: a reader without such a bound could be used as a decompression bomb.
 """
 
 import tempfile
@@ -67,13 +67,13 @@ from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
 MAX_PAGE_BYTES = 4096
 MAX_RECORD_BYTES = 16_384
 SHOWN = 3_000
-"""Most characters of an error."""
+"""Maximal length of an error message, in characters."""
 
 
-class Target(NamedTuple):
-    """A reader of bytes. run: raises where it breaks a rule; the first byte or two may choose how the rest is read.
+class FuzzTarget(NamedTuple):
+    """A reader of bytes. run: raises if a rule is broken; the first byte or two may select how it reads the rest
 
-    pieces: what inputs are made of  reads: what it is, for the report
+    pieces: fragments of inputs  reads: the kind of input, for the report
     """
 
     name: str
@@ -100,11 +100,11 @@ DECODERS = (
 )
 SCHEMES = tuple(scheme_of(settings_named(name)) for name in REGISTERED)
 SKETCH_WORDS = tuple(scheme.sign([]).sketch.shape[1] for scheme in SCHEMES)
-"""A record whose sketches are of another width was signed under other settings, and is refused before."""
+"""A record with sketches of another width was signed under other settings, and is rejected earlier."""
 
 
 def read_message(data: bytes) -> None:
-    """First byte: the decoder. Then the value; half of the inputs have a header and a key cut from it."""
+    """First byte: the decoder. The rest is the value; half of the inputs cut a header and a key from it."""
     if not data:
         return
     value, key, headers = data[1:], data[-40:], (("Content-Type", data[1:60]), ("url", data[-200:]))
@@ -120,7 +120,7 @@ def read_message(data: bytes) -> None:
 
 
 def check_page(page: Page, size: int) -> None:
-    """A page can be written, and is not much larger than what it was made of."""
+    """Check that a page can be encoded and is not much larger than its input."""
     page.url.encode()
     page.label.encode()
     assert not page.judgeable or page.body.decode() is not None
@@ -130,7 +130,7 @@ def check_page(page: Page, size: int) -> None:
 
 
 def check_error(error: PageError | InputError | StateError) -> None:
-    """An error can be shown: it is text, and does not repeat the input."""
+    """Check that an error can be printed: its message is text and does not repeat the input."""
     str(error).encode("utf-8", "backslashreplace")
     assert len(str(error)) < SHOWN
 
@@ -139,7 +139,7 @@ _LABELS = (None, *sorted(LABELS))
 
 
 def read_charset(data: bytes) -> None:
-    """First byte: the declared label."""
+    """First byte: the declared character set."""
     label = _LABELS[data[0] % len(_LABELS)] if data else None
     found = to_utf8(data[1:], label)
     assert found.decode() is not None
@@ -175,7 +175,7 @@ def read_file(data: bytes) -> None:
 
 
 def read_warc(data: bytes) -> None:
-    """WARC records, however the file is cut into chunks; and the same bytes as an HTTP response."""
+    """WARC records, with the file cut into arbitrary chunks; and the same bytes as an HTTP response."""
     step = len(data) // 3 + 1
     chunks = (data[start : start + step] for start in range(0, len(data), step))
     for record in split_warc(chunks, MAX_RECORD_BYTES):
@@ -185,7 +185,7 @@ def read_warc(data: bytes) -> None:
 
 
 def check_capture(read: Callable[[], Capture | HttpResponse | None], data: bytes) -> None:
-    """A body is no longer than what it was read from, or than a page may be."""
+    """Check that a body is no longer than its input or than the limit of a page."""
     try:
         found = read()
     except PageError as error:
@@ -200,7 +200,7 @@ LAYOUT = SieveSettings(sketch_bits=64)
 
 
 def read_markup(data: bytes) -> None:
-    """First byte: markup or plain text. The kernels read what their plain-Python twins read."""
+    """First byte: markup or plain text. The kernels must produce what their plain-Python references produce."""
     markup, page = bool(data[:1] != b"\0"), data[1:1500]
     blocks = blocks_of(page, markup)
     assert tokens_of(page, markup) == blocks
@@ -222,7 +222,7 @@ def read_markup(data: bytes) -> None:
 
 
 def both_sealed(data: bytes) -> tuple[bytes, bytes]:
-    """As it is, and under a sound checksum: only then the grammar behind it is reached."""
+    """The bytes unchanged, and with a valid checksum, which the grammar behind the checksum needs."""
     return data, seal(data)
 
 
@@ -240,11 +240,11 @@ def read_log_record(data: bytes) -> None:
 
 
 LEFT_OUT = 9
-"""A page may take its offset alone in a record, 8 bytes, and 70 in memory: all other columns may be left out."""
+"""A page may take only its offset in a record, 8 bytes, and 70 in memory: all other columns are optional."""
 
 
 def check_signatures(signatures: Signatures, size: int) -> None:
-    """Columns of one length, of memory in proportion to the record's bytes, beside the objects."""
+    """Check that all columns have one length, and that their memory is proportional to the bytes of the record."""
     count = len(signatures)
     assert len(signatures.urls) == len(signatures.labels) == len(signatures.status) == count
     for name in ("features", "prints", "titles"):
@@ -267,7 +267,7 @@ ROUND_RECORDS = tuple(kept().values())
 
 
 def read_round_record(data: bytes) -> None:
-    """First byte: the kind. The rest as the body of such a record, and as the whole record."""
+    """First byte: the kind. The rest is read as the body of such a record and as a whole record."""
     of, rest = ROUND_RECORDS[(data[0] if data else 0) % len(ROUND_RECORDS)], data[1:]
     for record in (encode_round_record(of.kind, SETTINGS, SHARE, RANGE, rest), *both_sealed(rest)):
         try:
@@ -277,17 +277,17 @@ def read_round_record(data: bytes) -> None:
             check_error(error)
         else:
             assert bytes_of_arrays(found) <= ROUND_ARRAYS * (MOST_ROUND_PAGES + len(data))
-            # What was read can be told again, and means the same.
+            # A decoded record can be encoded again, with the same meaning.
             body = of.write(found)
             assert of.write(of.read(ColumnReader(body))) == body
 
 
 ROUND_ARRAYS = 100
-"""Bytes of memory for a page of a round, all of whose columns may take no byte; and for a byte of its record."""
+"""Bytes of memory per page of a round, whose columns may all be empty; and per byte of its record."""
 
 
 def bytes_of_arrays(value: object) -> int:
-    """The memory of all arrays in a value, and of what it consists of."""
+    """The memory of all arrays in a value and in its parts."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, (dict, list, tuple)):
@@ -304,7 +304,7 @@ def names_of(value: object) -> list[str]:
 
 
 def read_local_log(data: bytes) -> None:
-    """A log's file: opened, read, verified; and where it is sound, gone on with."""
+    """A log file: open, read and verify it, and append to it if it is valid."""
     directory = Path(_SCRATCH.name) / "log"
     directory.mkdir(exist_ok=True)
     for content in (data, framed(data)):
@@ -331,14 +331,14 @@ def read_local_log(data: bytes) -> None:
 
 
 def faults_of(directory: Path) -> list[str]:
-    """What `spotsieve state verify` says of the log."""
+    """The findings of `spotsieve state verify` in the log."""
     found = Findings(MAX_RECORD_BYTES)
     examine_log(directory, None, found, ignore_progress)
     return [damage.rule for damage in found.damages] + found.notices
 
 
 def framed(data: bytes) -> bytes:
-    """The bytes cut into frames with sound checks; zeros are where it is cut."""
+    """The bytes cut into frames with valid checksums; zero bytes are the cuts."""
     parts = [MAGIC]
     for number, record in enumerate(data.split(b"\0")):
         length = len(record).to_bytes(4, "little")
@@ -351,7 +351,7 @@ KEYS = np.array([0, 1 << 56, 0xFD << 56, 0xFE << 56, 0xFF << 56, 0xFC << 56, 0xF
 
 
 def read_state_value(data: bytes) -> None:
-    """First byte: which decoder; the values of the meta family also under a sound checksum."""
+    """First byte: the decoder. Values of the meta family are also read with a valid checksum."""
     kind, value = (data[0] if data else 0) % 7, data[1:]
     for stored in both_sealed(value):
         try:
@@ -381,7 +381,7 @@ def read_state_value(data: bytes) -> None:
 
 
 def read_snapshot_manifest(data: bytes) -> None:
-    """A manifest; also under its first line and a sound checksum."""
+    """A manifest; also with its first line and a valid checksum."""
     directory = Path(_SCRATCH.name) / "snapshot"
     directory.mkdir(exist_ok=True)
     body = b"spotsieve-snapshot 1\n" + data + b"\n"
@@ -395,8 +395,8 @@ def read_snapshot_manifest(data: bytes) -> None:
             assert {type(file.bytes) for file in found.files} <= {int}
 
 
-class Unwritten(NewState):
-    """A state that goes nowhere. written: bytes of its keys and values"""
+class UnwrittenState(NewState):
+    """A state that is not written anywhere. written: bytes of its keys and values"""
 
     def __init__(self) -> None:
         super().__init__(Path("unwritten"))
@@ -416,7 +416,7 @@ class Unwritten(NewState):
 
 def read_export(data: bytes) -> None:
     """The lines of an export."""
-    state = Unwritten()
+    state = UnwrittenState()
     try:
         found = Importer(iter(data.split(b"\n")), "export", ignore_progress).run(state)
     except InputError as error:
@@ -532,16 +532,16 @@ EXPORTS = (
 TARGETS = {
     target.name: target
     for target in (
-        Target("message", "messages, in every format, to signatures", read_message, (*JSON, *MARKUP)),
-        Target("charset", "bodies under any declared character set", read_charset, MARKUP),
-        Target("file", "JSONL and WARC files, plain or compressed", read_file, (*ARCHIVES, *JSON)),
-        Target("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),
-        Target("markup", "the text kernels against their plain-Python twins", read_markup, MARKUP),
-        Target("log-record", "records of the log", read_log_record, RECORDS),
-        Target("round-record", "records of rounds", read_round_record, NUMBERS),
-        Target("local-log", "the local log's file", read_local_log, (MAGIC, *RECORDS)),
-        Target("state-value", "values of the state", read_state_value, (*RECORDS, *MANIFESTS)),
-        Target("manifest", "a snapshot's manifest", read_snapshot_manifest, MANIFESTS),
-        Target("export", "the lines of an export", read_export, (*EXPORTS, *MANIFESTS)),
+        FuzzTarget("message", "messages, in every format, to signatures", read_message, (*JSON, *MARKUP)),
+        FuzzTarget("charset", "bodies under any declared character set", read_charset, MARKUP),
+        FuzzTarget("file", "JSONL and WARC files, plain or compressed", read_file, (*ARCHIVES, *JSON)),
+        FuzzTarget("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),
+        FuzzTarget("markup", "the text kernels against their plain-Python twins", read_markup, MARKUP),
+        FuzzTarget("log-record", "records of the log", read_log_record, RECORDS),
+        FuzzTarget("round-record", "records of rounds", read_round_record, NUMBERS),
+        FuzzTarget("local-log", "the local log's file", read_local_log, (MAGIC, *RECORDS)),
+        FuzzTarget("state-value", "values of the state", read_state_value, (*RECORDS, *MANIFESTS)),
+        FuzzTarget("manifest", "a snapshot's manifest", read_snapshot_manifest, MANIFESTS),
+        FuzzTarget("export", "the lines of an export", read_export, (*EXPORTS, *MANIFESTS)),
     )
 }

@@ -1,1 +1,1 @@
-"""Measures a state that exceeds the memory that it may use, for docs/measured/large-state.md: `make large`."""
+"""`make large` measures a state that exceeds the memory of its process: docs/measured/large-state.md."""

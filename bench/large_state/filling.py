@@ -1,7 +1,7 @@
-"""Fills a state with whole table files: postings, entries and memories of hosts, as the default scheme files pages.
+"""Fills a state with whole table files: postings, entries and host memories, as the default scheme indexes pages.
 
-Most pages are made up part by part: their keys, entries and hosts are random and have nothing to do with each other.
-The pages that are copied later (`old` ones of a load) are filed whole, at numbers spread over the state.
+Most pages are synthetic, part by part: their keys, entries and hosts are random and unrelated. The pages that are
+copied later (the `old` pages of a load) are indexed completely, at entry numbers spread over the state.
 """
 
 import os
@@ -58,29 +58,29 @@ from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.worlds.states.local_states import families_of
 
 KEYS = ((TITLE_TAG, 1, KEY_BITS), (PRINT_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
-"""Tag, keys a page and random bits of a key, in the order of the keys; a test compares it with the scheme."""
+"""Tag, keys per page and random bits of a key, in the order of the keys. A test compares this table with the scheme."""
 KEYS_A_FILE, ENTRIES_A_FILE, HOSTS_A_FILE = 1_400_000, 100_000, 20_000
 OWN_ITEMS, OWN_WORDS = 176, 30
-"""Of a host with HOST_PAGES pages, beside its template: what its memory has room for."""
+"""Block fingerprints of a host with HOST_PAGES pages, besides its template text: the capacity of its memory."""
 
 
-class Postings(NamedTuple):
-    """Postings in the order of keys and then of numbers: uint64[p] each."""
+class StatePostings(NamedTuple):
+    """Postings sorted by key, then by entry number: uint64[p] each."""
 
     keys: NDArray[np.uint64]
     numbers: NDArray[np.uint64]
     inlines: NDArray[np.uint64]
 
-    def between(self, low: int, high: int) -> "Postings":
-        """Those of keys from low to high - 1."""
+    def between(self, low: int, high: int) -> "StatePostings":
+        """Postings with keys in [low, high)."""
         first = np.searchsorted(self.keys, np.uint64(low))
         last = np.searchsorted(self.keys, np.uint64(high - 1), "right")
-        return Postings(*(column[first:last] for column in self))
+        return StatePostings(*(column[first:last] for column in self))
 
 
 @dataclass(frozen=True)
 class Job:
-    """One table file. parts: of how many of its kind  keys: of a page  bits: random ones of a key"""
+    """One table file. parts: number of files of this kind  keys: per page  bits: random bits of a key"""
 
     kind: str
     part: int
@@ -91,7 +91,7 @@ class Job:
     tag: int = 0
     keys: int = 0
     bits: int = 0
-    indexed: Postings | None = None
+    indexed: StatePostings | None = None
     entries: tuple[int, Sequence[bytes]] = (1, ())
 
 
@@ -119,7 +119,7 @@ def old_numbers(pages: int, old: int) -> NDArray[np.uint64]:
 
 
 def _jobs(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tuning) -> Iterator[Job]:
-    """All table files, those of a kind in the order of their keys."""
+    """All table files; those of one kind in the order of their keys."""
     numbers = old_numbers(pages, old)
     signatures = replace(load.signatures(0, old), offset=numbers.astype(np.int64))
     indexed, values, step = postings_of(signatures, numbers), entries_of(signatures), pages // old
@@ -141,13 +141,13 @@ def _jobs(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tu
 
 
 def _range(tag: int, bits: int, part: int, parts: int) -> tuple[int, int]:
-    """The keys of a part: low..high - 1."""
+    """The keys of a part: [low, high)."""
     low, high = ((1 << bits) * edge // parts for edge in (part, part + 1))
     return (tag << KEY_BITS) + low, (tag << KEY_BITS) + high
 
 
 def write_file(job: Job) -> tuple[str, str]:
-    """Write one table file -> (its family, its path). It runs in a process of its own."""
+    """Write one table file -> (its column family, its path). Runs in a separate process."""
     names, values = {"buckets": _buckets, "entries": _entries, "hosts": _hosts}[job.kind](job)
     writer = SstFileWriter(column_families(IndexSettings(), job.tuning)[job.kind])
     writer.open(job.path)
@@ -158,7 +158,7 @@ def write_file(job: Job) -> tuple[str, str]:
 
 
 def _buckets(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
-    """The postings of random keys, of the common ones among them, and of the old pages."""
+    """The postings of random keys, of the common keys among them, and of the old pages."""
     assert job.indexed is not None
     dice = np.random.default_rng((job.tag, job.part))
     low, high = _range(job.tag, job.bits, job.part, job.parts)
@@ -169,13 +169,13 @@ def _buckets(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
         keys = np.concatenate([keys, np.repeat(tagged(MINIMA_TAG, common), count)])
     numbers = dice.integers(0, job.pages, len(keys), np.uint64)
     inlines = dice.integers(0, 2**64, len(keys), np.uint64) if job.tag == DIGEST_TAG else np.zeros_like(keys)
-    made = Postings(keys, numbers, inlines)
-    together = Postings(*map(np.concatenate, zip(made, job.indexed, strict=True)))
+    made = StatePostings(keys, numbers, inlines)
+    together = StatePostings(*map(np.concatenate, zip(made, job.indexed, strict=True)))
     return in_buckets(together, SpotsieveSettings().minima_cap)
 
 
-def in_buckets(postings: Postings, cap: int) -> tuple[list[bytes], list[bytes]]:
-    """Encode postings in any order -> names and values. Of each key the first `cap` numbers are kept."""
+def in_buckets(postings: StatePostings, cap: int) -> tuple[list[bytes], list[bytes]]:
+    """Encode postings in any order -> names and values. Each key keeps its first `cap` entry numbers."""
     order = np.lexsort((postings.numbers, postings.keys))
     keys, numbers, inlines = (column[order] for column in postings)
     fresh = np.ones(len(keys), np.bool_)
@@ -190,16 +190,16 @@ def in_buckets(postings: Postings, cap: int) -> tuple[list[bytes], list[bytes]]:
     return encode_keys(names), encode_buckets(names, Buckets(bounds, numbers[kept], inlines[kept]))
 
 
-def postings_of(signatures: Signatures, numbers: NDArray[np.uint64]) -> Postings:
-    """Where the default scheme files these pages, in the order of keys."""
+def postings_of(signatures: Signatures, numbers: NDArray[np.uint64]) -> StatePostings:
+    """The postings of these pages under the default scheme, sorted by key."""
     probes = SpotsieveScheme(SpotsieveSettings()).probe(signatures)
     order = np.argsort(probes.keys, kind="stable")
     indexed = np.repeat(numbers, np.diff(probes.bounds))
-    return Postings(probes.keys[order], indexed[order], probes.inline[order])
+    return StatePostings(probes.keys[order], indexed[order], probes.inline[order])
 
 
 def _entries(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
-    """Entries first..last - 1, those of the old pages in their places."""
+    """Entries first..last - 1, with the old pages in their places."""
     first, last = (job.pages * edge // job.parts for edge in (job.part, job.part + 1))
     hosts = job.pages // HOST_PAGES
     load = CandidateLoad(last - first, np.random.default_rng((1, job.part)), hosts=hosts)
@@ -212,7 +212,7 @@ def _entries(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
 
 
 def entries_of(signatures: Signatures) -> list[bytes]:
-    """The entries of these pages, whose first prints are their own and the last ones their host's."""
+    """The entries of these pages. Their first block fingerprints are their own, the last ones belong to the host."""
     count = len(signatures)
     own = PRINTS - TEMPLATE_PRINTS
     prints = signatures.prints.reshape(count, PRINTS)[:, :own].reshape(-1)
@@ -233,7 +233,7 @@ def entries_of(signatures: Signatures) -> list[bytes]:
 
 
 def _hosts(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
-    """Memories of hosts, each with its template and with prints of its own pages."""
+    """Memories of hosts, each with its template text and with block fingerprints of its own pages."""
     hosts = job.pages // HOST_PAGES
     first, last = (1 + hosts * edge // job.parts for edge in (job.part, job.part + 1))
     memories = _memories(np.arange(first, last, dtype=np.uint64), job.pages)
@@ -241,10 +241,10 @@ def _hosts(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
 
 
 def _memories(hosts: NDArray[np.uint64], pages: int) -> HostMemories:
-    """What is remembered of hosts that have HOST_PAGES pages each: uint64[h], ascending."""
+    """Memories of hosts with HOST_PAGES pages each. hosts: uint64[h], ascending"""
     count = len(hosts)
     dice = np.random.default_rng(count)
-    # Of each place some prints with ascending hashes, so that all differ; one more, the host's own, in the last places.
+    # Ascending hashes make the fingerprints of a place distinct. The host's own fingerprints fill the last places.
     own = PRINTS - TEMPLATE_PRINTS
     each = OWN_ITEMS // own
     width = 2**21 // each

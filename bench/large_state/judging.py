@@ -1,4 +1,4 @@
-"""Judges records over a filled state: time, CPU, reads of the judging thread, and the longest write."""
+"""Judges records over a filled state and measures time, CPU, reads of the judging thread, and the longest write."""
 
 import time
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ _NO_SETTINGS = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What judging cost. us: of a page, all threads  ms: of a record  reads: calls of the judging thread
+class JudgingCosts:
+    """The costs of judging. us: per page, all threads  ms: per record  reads: read calls of the judging thread
 
-    cold_ms: median of the first tenth of the records, whose caches are empty; the other figures are of the rest
-    write_ms: the longest filing of a record, whatever RocksDB did meanwhile  disk, resident: bytes, at the end
-    compacted: bytes a page that all threads read and wrote beside the judging thread's reads
-    verdicts: of all pages, how many were novel, and how many copies were found
+    cold_ms: median of the first tenth of the records, whose caches are empty; the other figures exclude that tenth
+    write_ms: the longest index update of a record, during any work of RocksDB  disk, resident: bytes, at the end
+    compacted: bytes per page that all threads read and wrote, without the reads of the judging thread
+    verdicts: of all pages, the numbers of novel pages and of copies found
     """
 
     pages: int
@@ -71,8 +71,8 @@ class WatchedState:
 
 def judge_on(
     directory: Path, load: CandidateLoad, first: int, batch: int, settings: IndexSettings, tuning: Tuning
-) -> Judged:
-    """Judge pages first.. of the load, and file the novel ones, by records of so many pages."""
+) -> JudgingCosts:
+    """Judge the load from page `first` on, and index the novel pages, by records of `batch` pages."""
     with (
         patch.object(rocks, "column_families", partial(column_families, tuning=tuning)),
         patch.object(rocks, "database_options", partial(database_options, tuning)),
@@ -81,7 +81,7 @@ def judge_on(
         return _judge(WatchedState(state), load, first, batch, settings)
 
 
-def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings) -> Judged:
+def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings) -> JudgingCosts:
     engine, indexed = engine_over(cast("State", state), settings), state.entry_count
     compile_kernels(engine.scheme)
     rows = [(at, min(at + batch, len(load))) for at in range(first, len(load), batch)]
@@ -90,7 +90,7 @@ def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, set
     cpu, own, whole = 0.0, np.zeros(2), np.zeros(2)
     for number, (start, end) in enumerate(rows):
         signatures = load.signatures(start, end)
-        # No page has been seen before: its id is that of no old one, nor of a run before this one.
+        # All pages are new: no id equals that of an old page or of an earlier run.
         moved = indexed + (signatures.offset - first)
         record = LogRecord(bytes(16), 0, _NO_SETTINGS, replace(signatures, offset=moved), 0)
         if number == cold:
@@ -104,7 +104,7 @@ def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, set
     pages = rows[-1][1] - rows[cold][0]
     own, whole = _reads("thread-self") - own, _traffic() - whole
     steady = np.array(seconds[cold:]) * 1e3
-    return Judged(
+    return JudgingCosts(
         pages=pages,
         cpu_us=cpu / pages * 1e6,
         wall_us=float(steady.sum()) / pages * 1e3,
@@ -129,12 +129,12 @@ def _figures(process: str) -> dict[str, int]:
 
 
 def _reads(process: str) -> Any:
-    """Calls that read, and bytes that came from the disk."""
+    """Read calls, and bytes read from the disk."""
     figures = _figures(process)
     return np.array([figures["syscr"], figures["read_bytes"]], float)
 
 
 def _traffic() -> Any:
-    """Bytes that the process read from the disk and wrote."""
+    """Bytes that the process read from the disk and wrote to it."""
     figures = _figures("self")
     return np.array([figures["read_bytes"], figures["write_bytes"]], float)

@@ -1,38 +1,40 @@
-"""Writes docs/measured/large-state.md: the large state, and what each option of RocksDB changes on a smaller one."""
+"""Writes docs/measured/large-state.md: the large state, and the effect of each RocksDB option on a smaller state."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from bench.large_state.judging import MIB, Judged
-from bench.large_state.variants import DEFAULTS, VARIANTS, Plan, Variant
+from bench.large_state.judging import MIB, JudgingCosts
+from bench.large_state.variants import DEFAULTS, VARIANTS, LargeStatePlan, Variant
 
 PAGES = 30_000_000
 TIMES_MEMORY = 5
 LONGEST_WRITE_MS = 1000.0
 
 
-class Ran(NamedTuple):
-    """What was judged over a state, under each variant."""
+class VariantRuns(NamedTuple):
+    """The costs of judging over a state, for each variant."""
 
-    plan: Plan
-    runs: list[tuple[Variant, Judged]]
+    plan: LargeStatePlan
+    runs: list[tuple[Variant, JudgingCosts]]
 
 
-def broken(large: Ran) -> list[str]:
-    """What does not hold over the large state, in words."""
+def broken(large: VariantRuns) -> list[str]:
+    """A sentence for each bound that the large state breaks."""
     pages = large.plan.pages if large.runs else 0
-    wrong = [] if pages >= PAGES else [f"a state of {pages:,} pages was judged over, not of {PAGES:,}"]
+    wrong = [] if pages >= PAGES else [f"the state had {pages:,} pages instead of {PAGES:,}"]
     for variant, judged in large.runs:
         if judged.disk < TIMES_MEMORY * judged.resident:
             times = judged.disk / judged.resident
             wrong.append(f"{variant.name}: the state is {times:.1f} times the memory of the process")
         if judged.write_ms > LONGEST_WRITE_MS:
-            wrong.append(f"{variant.name}: the filing of a record took {judged.write_ms:,.0f} ms")
+            wrong.append(f"{variant.name}: indexing a record took {judged.write_ms:,.0f} ms")
     return wrong
 
 
-def document(small: Ran, large: Ran, command: str, host: dict[str, Any], loads: tuple[float, float]) -> str:
-    """The text of the document. loads: the load averages before and after, which tell of other programs"""
+def document(
+    small: VariantRuns, large: VariantRuns, command: str, host: dict[str, Any], loads: tuple[float, float]
+) -> str:
+    """The text of the document. loads: the load averages before and after, a sign of other programs"""
     wrong = broken(large)
     outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     settings = DEFAULTS.settings(small.plan.pages, small.plan.buffer_mb)
@@ -82,8 +84,8 @@ This document is written by `make large`; do not edit it.
 """
 
 
-def _large(large: Ran) -> str:
-    """The table, or what is missing."""
+def _large(large: VariantRuns) -> str:
+    """The table, or a sentence that says what is missing."""
     table = _table(large) if large.runs else "The time given ended before this run."
     if large.runs and large.plan.pages >= PAGES:
         return table
@@ -92,14 +94,14 @@ disk. Until then these figures say nothing of a state that exceeds its memory, a
     return f"{table}\n\n{missing}"
 
 
-def _verdicts(small: Ran) -> str:
+def _verdicts(small: VariantRuns) -> str:
     found = {(judged.novel, judged.copies) for _, judged in small.runs}
     said = ", ".join(f"{novel:,} novel and {copies:,} copies" for novel, copies in sorted(found))
     return f"all found {said}" if len(found) == 1 else f"THEY DIFFER: {said}"
 
 
-def _table(ran: Ran) -> str:
-    """One row a variant."""
+def _table(ran: VariantRuns) -> str:
+    """One row per variant."""
     head = (
         "| variant | on disk | resident | CPU, us a page | reads a page | read, KB a page | written, KB a page | "
         "a record, p50 / p99 ms | cold, ms | longest write, ms |"
@@ -107,7 +109,7 @@ def _table(ran: Ran) -> str:
     return "\n".join([head, "| --- |" + " ---: |" * 9, *(_row(variant, judged) for variant, judged in ran.runs)])
 
 
-def _row(variant: Variant, judged: Judged) -> str:
+def _row(variant: Variant, judged: JudgingCosts) -> str:
     return (
         f"| {variant.name} | {judged.disk / MIB:,.0f} MiB | {judged.resident / MIB:,.0f} MiB | {judged.cpu_us:.0f} | "
         f"{judged.reads:.2f} | {judged.read_bytes / 1e3:.1f} | {judged.compacted / 1e3:.1f} | "

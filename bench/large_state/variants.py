@@ -1,4 +1,4 @@
-"""Names what is compared: one option at a time against the defaults, on copies of one small state."""
+"""The variants that are compared: one changed option each, on copies of one small state."""
 
 import os
 import shutil
@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from bench.large_state.filling import fill
-from bench.large_state.judging import Judged, judge_on
+from bench.large_state.judging import JudgingCosts, judge_on
 from bench.speed.index_load import HOST_PAGES, CandidateLoad
 from spotsieve.state.store.rocks_options import TUNING, Tuning
 from spotsieve.stream.base.settings.model import IndexSettings
 
 FILTER_BYTES = 18
-"""Of filters and indexes a page, as docs/measured/index-memory.md has it."""
+"""Bytes of filters and indexes per page, from docs/measured/index-memory.md."""
 OLD_SHARE, MOST_OLD = 10, 200_000
-"""Of the pages of a state one in so many is copied later, and no more than these."""
+"""One in this many pages of a state is copied later; and the upper bound of their number."""
 DIRECT = TUNING._replace(direct=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One option changed. refill: it changes the table files  cache: MiB for each MiB of filters and indexes
+    """One changed option. refill: the option changes the table files  cache: MiB per MiB of filters and indexes
 
-    write_buffer: how many times that of the run
+    write_buffer: factor of the run's write buffer
     """
 
     name: str
@@ -35,7 +35,7 @@ class Variant:
     write_buffer: float = 1.0
 
     def settings(self, pages: int, buffer_mb: int) -> IndexSettings:
-        """The settings for a state of so many pages, and a run with such write buffers."""
+        """The settings for a state of `pages` pages and write buffers of `buffer_mb`."""
         cache_mb = max(8, round(self.cache * pages * FILTER_BYTES / 2**20))
         return IndexSettings(cache_mb=cache_mb, write_buffer_mb=max(1, round(self.write_buffer * buffer_mb)))
 
@@ -43,7 +43,7 @@ class Variant:
 DEFAULTS = Variant("defaults, direct reads")
 HALF_CACHE = Variant("cache for half of the filters", cache=0.5)
 LARGE = (DEFAULTS, HALF_CACHE)
-"""Over the large state, which is filled once."""
+"""The variants for the large state, which is filled once."""
 VARIANTS = (
     DEFAULTS,
     Variant("reads through the page cache", TUNING),
@@ -65,8 +65,8 @@ VARIANTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is judged, over what. pages: of the state  judged: pages  batch: of a record  buffer_mb: write buffer"""
+class LargeStatePlan:
+    """Sizes of a comparison. pages: of the state  judged: pages  batch: pages of a record  buffer_mb: write buffer"""
 
     pages: int
     judged: int
@@ -74,15 +74,17 @@ class Plan:
     buffer_mb: int
 
     def load(self) -> tuple[CandidateLoad, int]:
-        """The pages that are copied later and those that are judged, and how many are the former."""
+        """The pages that are copied later, followed by those that are judged; and the number of the former."""
         old = min(MOST_OLD, max(1, self.pages // OLD_SHARE))
         hosts = max(1, self.pages // HOST_PAGES)
         dice = np.random.default_rng(self.pages)
         return CandidateLoad(old + self.judged, dice, old=old, hosts=hosts), old
 
 
-def compare(scratch: Path, plan: Plan, variants: Sequence[Variant] = VARIANTS) -> Iterator[tuple[Variant, Judged]]:
-    """Judge the same records under each variant, over the same state of so many pages."""
+def compare(
+    scratch: Path, plan: LargeStatePlan, variants: Sequence[Variant] = VARIANTS
+) -> Iterator[tuple[Variant, JudgingCosts]]:
+    """Judge the same records under each variant, over the same state."""
     if not variants:
         return
     pages, (load, old), filled = plan.pages, plan.load(), scratch / "filled"
@@ -100,7 +102,7 @@ def compare(scratch: Path, plan: Plan, variants: Sequence[Variant] = VARIANTS) -
 
 
 def _link_tables(source: str, target: str) -> None:
-    """Copy a file; one that RocksDB never changes is only linked."""
+    """Copy a file. Table files never change, so they are only linked."""
     if source.endswith(".sst"):
         os.link(source, target)
     else:

@@ -1,1 +1,1 @@
-"""Measurements that papers report, made again with our schemes; they write docs/measured/papers.md."""
+"""Reproduces measurements of papers with our schemes; writes docs/measured/papers.md."""

@@ -1,4 +1,4 @@
-"""`python -m bench.papers [NAME ...]` measures papers' figures and writes their sections of docs/measured/papers.md."""
+"""`python -m bench.papers [NAME ...]` reproduces figures of papers and writes docs/measured/papers.md."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "papers.m
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, write the document. 0 whatever the figures; 2 wrong usage; 3 no sets, or a broken one."""
+    """Measure and write the document. Returns 0 for any figures, 2 for wrong usage, 3 without labelled sets."""
     papers = page.find_papers()
     parser = argparse.ArgumentParser("python -m bench.papers", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(papers)}; all if none is named")

@@ -3,14 +3,14 @@
 k bits are cut into m = r_h + c groups. Two fingerprints that differ in at most r_h bits have at least c equal groups.
 
     alg.G, grouping (sec. 3.1, after Manku et al. 2007): those that agree on all groups of any choice of c of the m
-    alg.H, group merging (sec. 4): one index of y_i = (i - 1) C + A_i; those met under at least c of a query's m values
+    alg.H, group merging (sec. 4): one index of y_i = (i - 1) C + A_i; candidates occur under c or more of m values
 
-What was met is then compared bit by bit, so both find the same: all within r_h and nothing else. Alg.G looks at C(m, c)
-choices, 39,711 of them with k = 400 and r = .7; alg.H reads the same m lists once.
+Candidates are then compared bit by bit, so both find the same: all within r_h and nothing else. Alg.G looks at C(m, c)
+choices, 39,711 of them with k = 400 and r = 0.7; alg.H reads the same m lists once.
 
-The index holds, group by group, each value's list of fingerprints: the paper's B+ tree on Y, and read from it at a
-group's own keys its m trees of alg.G. C is 2^48: of a longer group the low 48 bits are the key (the paper's string
-index for k / m > 64), which costs comparisons and loses nothing.
+The index holds, group by group, the list of fingerprints of each value. It is the paper's B+ tree on Y; reading it at
+the keys of one group gives the m trees of alg.G. C is 2^48: the key of a longer group is its low 48 bits (the paper has
+a string index for k / m > 64), which costs comparisons and loses nothing.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _RADIX_BITS = 16
 
 @dataclass(frozen=True, slots=True)
 class GroupIndex:
-    """n fingerprints of k bits under the values of their m = r_h + c groups.
+    """n fingerprints of k bits, indexed by the values of their m = r_h + c groups.
 
     fingerprints: uint64[n, w], bit b is bit b % 64 of word b // 64  groups: int64[m + 1], group i has bits groups[i]..
     groups[i + 1] - 1  keys: uint64[u], ascending (group << 48 | value)  bounds: int64[u + 1], the fingerprints under
@@ -49,8 +49,8 @@ class GroupIndex:
         return len(self.fingerprints)
 
 
-class Near(NamedTuple):
-    """What a search found. pairs: int64[p, 2], ascending (query, row)  compared: fingerprints compared bit by bit"""
+class NearPairs(NamedTuple):
+    """The result of a search. pairs: int64[p, 2], ascending (query, row)  compared: fingerprints compared bit by bit"""
 
     pairs: NDArray[np.int64]
     compared: int
@@ -59,8 +59,8 @@ class Near(NamedTuple):
 def index_groups(fingerprints: NDArray[np.uint64], k: int, r_h: int, c: int = 3) -> GroupIndex:
     """Group n fingerprints of k bits, so that all within r_h of a query can be found.
 
-    fingerprints: uint64[n, w], 64 * w >= k; bits from k on must be 0  c: equal groups that are asked for (sec. 4.2: 3)
-    It takes 4 * m bytes a fingerprint. Raises TypeError, and ValueError where there would be more groups than bits.
+    fingerprints: uint64[n, w], 64 * w >= k; bits from k on must be 0  c: required equal groups (sec. 4.2: 3)
+    Takes 4 * m bytes per fingerprint. Raises TypeError, and ValueError if there would be more groups than bits.
     """
     if fingerprints.dtype != np.uint64 or fingerprints.ndim != 2:
         raise TypeError(f"fingerprints must be uint64[n, w], got {fingerprints.dtype}[{fingerprints.ndim} dimensions]")
@@ -88,27 +88,27 @@ def index_groups(fingerprints: NDArray[np.uint64], k: int, r_h: int, c: int = 3)
     return GroupIndex(np.ascontiguousarray(fingerprints), r_h, c, groups, np.concatenate(keys), bounds, rows)
 
 
-def search_by_grouping(index: GroupIndex, queries: NDArray[np.uint64]) -> Near:
+def search_by_grouping(index: GroupIndex, queries: NDArray[np.uint64]) -> NearPairs:
     """Alg.G: all rows within r_h of each query. queries: uint64[q, w]"""
     return _grouping(index, queries, np.zeros(len(queries), np.int64))
 
 
-def search_by_group_merging(index: GroupIndex, queries: NDArray[np.uint64]) -> Near:
+def search_by_group_merging(index: GroupIndex, queries: NDArray[np.uint64]) -> NearPairs:
     """Alg.H: all rows within r_h of each query. queries: uint64[q, w]"""
     return _group_merging(index, queries, np.zeros(len(queries), np.int64))
 
 
-def pairs_by_grouping(index: GroupIndex, first: int, last: int) -> Near:
-    """Alg.G: all pairs within r_h of a row in first..last - 1 and a later row, which is met once."""
+def pairs_by_grouping(index: GroupIndex, first: int, last: int) -> NearPairs:
+    """Alg.G: all pairs within r_h of a row in first..last - 1 and a later row, each compared once."""
     return _numbered(_grouping(index, index.fingerprints[first:last], np.arange(first + 1, last + 1)), first)
 
 
-def pairs_by_group_merging(index: GroupIndex, first: int, last: int) -> Near:
-    """Alg.H: all pairs within r_h of a row in first..last - 1 and a later row, which is met once."""
+def pairs_by_group_merging(index: GroupIndex, first: int, last: int) -> NearPairs:
+    """Alg.H: all pairs within r_h of a row in first..last - 1 and a later row, each compared once."""
     return _numbered(_group_merging(index, index.fingerprints[first:last], np.arange(first + 1, last + 1)), first)
 
 
-def _grouping(index: GroupIndex, queries: NDArray[np.uint64], begin: NDArray[np.int64]) -> Near:
+def _grouping(index: GroupIndex, queries: NDArray[np.uint64], begin: NDArray[np.int64]) -> NearPairs:
     lists = _lists(index, queries, begin)
     longest = int((lists[1] - lists[0]).max(initial=0))
     words = (len(index) + 63) // 64
@@ -119,7 +119,7 @@ def _grouping(index: GroupIndex, queries: NDArray[np.uint64], begin: NDArray[np.
     return _sorted(*found)
 
 
-def _group_merging(index: GroupIndex, queries: NDArray[np.uint64], begin: NDArray[np.int64]) -> Near:
+def _group_merging(index: GroupIndex, queries: NDArray[np.uint64], begin: NDArray[np.int64]) -> NearPairs:
     lists = _lists(index, queries, begin)
     # The counters of 300,000 fingerprints fit into a core's cache as bytes. A byte counts to 255 groups.
     counts = np.zeros(len(index), np.uint8 if len(index.groups) <= 256 else np.uint16)
@@ -130,7 +130,7 @@ def _group_merging(index: GroupIndex, queries: NDArray[np.uint64], begin: NDArra
 def _lists(
     index: GroupIndex, queries: NDArray[np.uint64], begin: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where in index.rows the rows >= begin lie that share a group with a query: first, last: int64[q, m]."""
+    """The ranges of index.rows with rows >= begin that share a group with a query: first, last: int64[q, m]."""
     if queries.dtype != np.uint64 or queries.shape[1:] != index.fingerprints.shape[1:]:
         words = index.fingerprints.shape[1]
         raise TypeError(f"queries must be uint64[q, {words}], got {queries.dtype}{list(queries.shape)}")
@@ -148,12 +148,12 @@ def _lists(
     return first, last
 
 
-def _sorted(pairs: NDArray[np.int64], compared: int) -> Near:
-    return Near(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], compared)
+def _sorted(pairs: NDArray[np.int64], compared: int) -> NearPairs:
+    return NearPairs(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], compared)
 
 
-def _numbered(near: Near, first: int) -> Near:
-    """Queries by their rows."""
+def _numbered(near: NearPairs, first: int) -> NearPairs:
+    """Replace the number of each query by its row."""
     near.pairs[:, 0] += first
     return near
 
@@ -188,7 +188,7 @@ def _within(fingerprints, row, queries, query, r_h):  # type: ignore[no-untyped-
 def _merge(fingerprints, queries, first, last, rows, c, r_h, counts, met):  # type: ignore[no-untyped-def]
     # fingerprints: uint64[n, w]  queries: uint64[q, w]  first, last: int64[q, m]  rows: uint32[]
     # counts: unsigned[n], 0  met: uint32[n + 1], written over  ->  pairs: int64[p, 2], compared
-    # Places are unsigned, since numba asks of a signed one whether it counts from the end: a third of the time here.
+    # Indices are unsigned, since numba checks signed ones for counting from the end: a third of the time here.
     pairs, taken, compared, limit = np.empty((64, 2), np.int64), 0, np.int64(0), np.uint64(r_h)
     for query in range(np.uint64(len(queries))):
         counts[:] = 0
@@ -198,7 +198,7 @@ def _merge(fingerprints, queries, first, last, rows, c, r_h, counts, met):  # ty
                 row = rows[at]
                 count = counts[row] + np.uint8(1)
                 counts[row] = count
-                # Without a branch, which could not be foreseen: one in twenty is met for the c-th time.
+                # Branchless, because the branch would be unpredictable: one in twenty occurs for the c-th time.
                 met[number] = row
                 number += np.uint64(count == c)
         compared += np.int64(number)
@@ -217,9 +217,9 @@ def _intersect(  # type: ignore[no-untyped-def]
     fingerprints, queries, first, last, rows, c, r_h, has, seen, agreeing
 ):
     # as _merge; has: uint64[m, n / 64], 0, a bit for each row of a query's list  seen: uint64[n / 64], 0
-    # agreeing: uint32[c, longest list + 1], what agrees on the groups chosen so far
-    # Choices are made group by group, depth first, so that what agrees on the first groups is worked out once for all
-    # choices that begin with them, and a beginning on which nothing agrees is not gone on with.
+    # agreeing: uint32[c, longest list + 1], the rows that agree on the groups chosen so far
+    # Choices are made group by group, depth first, so that rows that agree on first groups are computed once for all
+    # choices that begin with them, and a prefix without such rows is abandoned.
     pairs, taken, compared = np.empty((64, 2), np.int64), 0, 0
     groups = first.shape[1]
     chosen, sizes = np.empty(c, np.int64), np.empty(c, np.uint64)

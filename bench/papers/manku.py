@@ -1,4 +1,4 @@
-"""Manku, Jain, Das Sarma 2007, section 3: how many tables against how many candidates a query meets."""
+"""Manku, Jain, Das Sarma 2007, section 3: the number of tables against the number of candidates of a query."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ TITLE = "Manku, Jain, Das Sarma, WWW 2007"
 K = 3
 TABLES = (20, 16, 10, 4)
 PAPER = {20: ("31 to 33", 8), 16: ("28", 64), 10: ("25 or 26", 512), 4: ("16", 262_144)}
-"""Tables -> bits that are matched (p), and fingerprints that a table gives a query at n = 2^34."""
+"""Tables -> matched bits (p), and candidates of a query per table at n = 2^34."""
 SIZES = (20, 22, 24)
 QUERIES = 4_096
 AT_ONCE = 2**20
@@ -38,7 +38,7 @@ in key order, or in one pass where many are wanted.
 
 
 def section(data: Path) -> list[str]:  # noqa: ARG001 - measured on random fingerprints, without any set
-    """The lines of docs/measured/papers.md."""
+    """The section's lines of docs/measured/papers.md."""
     designs = {tables: design_tables(K, tables) for tables in TABLES}
     measured = dict(candidates(designs))
     rows: list[list[object]] = []
@@ -56,14 +56,14 @@ def section(data: Path) -> list[str]:  # noqa: ARG001 - measured on random finge
 
 
 def expected(design: TableDesign, d: int) -> float:
-    """Candidates of a query in all tables of a design, of 2^d random fingerprints."""
+    """Candidates of a query among 2^d random fingerprints, in all tables of a design."""
     return sum(2.0 ** (d - mask.bit_count()) for mask in design.masks)
 
 
 def candidates(
     designs: dict[int, TableDesign], sizes: tuple[int, ...] = SIZES
 ) -> Iterator[tuple[tuple[int, int], float]]:
-    """(tables, d) -> how many of 2^d random fingerprints share a bucket with a query, all tables together, on average.
+    """(tables, d) -> the mean number of 2^d random fingerprints that share a bucket with a query, all tables together.
 
     The fingerprints of a smaller d are the first ones of a larger d.
     """
@@ -83,10 +83,10 @@ def candidates(
 
 
 def shared(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> int:
-    """Pairs of a fingerprint and a query with an equal key: uint64[n, T], and uint64[q, T] that ascend by column."""
+    """Pairs of a fingerprint and a query with an equal key: uint64[n, T], and uint64[q, T] with ascending columns."""
     count, low = 0, np.uint64(2**16 - 1)
     for key, of in zip(keys.T, wanted.T, strict=True):
-        some = np.zeros(2**16, np.bool_)  # the low bits of a wanted key: most others are passed over by these
+        some = np.zeros(2**16, np.bool_)  # The low bits of a wanted key reject most other keys.
         some[of & low] = True
         likely = key[some[key & low]]
         count += int((np.searchsorted(of, likely, side="right") - np.searchsorted(of, likely)).sum())

@@ -1,7 +1,7 @@
-"""Lays out docs/measured/papers.md: a section for each paper between two marks, in the order of their titles.
+"""Lays out docs/measured/papers.md: a section for each paper between two marks, ordered by title.
 
 A paper is a module of this package with TITLE and `section(data)`, which measures over the labelled sets in the folder
-`data` and gives the lines below the title, in Markdown. Nothing else needs to know of it.
+`data` and returns the lines below the title, in Markdown. Nothing else needs to know the module.
 """
 
 import pkgutil
@@ -21,7 +21,7 @@ _SECTION = re.compile(r"<!-- papers: (\w+) -->\n\n## ([^\n]*)\n.*?<!-- end of \1
 
 
 class Paper(Protocol):
-    """A module of this package that measures a paper's figures again."""
+    """A module of this package that reproduces a paper's figures."""
 
     TITLE: str
 
@@ -30,14 +30,14 @@ class Paper(Protocol):
 
 
 def find_papers() -> Mapping[str, Paper]:
-    """Module name -> module, of those that have a TITLE."""
+    """Module name -> module, for all modules with a TITLE."""
     modules = (module.name for module in pkgutil.iter_modules(papers.__path__) if module.name != "__main__")
     found = {name: import_module(f"bench.papers.{name}") for name in sorted(modules)}
     return {name: cast("Paper", module) for name, module in found.items() if hasattr(module, "TITLE")}
 
 
 def with_section(text: str, name: str, title: str, lines: Sequence[str]) -> str:
-    """The document's text with this section in the place of its old one; what stands outside of marks stays on top."""
+    """The text with this section in place of its old version; text outside of marks stays on top."""
     sections = {found[1]: (found[2], found[0]) for found in _SECTION.finditer(text)}
     body = "\n".join(lines)
     sections[name] = (title, f"<!-- papers: {name} -->\n\n## {title}\n\n{body}\n\n<!-- end of {name} -->\n")
@@ -46,17 +46,17 @@ def with_section(text: str, name: str, title: str, lines: Sequence[str]) -> str:
 
 
 def paragraphs(*parts: Sequence[str]) -> list[str]:
-    """The lines of all parts, an empty one between each two."""
+    """The lines of all parts, separated by empty lines."""
     return [line for number, part in enumerate(parts) for line in (*([""] if number else []), *part)]
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """The lines of a table in Markdown; all columns but the first to the right."""
+    """The lines of a table in Markdown; all columns except the first are right-aligned."""
     rule = f"|{'|'.join(['---', *['---:'] * (len(titles) - 1)])}|"
     head, *lines = (f"| {' | '.join(map(str, row))} |" for row in (titles, *rows))
     return [head, rule, *lines]
 
 
 def decimals(value: float | None, digits: int = 3) -> str:
-    """A figure of a table; nothing where there was nothing to divide by."""
+    """A figure for a table; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"

@@ -1,17 +1,17 @@
 """Finds pairs of fingerprints as Roul et al. do in a batch: neighbours in 64 sorted lists (fig. 1, step 5).
 
 The batch form rotates all fingerprints by one bit, sorts them and compares neighbours, 64 times. Two fingerprints are
-neighbours where they agree on a long run of bits, read around the circle of 64, that no other one shares. The stream
-files a fingerprint under the leading bits of each rotation instead (stream/sign/fingerprints/simhash.py). How the two
-relate, for the same fingerprints:
+neighbours if they agree on a long run of bits, read around the circle of 64, that no other one shares. The stream
+indexes a fingerprint under the leading bits of each rotation instead (stream/sign/fingerprints/simhash.py). For the
+same fingerprints the two are related as follows:
 
-- With leading_bits = b and a window as long as the list, the batch form gives exactly the pairs that meet in the index.
-- The paper's form (window 1, leading_bits 0) gives, of these, in each rotation only the pairs with no other fingerprint
-  between them: of a group of g fingerprints with equal leading bits g - 1 pairs and not g (g - 1) / 2.
-- Beside them it gives pairs that stand side by side with a shorter run in common. Most are strangers, since every
-  fingerprint has a neighbour.
+- With leading_bits = b and a window as long as the list, the batch form gives exactly the candidates of the index.
+- The paper's form (window 1, leading_bits 0) gives, in each rotation, only those pairs without another fingerprint
+  between them: for a group of g fingerprints with equal leading bits g - 1 pairs instead of g (g - 1) / 2.
+- In addition it gives neighbours with a shorter common run. Most are strangers, since every fingerprint has a
+  neighbour.
 
-So each finds pairs that the other does not. Both compare what they find in the same way.
+So each finds pairs that the other does not. Both compare candidates in the same way.
 """
 
 import numpy as np
@@ -23,10 +23,10 @@ from spotsieve.stream.sign.schemes.concept import Likeness, compare, similaritie
 
 
 def neighbour_pairs(fingerprints: NDArray[np.uint64], window: int = 1, leading_bits: int = 0) -> NDArray[np.int64]:
-    """Pairs that stand at most `window` places apart in one of 64 sorted lists and agree on its leading bits.
+    """Pairs at most `window` places apart in one of 64 sorted lists that agree on its leading bits.
 
     fingerprints: uint64[n]  ->  int64[p, 2], the earlier page first, ascending, each pair once
-    window: 1 in the paper  leading_bits: 0..64; 0 in the paper. Equal fingerprints stand in page order.
+    window: 1 in the paper  leading_bits: 0..64; 0 in the paper. Equal fingerprints are in page order.
     """
     count = len(fingerprints)
     found = np.empty(0, np.int64)

@@ -29,7 +29,7 @@ TH2 = range(34, 63, 4)
 BITS_IN_A_ROW = (10, 12, 14, 16, 20)
 WINDOWS = (1, 2, 4, 8)
 CONCEPTS_ALONE = 63
-"""A th2 that no pair exceeds but by equal fingerprints."""
+"""A th2 that only equal fingerprints exceed."""
 
 ABOUT = """\
 Theirs: newsgroup posts of 20 Newsgroups, of figure 4 128 with 48 near duplicates among them; which posts, how they were
@@ -73,8 +73,8 @@ with twice as many pages.
 """
 
 
-class Found(NamedTuple):
-    """Of pages that are labelled duplicate or novel: those found, and those that are duplicates."""
+class PageCounts(NamedTuple):
+    """Counts of labelled pages: found pages, rightly found ones, and labelled duplicates."""
 
     found: int
     right: int
@@ -82,12 +82,12 @@ class Found(NamedTuple):
 
     @property
     def precision(self) -> float | None:
-        """None where nothing was found."""
+        """None if nothing was found."""
         return self.right / self.found if self.found else None
 
     @property
     def recall(self) -> float:
-        """Of the duplicates."""
+        """Share of the duplicates that were found."""
         return self.right / self.duplicates
 
     @property
@@ -101,7 +101,7 @@ class Found(NamedTuple):
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/measured/papers.md."""
+    """The section's lines of docs/measured/papers.md."""
     posts, manuals = load_set(data / "newsgroups"), load_set(data / "docs")
     sketches = {one.name: signed(one) for one in (posts, manuals)}
     chosen = sample_of(posts.truth)
@@ -125,7 +125,7 @@ def section(data: Path) -> list[str]:
 
 
 def sample_of(truth: Truth) -> list[int]:
-    """Places of 128 posts: duplicates, what they are duplicates of, and others at even distances."""
+    """Places of 128 posts: duplicates, their originals, and others at even distances."""
     near = {
         place
         for pair in truth.pairs
@@ -139,7 +139,7 @@ def sample_of(truth: Truth) -> list[int]:
 
 
 def signed(labelled: LabelledSet) -> dict[int, NDArray[np.uint64]]:
-    """Shingle size -> sketches of all pages: uint64[n, w]. Terms are decomposed once, they have no shingles."""
+    """Shingle size -> sketches of all pages: uint64[n, w]. Terms are decomposed once, since they have no shingles."""
     whole = counted(labelled, ConceptSettings())
     found = {}
     for size in SIZES:
@@ -172,17 +172,17 @@ def sketches_under(labelled: LabelledSet, settings: ConceptSettings, model: Conc
     return np.concatenate([scheme.sign(batch).sketch for batch in in_batches(labelled.pages)])
 
 
-def found_pages(truth: Truth, pairs: NDArray[np.int64]) -> Found:
-    """What pairs of places say of pages: the later one is found."""
+def found_pages(truth: Truth, pairs: NDArray[np.int64]) -> PageCounts:
+    """Counts of the pages that the pairs of places find: the later one of each pair."""
     labels = np.array([label for label, _ in truth.labels])
     found = np.unique(pairs[:, 1]).astype(np.int64)
     counts = labels[found] != Label.IGNORED
-    return Found(
+    return PageCounts(
         int(counts.sum()), int((labels[found] == Label.DUPLICATE).sum()), int((labels == Label.DUPLICATE).sum())
     )
 
 
-def by_concept(truth: Truth, sketch: NDArray[np.uint64], th2: int) -> Found:
+def by_concept(truth: Truth, sketch: NDArray[np.uint64], th2: int) -> PageCounts:
     """The paper's batch form with this th2."""
     settings = ConceptSettings(th1=min(ConceptSettings().th1, th2), th2=th2)
     return found_pages(truth, batch_pairs(sketch, settings)[0])
@@ -201,7 +201,7 @@ def figure_4(sample: LabelledSet, sketch: NDArray[np.uint64]) -> list[str]:
     kinds = batch_pairs(sketch, ConceptSettings())
     textual = kinds[0][kinds[1] > Likeness.CONCEPTUAL]
     by_words = BITS - apart.astype(np.int64) > th2
-    rows: list[tuple[list[object], Found]] = [
+    rows: list[tuple[list[object], PageCounts]] = [
         (["proposed, th2 = 46", 40, ".975", ".813", ".886"], by_concept(sample.truth, sketch, th2)),
         (["its textual duplicates alone", "", "", "", ""], found_pages(sample.truth, textual)),
         (["its concepts alone (th2 = 63)", "", "", "", ""], by_concept(sample.truth, sketch, CONCEPTS_ALONE)),

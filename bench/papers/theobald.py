@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.papers.page import decimals, paragraphs, table
-from bench.papers.theobald_matching import Collection, Matched, brute_force, collect, spotsigs
+from bench.papers.theobald_matching import Collection, Matches, brute_force, collect, spotsigs
 from bench.papers.theobald_stream import STREAM_SAYS, stream_table
 from bench.quality.sets import LabelledSet, load_set
 from spotsieve.stream.base.page import Page, lay_out
@@ -25,7 +25,7 @@ TITLE = "Theobald, Siddharth, Paepcke 2008"
 SETS = ("news", "docs", "newsgroups")
 LEAST_SPOTS = 5
 RANGES = ((0.2, 0.85), (0.2, 1.0))
-"""The paper's range of IDF, and ours: a story of ours has two or three copies and not 32, so its terms are rarer."""
+"""The paper's IDF range, and ours: our stories have two or three copies instead of 32, so their terms are rarer."""
 TAUS = (0.2, 0.3, 0.4, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 TABLE_1: Mapping[str, tuple[str, ...]] = {
     "SpotSigs": ("6,848", ".96", ".92", ".94"),
@@ -35,7 +35,7 @@ TABLE_1: Mapping[str, tuple[str, ...]] = {
     "I-Match": ("9,473", "1.00", ".03", ".05"),
     "I-Match-S": ("4,575", ".96", ".23", ".37"),
 }
-"""Different terms, precision, recall and F1 of each method."""
+"""Distinct terms, precision, recall and F1 of each method."""
 FORMS = {"be": "am are be been being is was were", "have": "had has have having"}
 ARTICLES = ("a", "an", "the")
 BEST = "a, an, the, forms of be, can, will, have, do"
@@ -51,7 +51,7 @@ ANTECEDENTS: Mapping[str, tuple[str, ...]] = {
 IDF_RANGES = ((0.0, 1.0), (0.0, 0.85), (0.2, 0.85), (0.4, 0.75), (0.2, 1.0), (0.4, 1.0), (0.6, 1.0))
 MATCHING_TAUS = (0.44, 0.7, 0.9)
 PARTITIONS = {1.0: "501", 0.9: "41", 0.1: "3"}
-"""Of lengths up to 1,000, by tau."""
+"""Partitions of lengths up to 1,000, by tau."""
 
 ABOUT = """\
 Theirs: 2,160 news articles, 32 near duplicates of each on average, and all pairs of them looked at by people. Ours: all
@@ -109,20 +109,20 @@ lies whole in a longer one is found from its own side only.
 
 
 Hashes = tuple[NDArray[np.uint64], NDArray[np.int64]]
-"""Terms of pages, as of spotsieve.stream.sign.schemes.terms.Terms."""
+"""Hashed terms of pages: uint64[m], and bounds int64[n + 1] of the terms of each page."""
 
 
 class Competitor(NamedTuple):
-    """A method: what it counts on pages, its thresholds, and which of the similar pairs it calls duplicates."""
+    """A method: the terms of its pages, its thresholds, and the similar pairs that it calls duplicates."""
 
     terms: Callable[[Sequence[Page]], Hashes]
     tau: float
     ranges: tuple[tuple[float, float], ...]
-    search: Callable[[Collection, float], Matched]
+    search: Callable[[Collection, float], Matches]
 
 
-class Figures(NamedTuple):
-    """Of all pairs of a set."""
+class PairScores(NamedTuple):
+    """Precision, recall and F1 over all pairs of a set."""
 
     precision: float | None
     recall: float | None
@@ -130,7 +130,7 @@ class Figures(NamedTuple):
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/measured/papers.md."""
+    """The section's lines of docs/measured/papers.md."""
     sets = [load_set(data / name) for name in SETS]
     return paragraphs(
         ABOUT.splitlines(),
@@ -160,8 +160,8 @@ def shingles(w: int, pages: Sequence[Page]) -> Hashes:
     return shingle_pages(extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)), w, w)
 
 
-def banded(pages: Collection, tau: float, k: int = 6, l: int = 32) -> Matched:  # noqa: E741 - the paper's names
-    """LSH-S: of the pairs with J >= tau, those that agree in one of l bands of k minima."""
+def banded(pages: Collection, tau: float, k: int = 6, l: int = 32) -> Matches:  # noqa: E741 - the paper's names
+    """LSH-S: pairs with J >= tau that agree in one of l bands of k MinHash values."""
     found = spotsigs(pages, tau)
     minima = minimum_hashes(mixed(pages.features), pages.bounds, linear_hashes(k * l)).reshape(-1, l, k)
     one, other = found.pairs.T
@@ -169,8 +169,8 @@ def banded(pages: Collection, tau: float, k: int = 6, l: int = 32) -> Matched:  
     return found._replace(pairs=found.pairs[agree], jaccard=found.jaccard[agree])
 
 
-def equal_sets(pages: Collection, _: float) -> Matched:
-    """I-Match: pages whose different terms are the same."""
+def equal_sets(pages: Collection, _: float) -> Matches:
+    """I-Match: pages with the same set of terms."""
     features = pages.features & ~np.uint64(0xFFFF)
     first = pages.features == features
     counts = np.concatenate([[0], np.cumsum(first)])
@@ -185,7 +185,7 @@ def mixed(features: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def competitors() -> Mapping[str, Competitor]:
-    """Those of table 1."""
+    """The competitors of table 1."""
     spots, tokens = SpotTerms(SpotSettings()).of, TokenTerms(DEFAULT_STOP_WORDS).of
     narrow = ((0.4, 0.75), (0.4, 1.0))
     return {
@@ -201,19 +201,19 @@ def competitors() -> Mapping[str, Competitor]:
 def collection(
     labelled: LabelledSet, terms: Callable[[Sequence[Page]], Hashes], idf: tuple[float, float]
 ) -> Collection:
-    """A set's pages as multisets of terms in a range of IDF; those with fewer than 5 have none."""
+    """A set's pages as multisets of terms in a range of IDF; pages with fewer than 5 terms have none."""
     return collect(*terms(labelled.pages), *idf).thinned(LEAST_SPOTS)
 
 
-def figures_of(matched: Matched, truth: Truth, tau: float = 0.0) -> Figures:
-    """What the pairs that are called duplicates at tau are worth against the labels."""
+def figures_of(matched: Matches, truth: Truth, tau: float = 0.0) -> PairScores:
+    """Precision, recall and F1 of the pairs that are called duplicates at tau, against the labels."""
     labels = {(pair.earlier, pair.later): truth.label(pair.similarity) for pair in truth.pairs}
     called = [tuple(pair) for pair in matched.pairs[matched.jaccard >= tau].tolist()]
     right = sum(labels.get(pair) is Label.DUPLICATE for pair in called)
     wrong = sum(labels.get(pair, Label.NOVEL) is Label.NOVEL for pair in called)
     there = sum(label is Label.DUPLICATE for label in labels.values())
     precision, recall = _share(right, right + wrong), _share(right, there)
-    return Figures(precision, recall, _share(2 * right, right + wrong + there))
+    return PairScores(precision, recall, _share(2 * right, right + wrong + there))
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -297,8 +297,8 @@ def table_2(sets: Sequence[LabelledSet]) -> list[str]:
     return table(["set, tau", "pairs found", "SpotSigs", "NoPart", "NoPrune", "all pairs"], rows)
 
 
-def searches(pages: Collection, tau: float) -> tuple[Matched, ...]:
-    """SpotSigs, NoPart, NoPrune and brute force, each after a run that compiles it."""
+def searches(pages: Collection, tau: float) -> tuple[Matches, ...]:
+    """SpotSigs, NoPart, NoPrune and brute force, each after a warm-up run that compiles it."""
     few = Collection(pages.features[:1], np.array([0, 1]), 1)
     found = []
     for run in (
@@ -313,7 +313,7 @@ def searches(pages: Collection, tau: float) -> tuple[Matched, ...]:
 
 
 def partitions_table() -> list[str]:
-    """How many partitions lengths up to 1,000 have."""
+    """The number of partitions of lengths up to 1,000."""
     rows = [[tau, paper, f"{len(partition_boundaries(tau, 1_000)) - 1:,}"] for tau, paper in PARTITIONS.items()]
     return table(["tau", "paper", "ours"], rows)
 

@@ -14,9 +14,9 @@ NO_PARTITIONS = np.array([1, 2**62])
 
 
 class Collection(NamedTuple):
-    """n pages as multisets. features: uint64[m], bounds: int64[n + 1] (as of the scheme `spotsigs`, rarest first)
+    """n pages as multisets. features: uint64[m], bounds: int64[n + 1], of each page the rarest spot first
 
-    distinct: different terms in the IDF range
+    distinct: distinct terms in the IDF range
     """
 
     features: NDArray[np.uint64]
@@ -24,7 +24,7 @@ class Collection(NamedTuple):
     distinct: int
 
     def thinned(self, least: int) -> "Collection":
-        """Pages with fewer features have none."""
+        """The same pages, where pages with fewer than `least` features have none."""
         sizes = np.diff(self.bounds)
         kept = sizes >= least
         bounds = np.zeros_like(self.bounds)
@@ -32,7 +32,7 @@ class Collection(NamedTuple):
         return Collection(self.features[np.repeat(kept, sizes)], bounds, self.distinct)
 
 
-class Matched(NamedTuple):
+class Matches(NamedTuple):
     """Pairs of pages with J >= tau. pairs: int64[p, 2], the earlier first, in any order  jaccard: float64[p]
 
     comparisons: pairs whose vectors were compared  cpu_ms: of the thread, sorting and matching
@@ -45,7 +45,7 @@ class Matched(NamedTuple):
 
 
 def collect(terms: NDArray[np.uint64], bounds: NDArray[np.int64], least: float, most: float) -> Collection:
-    """terms: uint64[m], of page i terms[bounds[i]:bounds[i + 1]] -> those with an IDF over these pages in the range."""
+    """Keep the terms in an IDF range. terms: uint64[m]; page i has terms[bounds[i]:bounds[i + 1]]"""
     page = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     found, place = np.unique(terms, return_inverse=True)
     pages = len(bounds) - 1
@@ -60,20 +60,20 @@ def collect(terms: NDArray[np.uint64], bounds: NDArray[np.int64], least: float, 
     return Collection(ordered << np.uint64(REPEAT_BITS) | repeats, before[bounds], int(chosen.sum()))
 
 
-def brute_force(pages: Collection, tau: float) -> Matched:
-    """Every pair of pages that have features."""
+def brute_force(pages: Collection, tau: float) -> Matches:
+    """Compare every pair of pages with features."""
     began = time.thread_time()
     has = np.flatnonzero(np.diff(pages.bounds))
     pairs, jaccard, comparisons = _all_pairs(pages.features, pages.bounds, has, tau)
-    return Matched(pairs, jaccard, comparisons, (time.thread_time() - began) * 1e3)
+    return Matches(pairs, jaccard, comparisons, (time.thread_time() - began) * 1e3)
 
 
-def spotsigs(pages: Collection, tau: float, *, partitions: bool = True, pruning: bool = True) -> Matched:
-    """Algorithm 1. partitions: off, all pages are in one (NoPart)  pruning: off, without delta_1 and delta_2 (NoPrune)
+def spotsigs(pages: Collection, tau: float, *, partitions: bool = True, pruning: bool = True) -> Matches:
+    """Algorithm 1. partitions: False puts all pages into one (NoPart)  pruning: False drops delta_1, delta_2 (NoPrune)
 
-    A pair is compared once, from its shorter page on; the paper meets two pages of one partition from both sides (and
-    must: line 17 alone would lose a page that lies whole in a longer one). The order of spots is that of the whole
-    collection, not of each partition.
+    A pair is compared once, from its shorter page on; the paper compares two pages of one partition from both sides
+    (and must: line 17 alone would lose a page that is contained in a longer one). Spots have one order for the whole
+    collection, not one for each partition.
     """
     began = time.thread_time()
     lengths = np.diff(pages.bounds)
@@ -91,12 +91,12 @@ def spotsigs(pages: Collection, tau: float, *, partitions: bool = True, pruning:
     pairs, jaccard, comparisons = _algorithm_1(
         pages.features, pages.bounds, partition, boundaries, longest, lists, tau, pruning
     )
-    return Matched(pairs, jaccard, comparisons, (time.thread_time() - began) * 1e3)
+    return Matches(pairs, jaccard, comparisons, (time.thread_time() - began) * 1e3)
 
 
 @numba.njit(nogil=True, cache=True)
 def _similarity(features, at, end, other, other_end):  # type: ignore[no-untyped-def]
-    # Eq. 4, of two runs of features that ascend
+    # Eq. 4, of two ascending runs of features
     one, two, shared = end - at, other_end - other, 0
     while at < end and other < other_end:
         left, right = features[at], features[other]

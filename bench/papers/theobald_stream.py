@@ -1,9 +1,9 @@
-"""Theobald et al. 2008 in a stream: which copies `spotsigs` misses among many pages, with and without counting (c).
+"""Theobald et al. 2008 in a stream: the copies that `spotsigs` misses among many pages, with and without counting (c).
 
-Made-up pages: no set at hand is large enough. A page has 30 to 149 spots by Zipf's law over two million; the model
-counts the first 30,000 pages. A copy keeps so many spots of an earlier page that its Jaccard is anything from tau to 1.
-The index is filled as the judge fills it if every page is novel, and a copy is missed if fewer than c postings lead to
-its original, or if as many earlier pages as the candidate limit come first.
+The pages are synthetic: no available set is large enough. A page has 30 to 149 spots by Zipf's law over two million;
+the model counts the first 30,000 pages. A copy keeps as many spots of an earlier page as its Jaccard, tau to 1, needs.
+The index is filled as if every page were novel. A copy is missed if fewer than c postings lead to its original, or if
+the candidate limit is reached by earlier pages.
 """
 
 import tempfile
@@ -39,10 +39,10 @@ does. What stays are full buckets: they hide one copy in 36 among 1,200,000 page
 """
 
 
-class Missed(NamedTuple):
-    """Of so many copies: missed since postings were left out, or since strangers used up the candidate limit.
+class MissCounts(NamedTuple):
+    """Counts of missed copies: because postings were left out, or because strangers used up the candidate limit.
 
-    capped: the share of postings left out  met: candidates of a copy, on average
+    capped: the share of postings left out  met: mean number of candidates of a copy
     """
 
     copies: int
@@ -52,8 +52,8 @@ class Missed(NamedTuple):
     met: float
 
 
-class Postings(NamedTuple):
-    """What the index holds. keys: uint64[p], ascending  pages: int64[p]  capped: the share that was left out"""
+class SpotPostings(NamedTuple):
+    """The content of the index. keys: uint64[p], ascending  pages: int64[p]  capped: the share of postings left out"""
 
     keys: NDArray[np.uint64]
     pages: NDArray[np.int64]
@@ -71,8 +71,8 @@ def stream_table() -> list[str]:
     return table(head, rows)
 
 
-def missed(pages: int, c: int, limits: IndexSettings | None = None, seed: int = 1) -> Missed:
-    """Fill an index with so many pages, and look for copies of some of them."""
+def missed(pages: int, c: int, limits: IndexSettings | None = None, seed: int = 1) -> MissCounts:
+    """Fill an index with `pages` pages, and search copies of some of them."""
     dice, limits = np.random.default_rng(seed), limits or IndexSettings()
     common = np.cumsum(1 / np.arange(1, VOCABULARY + 1))
     common /= common[-1]
@@ -93,7 +93,7 @@ def missed(pages: int, c: int, limits: IndexSettings | None = None, seed: int = 
     originals = with_spots(np.concatenate([spots[bounds[page] : bounds[page + 1]] for page in of]), lengths[of], rank)
     near = scheme.confirm(rows_of(originals), rows_of(asked)).accepted & (originals.status + asked.status == 0)
     probes = scheme.probe(asked)
-    found = Missed(int(near.sum()), 0, 0, index.capped, 0.0)
+    found = MissCounts(int(near.sum()), 0, 0, index.capped, 0.0)
     for copy in np.flatnonzero(near).tolist():
         keys = probes.keys[probes.bounds[copy] + 1 : probes.bounds[copy + 1]]
         starts, ends = np.searchsorted(index.keys, keys, "left"), np.searchsorted(index.keys, keys, "right")
@@ -110,7 +110,7 @@ def missed(pages: int, c: int, limits: IndexSettings | None = None, seed: int = 
 
 
 def scheme_of(c: int) -> SpotsigsScheme:
-    """The scheme, over a model that nothing asks: spots are given by their ranks."""
+    """The scheme over an unused model: the spots are given by their ranks."""
     wished = SpotsigsSettings(c=c)
     model = encode_model(IdfModel(terms_of(wished).about, 4, np.array([1], np.uint64), np.array([2], np.uint32)))
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +121,7 @@ def scheme_of(c: int) -> SpotsigsScheme:
 
 
 def ranks(spots: NDArray[np.int64], lengths: NDArray[np.int64], settings: SpotsigsSettings) -> NDArray[np.int64]:
-    """The rank of each spot that is in the range of IDF over these pages, the rarest first; -1 of the others."""
+    """The rank of each spot in the IDF range over these pages, the rarest first; -1 outside of the range."""
     pages = np.repeat(np.arange(len(lengths)), lengths)
     frequency = np.bincount(np.unique(pages * VOCABULARY + spots) % VOCABULARY, minlength=VOCABULARY)
     idf = np.log(len(lengths) / np.maximum(frequency, 1)) / np.log(len(lengths))
@@ -132,7 +132,7 @@ def ranks(spots: NDArray[np.int64], lengths: NDArray[np.int64], settings: Spotsi
 
 
 def with_spots(spots: NDArray[np.int64], lengths: NDArray[np.int64], rank: NDArray[np.int64]) -> Signatures:
-    """Signatures of pages with these spots: what lies outside the range is left out, and equal ones are numbered."""
+    """Signatures of pages with these spots. Spots outside of the range are left out; equal ones are numbered."""
     count = len(lengths)
     pages, of = np.repeat(np.arange(count), lengths), rank[spots]
     pages, of = pages[of >= 0], of[of >= 0]
@@ -149,7 +149,7 @@ def with_spots(spots: NDArray[np.int64], lengths: NDArray[np.int64], rank: NDArr
         name: np.zeros((count, *getattr(NO_PAGES, name).shape[1:]), getattr(NO_PAGES, name).dtype)
         for name in ("source", "partition", "offset", "event_time_ms", "digest", "fingerprint", "feature_count")
     }
-    # Too few spots in the range: the scheme would compare such a page by its digest alone.
+    # With too few spots in the range, the scheme would compare such a page by its digest alone.
     status = (np.diff(bounds) < SpotsigsSettings().min_spots).astype(np.uint8)
     named: dict[str, Any] = {
         "sources": ("made up",),
@@ -160,8 +160,8 @@ def with_spots(spots: NDArray[np.int64], lengths: NDArray[np.int64], rank: NDArr
     return replace(NO_PAGES, **(named | columns | fixed))
 
 
-def indexed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> Postings:
-    """What the index holds once all these pages are filed, in their order."""
+def indexed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> SpotPostings:
+    """The content of the index after indexing all these pages in order."""
     keys, owners = list[NDArray[np.uint64]](), list[NDArray[np.int64]]()
     for first in range(0, len(pages), AT_ONCE):
         probes = scheme.probe(pages.part(first, min(first + AT_ONCE, len(pages))))
@@ -174,9 +174,9 @@ def indexed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> Postings:
     begins = np.concatenate([[True], every[1:] != every[:-1]])
     place = np.arange(len(every)) - np.maximum.accumulate(np.where(begins, np.arange(len(every)), 0))
     room = place < cap
-    return Postings(every[room], owner[room], 1 - float(room.mean()))
+    return SpotPostings(every[room], owner[room], 1 - float(room.mean()))
 
 
 def rows_of(pages: Signatures) -> CandidateColumns:
-    """What the scheme compares the pages by."""
+    """The columns by which the scheme compares pages."""
     return candidate_columns(pages, with_features=True)

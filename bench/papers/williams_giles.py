@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.papers.page import decimals, paragraphs, table
-from bench.quality.ours import Judged, in_batches, judge, settings_with, sign
+from bench.quality.ours import JudgedSet, in_batches, judge, settings_with, sign
 from bench.quality.sets import LabelledSet, load_set
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.research.scoring import Label, Truth
@@ -29,11 +29,11 @@ SIMHASH = {
     9: ("< .2", "> .9", ""),
     10: ("< .2", "> .9", ""),
 }
-"""Precision, recall and F by k, as far as the paper's text gives them."""
+"""Precision, recall and F by k, from the text of the paper."""
 KINDS = ("exact", "preprint", "content or version")
 TABLE_2 = {"simhash": (12, 3, 4), "shingles": (9, 5, 6)}
 LAYOUT_ONLY = ("copy", "typography", "headline")
-"""Kinds of pairs of the set news whose text is the same but for its marks, headline, byline and dateline."""
+"""Pairs of the set news whose text differs only in typography, headline, byline and dateline."""
 
 ABOUT = """\
 Theirs: 95,558 academic papers; precision of 20 sampled pairs for each setting, recall of the 360 pairs that any
@@ -67,7 +67,7 @@ another site's template is mostly new words: neither method was made for that.
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/measured/papers.md."""
+    """The section's lines of docs/measured/papers.md."""
     sets = {name: load_set(data / name) for name in ("docs", "newsgroups", "news")}
     figure = (sets["docs"], sets["newsgroups"])
     parts = (
@@ -105,14 +105,14 @@ def shingles_table(sets: tuple[LabelledSet, LabelledSet]) -> list[str]:
     return table(["w", "R", "docs pairs P", "R", "F", "newsgroups pairs P", "R", "F"], rows)
 
 
-def swept(labelled: LabelledSet, asked: list[dict[str, object]]) -> Iterator[Judged]:
-    """The set under each of these settings, signed once: they differ in what only judging reads."""
+def swept(labelled: LabelledSet, asked: list[dict[str, object]]) -> Iterator[JudgedSet]:
+    """The set under each of these settings, signed once: the settings change only the judging."""
     records = sign(labelled.pages, settings_with(asked[0]))
     for one in asked:
         yield judge(records, labelled.truth, settings_with(one), labelled.name)
 
 
-def pairs_of(judged: Judged) -> list[str]:
+def pairs_of(judged: JudgedSet) -> list[str]:
     """Precision, recall and F over pairs of one cluster."""
     figures = judged.scores.clusters.retrieval
     return [decimals(value) for value in (figures.precision, figures.recall, figures.f1)]
@@ -133,7 +133,7 @@ def kinds_table(sets: tuple[LabelledSet, LabelledSet]) -> list[str]:
 
 
 def kinds_of(truth: Truth) -> Mapping[tuple[int, int], str]:
-    """Pairs of pages that are duplicates, by their places -> one of KINDS."""
+    """Places of two duplicate pages -> one of KINDS."""
     return {
         (pair.earlier, pair.later): KINDS[0] if pair.similarity == 1 else KINDS[1 if pair.kind in LAYOUT_ONLY else 2]
         for pair in truth.pairs
@@ -142,7 +142,7 @@ def kinds_of(truth: Truth) -> Mapping[tuple[int, int], str]:
 
 
 def found_pairs(labelled: LabelledSet, pairs: list[tuple[int, int]]) -> dict[str, NDArray[np.bool_]]:
-    """Which of the pairs each method calls near duplicates, with the best settings of the paper: bool[pairs]."""
+    """The pairs that each method calls near duplicates, with the best settings of the paper: bool[pairs]."""
     earlier, later = np.array(pairs).T
     found = {}
     for method, name in (("simhash", "subhash"), ("shingles", "minhash")):

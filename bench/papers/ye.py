@@ -1,4 +1,4 @@
-"""Ye, Wen, Ma, figures 2 to 4 and section 6: what sampling costs by size of page, and the adaptive table."""
+"""Ye, Wen, Ma, figures 2 to 4 and section 6: the effect of sampling by size of page, and the adaptive table."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ SIZES = (500, 1000, 2000, 3000, 5000)
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 PRECISIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99)
 LEVELS = 6
-"""Of ratios, 1/1 to 1/32; theirs end at 1/16."""
+"""Number of sampling ratios, 1/1 to 1/32; the paper's end at 1/16."""
 W, OTHER_W = 5, (3, 10)
 TITLE = "Ye, Wen, Ma, large-scale duplicate document detection"
 HEAD = """\
@@ -68,7 +68,7 @@ EXAMPLES = (
     (0.8, 0.6, 32, "1/8, then 1/32", "4.72"),
     (0.85, 0.85, 32, "", "5.55"),
 )
-"""Precision, threshold, n of the smallest ratio, their table and per cent of shingles (the last from the abstract)."""
+"""Precision, threshold, n of the smallest ratio, the paper's table and per cent of shingles (the last: abstract)."""
 
 
 def sample_of(data: Path, w: int) -> SampledPages:
@@ -81,7 +81,7 @@ def sample_of(data: Path, w: int) -> SampledPages:
 
 
 def together(classes: Sequence[SizeClass]) -> Trials:
-    """The pairs of all classes: as theirs, no pair is of two classes."""
+    """The pairs of all classes. As in the paper, no pair spans two classes."""
     parts = [one.trials for one in classes]
     return Trials(
         sum(one.similar for one in parts),
@@ -92,13 +92,13 @@ def together(classes: Sequence[SizeClass]) -> Trials:
 
 
 def up_to(classes: Sequence[SizeClass], smallest: int) -> list[SizeClass]:
-    """The classes with no ratio smaller than 1/smallest."""
+    """The classes without the ratios below 1/smallest."""
     levels = smallest.bit_length()
     return [SizeClass(one.words, one.pages, cut(one.trials, levels)) for one in classes]
 
 
 def cut(trials: Trials, levels: int) -> Trials:
-    """The first of the ratios."""
+    """The trials of the first ratios only."""
     return Trials(trials.similar, trials.found[:levels], trials.both[:levels], trials.sampled[:levels])
 
 
@@ -144,7 +144,7 @@ def shares(found: Mapping[float, Sequence[SizeClass]]) -> list[str]:
 
 
 def ratios_text(classes: Sequence[SizeClass], ratios: Sequence[int]) -> str:
-    """Such as "1/8, then 1/16 from 500 words"."""
+    """A text such as "1/8, then 1/16 from 500 words"."""
     parts = [f"1/{ratios[0]}"]
     for one, n, before in zip(classes[1:], ratios[1:], ratios, strict=False):
         if n != before:
@@ -186,7 +186,7 @@ def stream_table(data: Path) -> list[str]:
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/measured/papers.md."""
+    """The section's lines of docs/measured/papers.md."""
     found: dict[int, dict[float, list[SizeClass]]] = {}
     for w in (W, *OTHER_W):
         sample = sample_of(data, w)

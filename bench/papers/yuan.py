@@ -1,4 +1,4 @@
-"""Yuan et al. 2012. Figure 6: of all pairs of a set, those that 1-bit fingerprints call similar and those that are."""
+"""Yuan et al. 2012, figure 6: the similar pairs of a set, and the pairs that 1-bit fingerprints call similar."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -38,7 +38,7 @@ AT_ONCE = 8_192
 
 
 class Estimation(NamedTuple):
-    """Of all pairs: how many have a resemblance of at least r, how many are called so, and how many are both."""
+    """Counts of pairs: with a resemblance of r or more, called similar, and both."""
 
     k: int
     r: float
@@ -48,7 +48,7 @@ class Estimation(NamedTuple):
 
 
 def estimations(folder: Path) -> Iterator[Estimation]:
-    """For each number of bits and resemblance, over all pairs of the set's pages that have a fingerprint."""
+    """Counts for each number of bits and resemblance, over all pairs of the set's pages that have a fingerprint."""
     pages = [page for batch in read_batches(pages_of(folder), Settings()) for page in batch]
     settings = OnebitSettings()
     judged = OnebitScheme(settings).sign(pages).status == SignatureStatus.FINGERPRINTED
@@ -64,7 +64,7 @@ def estimations(folder: Path) -> Iterator[Estimation]:
 
 
 def shingle_sets(pages: Sequence[Page], w: int) -> list[NDArray[np.uint64]]:
-    """The different shingles of each page: uint64[], ascending."""
+    """The distinct shingles of each page: uint64[], ascending."""
     batch = lay_out(pages)
     tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
     hashes, bounds = shingle_pages(tokens, w, w)
@@ -72,7 +72,7 @@ def shingle_sets(pages: Sequence[Page], w: int) -> list[NDArray[np.uint64]]:
 
 
 def resemblances(sets: Sequence[NDArray[np.uint64]]) -> NDArray[np.float64]:
-    """Shared over all shingles of each pair of different pages: float64[n, n], its diagonal means nothing."""
+    """Resemblance of each pair of different pages: float64[n, n]; the diagonal is meaningless."""
     page = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
     shingles, place, frequency = np.unique(np.concatenate(sets), return_inverse=True, return_counts=True)
     numbers = np.cumsum(frequency > 1) - 1
@@ -90,12 +90,12 @@ def resemblances(sets: Sequence[NDArray[np.uint64]]) -> NDArray[np.float64]:
 
 
 def distances(sketch: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Bits in which each pair differs: int64[n, n]."""
+    """Number of differing bits of each pair: int64[n, n]."""
     return np.array([np.bitwise_count(sketch ^ row).sum(axis=1, dtype=np.int64) for row in sketch])
 
 
 def section(data: Path) -> list[str]:
-    """The lines of docs/measured/papers.md."""
+    """The section's lines of docs/measured/papers.md."""
     found = {name: list(estimations(data / name)) for name in ("docs", "newsgroups")}
     rows = []
     for several in zip(*found.values(), strict=True):

@@ -1,4 +1,4 @@
-"""Yuan et al. 2012, sec. 4.2 in a stream: what counting shared groups (c) does to the scheme `onebit`."""
+"""Yuan et al. 2012, sec. 4.2 in a stream: the effect of counting shared groups (c) on the scheme `onebit`."""
 
 import time
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ summary. `spotsigs` counts shared spots in the same way (Theobald et al., above)
 """
 
 
-class Judged(NamedTuple):
-    """found: copies dropped  capped: postings left out  cut: pages that met more candidates than the limit"""
+class CountingResult(NamedTuple):
+    """found: copies dropped  capped: postings left out  cut: pages that reached the candidate limit"""
 
     found: int
     capped: int
@@ -59,7 +59,7 @@ class Judged(NamedTuple):
     cpu_us: float
 
 
-def judged(batches: Sequence[Signatures], c: int, limits: IndexSettings) -> Judged:
+def judged(batches: Sequence[Signatures], c: int, limits: IndexSettings) -> CountingResult:
     """Judge a set in its order under these limits."""
     scheme, state, digest = OnebitScheme(OnebitSettings(k=K, r=R, c=c)), memory_state(), bytes(16)
     engine = Engine(scheme, state, limits, digest, "measured")
@@ -70,14 +70,14 @@ def judged(batches: Sequence[Signatures], c: int, limits: IndexSettings) -> Judg
         found += int((applied.verdicts.kind == Kind.DUPLICATE).sum())
         capped += applied.capped
         cut += int(applied.verdicts.cut.sum())
-    return Judged(found, capped, cut, (time.process_time() - began) * 1e6 / sum(map(len, batches)))
+    return CountingResult(found, capped, cut, (time.process_time() - began) * 1e6 / sum(map(len, batches)))
 
 
 def counting(data: Path) -> list[list[str]]:
-    """Its paragraphs. data: the folder of the labelled sets"""
+    """The section's paragraphs. data: the folder of the labelled sets"""
     scheme = OnebitScheme(OnebitSettings(k=K, r=R))
     batches = [scheme.sign(batch) for batch in in_batches(load_set(data / "newsgroups").pages)]
-    judged(batches[:1], 1, IndexSettings())  # compiles the kernels
+    judged(batches[:1], 1, IndexSettings())  # Compiles the kernels.
     rows = []
     for given, name, limits in CASES:
         one, c = judged(batches, given, limits), given or scheme.c

@@ -1,4 +1,4 @@
-"""Yuan et al. 2012, figure 5 (how many fingerprints share a group) and table 1 (what alg.G and alg.H cost)."""
+"""Yuan et al. 2012, figure 5 (fingerprints that share a group) and table 1 (the costs of alg.G and alg.H)."""
 
 import math
 import time
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bench.papers.grouping import (
     GroupIndex,
-    Near,
+    NearPairs,
     index_groups,
     pairs_by_group_merging,
     pairs_by_grouping,
@@ -27,12 +27,12 @@ from spotsieve.stream.sign.schemes.minwise import OnebitScheme
 
 N, R, C = 300_000, 0.7, 3
 QUERIES = {64: 1000, 100: 1000, 200: 1000, 400: 1000, 600: 200, 1000: 50}
-"""Of alg.G, by k; alg.H has 1,000 always, as the paper has."""
+"""Queries of alg.G, by k; alg.H always has 1,000, as in the paper."""
 PAPER = {64: ("40 s", "15 s"), 400: ("1,921 s", "273 s")}
 ALL_PAIRS = (10_000, 30_000, 100_000)
 BLOCK = 4_096
 COPIES = 100
-"""One fingerprint in so many is another one with up to r_h bits changed."""
+"""One in this many fingerprints is a copy of another with up to r_h changed bits."""
 
 FIGURE_5 = """\
 Figure 5. How many of n fingerprints share a group of 8 bits with a random number: by Eq. 14 n_g = n / 2^8. They found
@@ -63,7 +63,7 @@ n = 300,000 alg.G would take about {whole:,.0f} s by its queries above, and was 
 
 
 def figure_5(data: Path) -> list[list[str]]:
-    """Its paragraphs. data: the folder of the labelled sets"""
+    """The section's paragraphs. data: the folder of the labelled sets"""
     rows: list[list[object]] = [["paper, fund applications", "300,000", "1,172", "~ 1,170", "", ""]]
     sets = {name: real_fingerprints(data / name) for name in ("docs", "news", "newsgroups")}
     for name, fingerprints in (*sets.items(), ("random bits", synthetic(N, 400, 0, seed=5))):
@@ -86,7 +86,7 @@ def real_fingerprints(folder: Path) -> NDArray[np.uint64]:
 
 
 def group_sizes(fingerprints: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """How many fingerprints have each of the 256 values of each group of 8 bits: int64[256 * k / 8]."""
+    """The number of fingerprints with each of the 256 values of each group of 8 bits: int64[256 * k / 8]."""
     values = fingerprints.astype("<u8").view(np.uint8)[:, : k // 8]
     return np.concatenate([np.bincount(group, minlength=256) for group in values.T])
 
@@ -104,20 +104,20 @@ def synthetic(n: int, k: int, r_h: int, seed: int) -> NDArray[np.uint64]:
     return fingerprints
 
 
-class Cost(NamedTuple):
-    """Of one search. cpu_s: of the process  near: what it found"""
+class SearchCost(NamedTuple):
+    """The result of one search. cpu_s: of the process  near: the pairs found"""
 
     cpu_s: float
-    near: Near
+    near: NearPairs
 
 
-def cost_of(search: Callable[[GroupIndex, NDArray[np.uint64]], Near], index: GroupIndex, count: int) -> Cost:
-    """Search for rows of the index, chosen at random, always the same."""
+def cost_of(search: Callable[[GroupIndex, NDArray[np.uint64]], NearPairs], index: GroupIndex, count: int) -> SearchCost:
+    """Search for rows of the index, chosen by a fixed seed."""
     chosen = np.random.default_rng(count).choice(len(index), count, replace=False)
-    search(index, index.fingerprints[chosen[:1]])  # compiles
+    search(index, index.fingerprints[chosen[:1]])  # Compiles the kernels.
     began = time.process_time()
     near = search(index, index.fingerprints[chosen])
-    return Cost(time.process_time() - began, near)
+    return SearchCost(time.process_time() - began, near)
 
 
 def times() -> list[list[str]]:
@@ -141,7 +141,7 @@ def times() -> list[list[str]]:
         rows.append(row)
     titles = ["k", "r_h", "m", "n_g", "C(m, 3)", "compared", "paper alg.G", "alg.H", "alg.G ms", "alg.H ms", "ratio"]
     says = TABLE_1_SAYS.format(theirs=1921 / 273, ours=ratio).splitlines()
-    # a pair is met from one side alone: half of what the queries cost
+    # Each pair is compared from one side only: half of the cost of the queries.
     whole = ALL_PAIRS_SAYS.format(whole=ms / 1e3 * N / 2).splitlines()
     return [TABLE_1.splitlines(), table(titles, rows), says, whole, all_pairs_table()]
 
@@ -164,9 +164,9 @@ def all_pairs_table() -> list[str]:
     return table(["n", "pairs", "alg.G s", "alg.H s", "ratio"], rows)
 
 
-def all_pairs(find: Callable[[GroupIndex, int, int], Near], index: GroupIndex) -> tuple[float, int]:
+def all_pairs(find: Callable[[GroupIndex, int, int], NearPairs], index: GroupIndex) -> tuple[float, int]:
     """Seconds of CPU and pairs found, block by block."""
-    find(index, 0, 1)  # compiles
+    find(index, 0, 1)  # Compiles the kernels.
     began, pairs = time.process_time(), 0
     for first in range(0, len(index), BLOCK):
         pairs += len(find(index, first, min(first + BLOCK, len(index))).pairs)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.partitions.report import broken, document
-from bench.partitions.run import Plan, measure
+from bench.partitions.run import PartitionsPlan, measure
 from bench.speed.report import machine
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
@@ -19,11 +19,11 @@ from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "partitions.md"
-LONG = Plan(partitions=1_000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)
+LONG = PartitionsPlan(partitions=1_000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    """Measure and write the document. Returns 0 if all bounds hold, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m bench.partitions", description="One worker with many partitions and a backlog, over TLS."
     )

@@ -1,18 +1,18 @@
-"""Writes docs/measured/partitions.md: what a worker with 1,000 partitions needed, and what of the promise it kept."""
+"""Writes docs/measured/partitions.md: what a worker with 1,000 partitions needs, and which bounds hold."""
 
 import os
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.partitions.run import Found, Plan
+from bench.partitions.run import PartitionsPlan, PartitionsResult
 
 MOST_RSS_MIB = 1.2 * 1024
 MOST_OPENING_SECONDS = 60.0
 MOST_SOCKETS = 60
 
 
-def broken(found: Found) -> list[str]:
-    """The promises that were broken, in words; empty where all hold."""
+def broken(found: PartitionsResult) -> list[str]:
+    """A sentence for each broken bound; empty if all hold."""
     kept = {
         f"resident memory reached {found.most_rss_mib:.0f} MiB": found.most_rss_mib <= MOST_RSS_MIB,
         f"opening took {found.opened_seconds:.0f} s": found.opened_seconds <= MOST_OPENING_SECONDS,
@@ -25,8 +25,8 @@ def broken(found: Found) -> list[str]:
     return [what for what, well in kept.items() if not well]
 
 
-def document(found: Found, plan: Plan, command: str, machine: dict[str, Any], load: float) -> str:
-    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+def document(found: PartitionsResult, plan: PartitionsPlan, command: str, machine: dict[str, Any], load: float) -> str:
+    """The text of the document. load: the load average of the minute before, a sign of other programs"""
     rows = [
         ("backlog", f"{found.sent_bytes / 2**30:.2f} GiB on {plan.partitions:,} partitions"),
         ("resident memory, largest", f"{found.most_rss_mib:.0f} MiB (at most {MOST_RSS_MIB:.0f})"),

@@ -1,4 +1,4 @@
-"""Runs a worker on many partitions with a backlog, watches it, lets a second one join, and says what it found."""
+"""Runs a worker on many partitions with a backlog, watches it, and lets a second worker join."""
 
 import asyncio
 import time
@@ -22,12 +22,12 @@ DIFFERENT_PAGES = 500
 LOOK_SECONDS = 0.5
 MOST_SECONDS = 600.0
 SESSION_MS = 30_000
-"""The default: a missed heartbeat must cost the partitions here if it would in production."""
+"""The default value: a missed heartbeat must cost partitions here if it would in production."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How many partitions of how many bytes, and how long the worker is watched after it has opened them."""
+class PartitionsPlan:
+    """The number and size of partitions, and how long the worker is watched after it has opened them."""
 
     partitions: int
     partition_bytes: int
@@ -36,14 +36,14 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was seen.
+class PartitionsResult:
+    """The figures of a run.
 
-    opened_seconds: from the assignment to the last partition opened, while the backlog was read already
-    rebalances: of the first worker before the second one came; 1 is its own joining, and each missed session one more
-    late_loops: times that the event loop came back more than a heartbeat interval late
-    worst_loop_seconds: the upper bound of the slowest turn's class
-    stayed, movable: partitions that the first worker kept when a second one came, and how many it may keep
+    opened_seconds: from the assignment until the last partition is open, while the worker already reads the backlog
+    rebalances: of the first worker before the second one joins: 1 for its own joining, one more per missed session
+    late_loops: number of times that the event loop returned more than a heartbeat interval late
+    worst_loop_seconds: the upper bound of the histogram class of the slowest turn
+    stayed, movable: partitions that the first worker kept when the second one joined, and how many it may keep
     """
 
     sent_bytes: int
@@ -60,7 +60,7 @@ class Found:
     movable: int
 
 
-def measure(scratch: Path, plan: Plan, say: Callable[[str], None]) -> Found:
+def measure(scratch: Path, plan: PartitionsPlan, say: Callable[[str], None]) -> PartitionsResult:
     """Start a broker with a TLS port, fill the topic, and watch the workers."""
     authority = Authority(scratch / "ca", "test CA")
     plain, tls, controller = free_ports(3)
@@ -68,7 +68,7 @@ def measure(scratch: Path, plan: Plan, say: Callable[[str], None]) -> Found:
         **listener_settings({"PLAINTEXT": Listener(plain), "TLS": Listener(tls, "SSL")}, controller),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(authority.sign("broker", f"IP:{HOST}").both),
-        # A thousand partitions of each topic on one small broker: it must not be put out for a late heartbeat.
+        # A thousand partitions of each topic slow a small broker: a late heartbeat must not fence it.
         "broker.session.timeout.ms": "120000",
         "transaction.state.log.num.partitions": "50",
         "offsets.topic.num.partitions": "50",
@@ -82,13 +82,13 @@ def measure(scratch: Path, plan: Plan, say: Callable[[str], None]) -> Found:
                 f'kafka.bootstrap_servers = "{HOST}:{tls}"\nkafka.security_protocol = "SSL"\n'
                 f'kafka.ssl_cafile = "{authority.certificate}"\n'
             )
-            # A name twice is an error in TOML: the plain address goes.
+            # TOML rejects a name that is set twice, so the plain address is removed.
             lines = [line for line in toml.splitlines() if f":{plain}" not in line]
             return _watch(scratch, "\n".join(lines) + "\n", plan, sent, say)
 
 
-async def _fill(servers: str, topic: str, plan: Plan) -> int:
-    """Send every partition its bytes; -> bytes of all pages. Copies are fine: it is the bytes that must be held."""
+async def _fill(servers: str, topic: str, plan: PartitionsPlan) -> int:
+    """Send every partition its pages; returns the bytes of all pages. Copies are fine: only the size matters."""
     filler = "<script>" + "x" * plan.page_bytes + "</script>"
     pages = [html_of(number, sentences=30) for number in range(DIFFERENT_PAGES)]
     values = [
@@ -113,7 +113,7 @@ async def _fill(servers: str, topic: str, plan: Plan) -> int:
     return sent
 
 
-def _watch(scratch: Path, toml: str, plan: Plan, sent: int, say: Callable[[str], None]) -> Found:
+def _watch(scratch: Path, toml: str, plan: PartitionsPlan, sent: int, say: Callable[[str], None]) -> PartitionsResult:
     with (
         Spotsieve(scratch, toml, name="worker-1") as first,
         Spotsieve(scratch, toml, name="worker-2") as second,
@@ -147,7 +147,7 @@ def _watch(scratch: Path, toml: str, plan: Plan, sent: int, say: Callable[[str],
         wait_until(shared, MOST_SECONDS, "both workers to have opened their halves")
         reopened_seconds = time.monotonic() - joined_at
         stayed = len(before & first_partitions(first, half))
-        return Found(
+        return PartitionsResult(
             sent_bytes=sent,
             opened_seconds=opened_seconds,
             most_rss_mib=looks.most_rss_mib,
@@ -164,7 +164,7 @@ def _watch(scratch: Path, toml: str, plan: Plan, sent: int, say: Callable[[str],
 
 
 def first_partitions(worker: Spotsieve, number: int) -> set[int]:
-    """The partitions whose lag a worker shows, once it shows so many: those that it reads."""
+    """The partitions whose lag the worker reports, which it reads, once there are `number` of them."""
 
     def shown() -> set[int] | None:
         families = text_string_to_metric_families(worker.get("/metrics")[1])
@@ -180,7 +180,7 @@ def first_partitions(worker: Spotsieve, number: int) -> set[int]:
 
 
 class _Looks:
-    """Looks at a worker's metrics and process, and keeps the largest."""
+    """Polls a worker's metrics and process, and keeps the maxima."""
 
     def __init__(self, worker: Spotsieve) -> None:
         worker.until_ready()
@@ -190,8 +190,8 @@ class _Looks:
         self.most_sockets = 0
 
     def take(self) -> dict[str, float]:
-        """The values by name; `late_loops`, `worst_loop_seconds` and `spotsieve_commits_pages` are made here."""
-        # The kernel's own maximum, so that no peak falls between two looks.
+        """The values by name. `late_loops`, `worst_loop_seconds` and `spotsieve_commits_pages` are computed here."""
+        # The kernel's own maximum, which includes peaks between two polls.
         status = Path(f"/proc/{self._process.pid}/status").read_text("utf-8")
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         self.most_rss_mib = int(peak.split()[1]) / 1024

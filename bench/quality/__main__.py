@@ -1,4 +1,4 @@
-"""`python -m bench.quality` chooses what is measured and writes docs/measured/quality.md."""
+"""`python -m bench.quality` runs the selected measurements and writes docs/measured/quality.md."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ ABOUT = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, write the document. 0 whatever the figures; 2 wrong setting or usage; 3 no set, or a broken one."""
+    """Measure and write the document. Returns 0 for any figures, 2 for wrong settings, 3 without a valid set."""
     options = _parser().parse_args(arguments)
     try:
         return _measure(options, _shown(sys.argv[1:] if arguments is None else arguments))

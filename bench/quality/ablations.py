@@ -11,8 +11,8 @@ from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD
 
 
-class Instead(Enum):
-    """What takes the place of a part that no setting switches off."""
+class Replacement(Enum):
+    """Replacements of a part that no setting switches off."""
 
     EVERY_BLOCK = "every block is kept"
     FIRST_CARD_ALONE = "the first card's sums decide"
@@ -22,7 +22,7 @@ class Instead(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """One rule changed. overrides: dotted setting to value  instead: of a part of the scheme
+    """One changed rule. overrides: dotted setting to value  instead: replacement of a part of the scheme
 
     rules: constants of the judge, "module.NAME" to value; the kernel is compiled anew with them
     only_novel_teach: no copy teaches its host anything
@@ -32,7 +32,7 @@ class Ablation:
 
     name: str
     overrides: Mapping[str, object] = field(default_factory=dict)
-    instead: Instead | None = None
+    instead: Replacement | None = None
     rules: Mapping[str, float] = field(default_factory=dict)
     only_novel_teach: bool = False
     without: tuple[str, ...] = ()
@@ -40,16 +40,16 @@ class Ablation:
 
 
 def _groups(card: Mapping[str, int], name: str) -> list[Ablation]:
-    """Each group of a card left out."""
+    """An ablation for each group of a card."""
     return [Ablation(f"{name} card without: {group}", without=(group,)) for group in list(card)[:-1]]
 
 
 _NEVER = 1e9
-"""A bar that nothing clears."""
+"""A threshold that nothing reaches."""
 
 
 def _bar(setting: str, default: float) -> list[Ablation]:
-    """A bar of the rule for one host, lower and higher by .05."""
+    """A threshold of the rule for one host, lower and higher by 0.05."""
     name = setting.replace("_", " ")
     return [
         Ablation(f"one host: {name} {value}", {f"scheme.{setting}": value})
@@ -73,8 +73,8 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("pages need 30 spots", {"scheme.min_features": 30}),
     ),
     "spotsieve": (
-        Ablation("text: every block is kept", instead=Instead.EVERY_BLOCK),
-        Ablation("text: the first card alone", instead=Instead.FIRST_CARD_ALONE),
+        Ablation("text: every block is kept", instead=Replacement.EVERY_BLOCK),
+        Ablation("text: the first card alone", instead=Replacement.FIRST_CARD_ALONE),
         Ablation("shingles of 2 words", {"scheme.shingle_words": 2}),
         Ablation("shingles of 4 words", {"scheme.shingle_words": 4}),
         Ablation("shingles of 5 words", {"scheme.shingle_words": 5}),
@@ -96,10 +96,10 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
             rules={"pairs.SURE": 2.0},
             keys_off=(KeyKind.BODY,),
         ),
-        Ablation("one host: prints of kept blocks alone", rules={"own_text._LEFT_OUT_TENTHS": 0}),
+        Ablation("one host: prints of kept blocks alone", rules={"distinctive_text._LEFT_OUT_TENTHS": 0}),
         Ablation("one host: no sketches", rules=_NO_SKETCH),
         Ablation("one host: no guard against accidents", rules={"pairs.SURPRISE": _NEVER}),
-        Ablation("one host: no titles", instead=Instead.NO_TITLES),
+        Ablation("one host: no titles", instead=Replacement.NO_TITLES),
         Ablation("one host: no rule for print versions", rules={"pairs.CONTAINED": _NEVER}),
         Ablation("one host, two hosts: no rule for injected lists", rules={"pairs.HELD": _NEVER}),
         Ablation("one host: no rule for equal titles", rules={"pairs.EQUAL": _NEVER}),
@@ -110,7 +110,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         *_bar("no_title_min_alike", 0.6),
         Ablation("two hosts: any share may be template", rules={"pairs.LEAST_OWN": 0.0}),
         Ablation("two hosts: short texts as others", rules={"pairs.THIN": 0}),
-        Ablation("two hosts: those of one site as others", instead=Instead.NO_SITES),
+        Ablation("two hosts: those of one site as others", instead=Replacement.NO_SITES),
     ),
 }
 SKETCHES: Mapping[str, Sequence[Ablation]] = {
@@ -118,8 +118,8 @@ SKETCHES: Mapping[str, Sequence[Ablation]] = {
         Ablation(f"{bits} bits", {"scheme.sketch_bits": bits}) for bits in (64, 128, 256, 512, 768, 1024, 2048)
     ]
 }
-"""What a near copy is confirmed by: a table of its own, figures against bytes a page."""
+"""The confirmation of near copies, in a separate table: figures against bytes per page."""
 GROUPS: Mapping[str, Sequence[Ablation]] = {
     "spotsieve": (*_groups(FIRST_CARD, "first"), *_groups(SECOND_CARD, "second")),
 }
-"""Groups of the scorecards, whose effect is told apart from that of the fit: beside them the cards fitted with all."""
+"""Groups of the scorecards. Cards refitted with all groups separate their effect from that of the fit."""

@@ -1,6 +1,6 @@
-"""Counts which keys found the originals: a digest, one kind of keys alone, or several."""
+"""Counts the keys that found the originals: a digest, one kind of keys alone, or several."""
 
-from bench.quality.ours import Judged
+from bench.quality.ours import JudgedSet
 from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.research.scoring import Label, Truth
 
@@ -13,8 +13,8 @@ WAYS = {
 EXACT, SEVERAL = "exact digest", "several"
 
 
-def ways_of_finding(judged: Judged, truth: Truth) -> dict[str, int]:
-    """How many duplicates met their original under which kinds of keys; a page that met it under a digest too counts
+def ways_of_finding(judged: JudgedSet, truth: Truth) -> dict[str, int]:
+    """The number of duplicates by the kinds of keys that found their original; a page found by a digest too counts
     there alone.
     """
     ways = dict.fromkeys((EXACT, *WAYS.values(), SEVERAL), 0)

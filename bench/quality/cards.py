@@ -1,4 +1,4 @@
-"""Computes the scorecards' classes for whole pages as columns: what the cards are fitted on, as the kernel reads it.
+"""Computes the scorecards' classes for whole pages as columns, the input of the fit, as the kernel reads them.
 
 A place is an index into a card's points, group after group. tests/reference/scorecard.py says the same for one block.
 """
@@ -16,10 +16,10 @@ from spotsieve.stream.sign.text.html.elements import SECTIONS, section_of
 Ints = NDArray[np.int64]
 Points = Mapping[str, Sequence[int]]
 SCALE = 64
-"""Points of a factor e in the odds."""
+"""Points for a factor e in the odds."""
 CHANCE = tuple(round(256 / (1 + float(np.exp(-8 * step / SCALE)))) for step in range(-64, 65))
 UNUSED_SECTIONS = ("header", "footer", "main", "article", "figure")
-"""Where pages of one site differ from those of others in what they mean; the cards are no worse without them."""
+"""Groups whose meaning differs between the pages of one site and of others; the cards are no worse without them."""
 _NAMES = tuple(elements[0] for elements in SECTIONS)
 _LIST, _HEADING = section_of("ul"), section_of("h1")
 _SECTIONS_AROUND = "sections around"

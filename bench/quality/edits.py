@@ -13,7 +13,7 @@ from random import Random
 
 SHINGLE_WORDS = 4
 COVERAGE = (0.95, 1.05)
-"""A page is edited only if the words found in its HTML are this share of its main text's words."""
+"""A page is edited only if this share of its main text's words is found in its HTML."""
 _PIECE = re.compile(
     r"<!--.*?-->|<(script|style|noscript|template|title|textarea|select)\b.*?</\1\s*>|<[a-zA-Z/!?][^>]*>|(?P<text>[^<]+)|<",
     re.DOTALL | re.IGNORECASE,
@@ -25,8 +25,8 @@ _BLOCK_END = re.compile(r"</(?:p|div|h[1-6]|li|ul|ol|blockquote|table|section|ar
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A word of the text nodes: where it stands in the HTML. word: its entities resolved."""
+class WordSpan:
+    """A word of the text nodes and its place in the HTML. word: with resolved entities"""
 
     start: int
     end: int
@@ -39,28 +39,28 @@ class MarkedPage:
 
     id: str
     html: str
-    words: tuple[Span, ...]
-    main: tuple[Span, ...]
+    words: tuple[WordSpan, ...]
+    main: tuple[WordSpan, ...]
 
 
 def words_of(text: str) -> list[str]:
-    """Words of a plain text, as `spans_of` finds them in HTML."""
+    """Words of a plain text, split like those of `spans_of`."""
     return [match["word"] for match in _WORD.finditer(text) if match["word"]]
 
 
-def spans_of(html: str) -> Iterator[Span]:
-    """Every word of the text nodes; not those of scripts, styles, titles and comments."""
+def spans_of(html: str) -> Iterator[WordSpan]:
+    """Every word of the text nodes, except those of scripts, styles, titles and comments."""
     for piece in _PIECE.finditer(html):
         if piece["text"] is not None:
             for match in _WORD.finditer(piece["text"]):
                 if match["word"]:
-                    yield Span(
+                    yield WordSpan(
                         piece.start() + match.start(), piece.start() + match.end(), entities.unescape(match["word"])
                     )
 
 
 def mark(page_id: str, html: str, main_text: str) -> MarkedPage | None:
-    """Find the main text in the page: words in a run of 4 that the main text has as well. None where that fails."""
+    """Find the main text in the page: words in a run of 4 that the main text contains. None if that fails."""
     wanted = [_compared(word) for word in words_of(main_text)]
     runs = {tuple(wanted[at : at + SHINGLE_WORDS]) for at in range(len(wanted) - SHINGLE_WORDS + 1)}
     spans = list(spans_of(html))
@@ -75,8 +75,8 @@ def mark(page_id: str, html: str, main_text: str) -> MarkedPage | None:
     return MarkedPage(page_id, html, tuple(spans), main)
 
 
-def replace_words(html: str, words: Sequence[Span], share: float, vocabulary: Sequence[str], random: Random) -> str:
-    """Replace this share of the words (rounded, at least one), each by another word. words: some of the page's."""
+def replace_words(html: str, words: Sequence[WordSpan], share: float, vocabulary: Sequence[str], random: Random) -> str:
+    """Replace this share of the words (rounded, at least one), each by another word. words: of the page"""
     count = max(1, round(share * len(words)))
     chosen = sorted(random.sample(words, count), key=lambda span: span.start)
     parts: list[str] = []
@@ -97,7 +97,7 @@ def link_texts(html: str) -> list[str]:
 
 
 def draw_link_lists(lists: Sequence[Sequence[str]], words: int, random: Random) -> list[list[str]]:
-    """Runs of link texts from lists drawn at random, `words` words in all; the last text is cut to fit."""
+    """Runs of link texts from random lists, `words` words in total; the last text is cut to fit."""
     drawn: list[list[str]] = []
     left = words
     while left > 0:
@@ -114,7 +114,7 @@ def draw_link_lists(lists: Sequence[Sequence[str]], words: int, random: Random) 
 
 
 def inject(page: MarkedPage, lists: Sequence[Sequence[str]], as_links: bool, random: Random) -> str:
-    """Put link lists between two blocks of the main text, at one place drawn at random.
+    """Put link lists between two blocks of the main text, at one random place.
 
     as_links: a <ul> of links for each list; otherwise a <div> for each list with its texts and no link, which is what
     a template that links by script, or a feed without its markup, leaves.

@@ -1,4 +1,4 @@
-"""Measures other programs' extracts of the main content of pages; keeps them only in a folder that is named."""
+"""Measures other programs' extracts of the main content of pages; stores them only in a folder that is named."""
 
 import json
 import logging
@@ -13,20 +13,20 @@ from bench.quality.sets import LabelledSet
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """Texts of a set's pages ("" where nothing was found), and the CPU seconds that all of them took."""
+    """Texts of a set's pages ("" if nothing was found), and the CPU seconds for all of them."""
 
     texts: tuple[str, ...]
     cpu_s: float
 
 
 class Extracts:
-    """Extracts pages, or reads what an earlier run kept. cache: a folder, None to measure anew and keep nothing."""
+    """Extracts pages, or reads extracts of an earlier run. cache: their folder; None measures and stores nothing."""
 
     def __init__(self, cache: Path | None = None) -> None:
         self._cache = cache
 
     def main_content(self, labelled: LabelledSet, extractor: str) -> Extract:
-        """Main content of every page by `trafilatura` or `resiliparse`; plain text is taken as it is, at no cost."""
+        """Main content of every page by `trafilatura` or `resiliparse`; plain text is returned unchanged, for free."""
         count = len(labelled.pages)
         kept = self._cache and self._cache / f"{labelled.name}-{count}-{extractor}-{version(extractor)}.json"
         if kept and kept.exists():
@@ -40,7 +40,7 @@ class Extracts:
 
 
 def extract_all(documents: Sequence[tuple[str, bool]], extractor: Callable[[], Callable[[str], str]]) -> Extract:
-    """(text, is HTML) a document -> its main content."""
+    """The extractor: (text, is HTML) of a document -> its main content."""
     extract = extractor()
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     before = time.thread_time()

@@ -1,4 +1,4 @@
-"""The measurements of a run: each takes sets and settings, and adds figures that docs/measured/quality.md shows."""
+"""The measurements of a run: each takes sets and settings, and adds figures for docs/measured/quality.md."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ from bench.quality import robustness as edited_copies
 from bench.quality.ablations import ABLATIONS, GROUPS, SKETCHES, Ablation
 from bench.quality.candidates import ways_of_finding
 from bench.quality.extracts import Extracts
-from bench.quality.orders import ORDERS, Arrivals, Ordered, count_arrivals, in_orders
-from bench.quality.ours import Judged
+from bench.quality.orders import ORDERS, Arrivals, OrderRuns, count_arrivals, in_orders
+from bench.quality.ours import JudgedSet
 from bench.quality.peers import run_peers
 from bench.quality.scorecard_fit import Fit, Material
 from bench.quality.sets import LabelledSet
@@ -25,16 +25,16 @@ from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.research.scoring import Scores, score
 
 SPEED_SET = "news"
-"""Signing speed is measured on it, and the robustness bench has its targets on it; without it the first set."""
+"""The set for signing speed and for the targets of the robustness bench; the first set if it is missing."""
 FEWEST_ORIGINALS = 10
-"""Pages that the robustness bench needs of a set."""
+"""Pages of a set that the robustness bench needs."""
 FEW_PAGES = (0, 4, 8, 20)
 """Pages of a host for which the judge takes more care: steps of the table of first pages."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run works on. base: overrides of all settings; say: shows progress"""
+    """The input of a run. base: overrides of all settings; say: shows progress"""
 
     sets: Sequence[LabelledSet]
     base: Mapping[str, object]
@@ -45,28 +45,28 @@ class Run:
 
     @property
     def settings(self) -> Settings:
-        """The settings that are measured."""
+        """The measured settings."""
         return self.under({})
 
     def under(self, overrides: Mapping[str, object]) -> Settings:
-        """The same with some settings changed."""
+        """The settings with some overrides."""
         return ours.settings_with({**self.base, **overrides}, self.config)
 
     @property
     def speed_set(self) -> LabelledSet:
-        """The pages on which speed is measured, and scorecards are fitted to."""
+        """The set on which speed is measured and to which scorecards are fitted."""
         named = [labelled for labelled in self.sets if labelled.name == SPEED_SET]
         return (named or list(self.sets))[0]
 
     @cached_property
     def ordered(self) -> dict[str, list[LabelledSet]]:
-        """Every set in each order that is measured, by its name."""
+        """Every set in each measured order, by name."""
         count = 2 if self.quick else ORDERS
         return {labelled.name: list(in_orders(labelled, count)) for labelled in self.sets}
 
     @cached_property
     def samples(self) -> dict[str, edited_copies.Sample]:
-        """The originals of the robustness bench, by set; of sets with main texts, and links to be injected."""
+        """The originals of the robustness bench, by set: sets with main texts, and links to inject."""
         most = 60 if self.quick else 600
         with_texts = [labelled for labelled in self.sets if labelled.main_texts]
         drawn = {labelled.name: edited_copies.draw_sample(labelled, most) for labelled in with_texts}
@@ -78,7 +78,7 @@ class Run:
 
     @cached_property
     def material(self) -> Material:
-        """What scorecards are fitted to."""
+        """The input of the fit of scorecards."""
         self.say(f"  blocks of {self.speed_set.name}")
         return Material(self.speed_set)
 
@@ -99,14 +99,14 @@ class AblationRow:
     """
 
     name: str
-    by_set: Mapping[str, Ordered]
+    by_set: Mapping[str, OrderRuns]
     mb_per_s: float | None
     sketch_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class FirstPages:
-    """What care for so many first pages of a host does: all orders together, the first pages and the later ones."""
+    """The effect of care for a host's first pages: all orders together, the first pages and the later ones."""
 
     few_pages: int
     by_set: Mapping[str, tuple[Arrivals, Arrivals]]
@@ -117,12 +117,12 @@ class SweptStep:
     """One value of a threshold: figures by set."""
 
     value: float
-    by_set: Mapping[str, Judged]
+    by_set: Mapping[str, JudgedSet]
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Signing on one core: 10^6 bytes of raw body a second, and CPU milliseconds a page.
+    """Signing on one core: 10^6 bytes of raw body per second, and CPU milliseconds per page.
 
     load: processes that wanted a core, on average over the minute before; others' take caches and half of a core
     """
@@ -137,10 +137,10 @@ class Speed:
 
 @dataclass
 class Figures:
-    """All figures of a run; a part that was not asked for is empty or None."""
+    """All figures of a run; a part that was not selected is empty or None."""
 
-    judged: dict[str, Judged] = field(default_factory=dict)
-    ordered: dict[str, Ordered] = field(default_factory=dict)
+    judged: dict[str, JudgedSet] = field(default_factory=dict)
+    ordered: dict[str, OrderRuns] = field(default_factory=dict)
     first_pages: list[FirstPages] = field(default_factory=list)
     peers: dict[str, list[PeerFigures]] = field(default_factory=dict)
     speed: Speed | None = None
@@ -153,13 +153,13 @@ class Figures:
     peers_on_edits: dict[str, Mapping[str, float]] = field(default_factory=dict)
     peer_pages: int = 0
     sample_pages: dict[str, int] = field(default_factory=dict)
-    robustness: dict[str, list[edited_copies.Row]] = field(default_factory=dict)
+    robustness: dict[str, list[edited_copies.RobustnessRow]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     measured_on: dict[str, str] = field(default_factory=dict)
 
 
 def measure_sets(run: Run, figures: Figures) -> None:
-    """Our scheme over every set, and which keys found the originals."""
+    """Our scheme over every set, and the keys that found the originals."""
     for labelled in run.sets:
         run.say(f"  {labelled.name}")
         judged = ours.run(labelled, run.settings)
@@ -171,11 +171,11 @@ def measure_orders(run: Run, figures: Figures) -> None:
     """Our scheme over every set in several orders."""
     for name, orders in run.ordered.items():
         run.say(f"  {name}")
-        figures.ordered[name] = Ordered([ours.run(labelled, run.settings) for labelled in orders])
+        figures.ordered[name] = OrderRuns([ours.run(labelled, run.settings) for labelled in orders])
 
 
 def measure_first_pages(run: Run, figures: Figures) -> None:
-    """What the care for a host's first pages costs and saves; for a scheme that knows hosts."""
+    """The costs and gains of care for a host's first pages, for a scheme that knows hosts."""
     if not isinstance(run.settings.scheme, SpotsieveSettings):
         return
     for few in FEW_PAGES:
@@ -213,14 +213,14 @@ def measure_peers(run: Run, figures: Figures) -> None:
 
 
 def measure_ablations(run: Run, figures: Figures) -> None:
-    """Every row of the scheme's tables: signed and judged anew, for some with cards fitted anew."""
+    """Every row of the scheme's tables: signed and judged again, for some with refitted cards."""
     name, speed_rounds = run.settings.scheme.name, 1 if run.quick else 5
     figures.ablations = [_ablated(run, ablation, speed_rounds) for ablation in ABLATIONS.get(name, ())]
     figures.sketches = [_ablated(run, ablation, speed_rounds) for ablation in SKETCHES.get(name, ())]
 
 
 def measure_groups(run: Run, figures: Figures) -> None:
-    """Every group of the scorecards left out, the cards fitted anew; in the sets' own orders."""
+    """Each group of the scorecards left out and the cards refitted; in the sets' own orders."""
     name = run.settings.scheme.name
     if name in GROUPS and run.speed_set.main_texts:
         fit = Fit(run.material.of())
@@ -228,19 +228,19 @@ def measure_groups(run: Run, figures: Figures) -> None:
             run.say(f"  {ablation.name}")
             points = fit.points(ablation.without)
             by_set = {
-                labelled.name: Ordered([variants.run_ablation(ablation, labelled, run.settings, points)])
+                labelled.name: OrderRuns([variants.run_ablation(ablation, labelled, run.settings, points)])
                 for labelled in run.sets
             }
             figures.groups.append(AblationRow(ablation.name, by_set, None, 0))
 
 
 def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
-    """rounds: of the speed, where the kernel does something else"""
+    """rounds: of the speed, if the kernel works differently"""
     run.say(f"  {ablation.name}")
     settings, timed = run.under(ablation.overrides), run.speed_set
     with variants.judge_of(ablation):
         by_set = {
-            name: Ordered([variants.run_ablation(ablation, labelled, settings) for labelled in orders])
+            name: OrderRuns([variants.run_ablation(ablation, labelled, settings) for labelled in orders])
             for name, orders in run.ordered.items()
         }
     is_timed = ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
@@ -250,7 +250,7 @@ def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
 
 
 def measure_sweeps(run: Run, figures: Figures) -> None:
-    """Every threshold of the scheme over its steps, the others as they are; pages are signed once."""
+    """Every threshold of the scheme over its steps, the others unchanged; pages are signed once."""
     axes = AXES.get(run.settings.scheme.name, ())
     signed = [(labelled, ours.sign(labelled.pages, run.settings)) for labelled in run.sets] if axes else []
     for axis in axes:
@@ -269,7 +269,7 @@ def measure_sweeps(run: Run, figures: Figures) -> None:
 
 
 def measure_validation(run: Run, figures: Figures) -> None:
-    """Cards fitted and thresholds chosen on each fold's training part, looked at on its held-out part."""
+    """Cards fitted and thresholds chosen on each fold's training part, evaluated on its held-out part."""
     seeds = 1 if run.quick else SEEDS
     figures.validation = validate(run.sets, run.speed_set, lambda: run.material, run.under, seeds, run.say)
 
@@ -298,7 +298,7 @@ PARTS: Mapping[str, Callable[[Run, Figures], Any]] = {
 
 
 def _check_axis(run: Run, axis: Axis) -> None:
-    """A threshold that changes signatures cannot be swept over pages signed once."""
+    """A threshold that changes signatures cannot be swept over pages that are signed once."""
     pages = run.speed_set.pages[:50]
     signed = {tuple(ours.sign(pages, run.under(step.overrides))) for step in (axis.swept[0], axis.swept[-1])}
     if len(signed) != 1:

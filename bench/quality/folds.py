@@ -27,7 +27,7 @@ class Fold:
 
 
 def make_folds(hosts: Sequence[Hashable], clusters: Sequence[Hashable], count: int, seed: int) -> list[Fold]:
-    """hosts, clusters: of n pages -> `count` folds. The same arguments give the same folds."""
+    """Divide n pages by hosts and clusters into `count` folds. The same arguments give the same folds."""
     random = Random(seed)
     most = _SLACK * len(hosts) / count
     names = sorted(set(hosts), key=str)
@@ -58,7 +58,7 @@ def make_folds(hosts: Sequence[Hashable], clusters: Sequence[Hashable], count: i
 
 
 def _follow(names: Sequence[Hashable], folds: Sequence[int], count: int) -> dict[Hashable, int]:
-    """For each name the fold that most of its pages have; of equal ones the first."""
+    """For each name the fold of most of its pages; the first one of equals."""
     votes: dict[Hashable, list[int]] = defaultdict(lambda: [0] * count)
     for name, fold in zip(names, folds, strict=True):
         votes[name][fold] += 1
@@ -73,7 +73,7 @@ def _move_hosts(
     room: list[int],
     most: float,
 ) -> int:
-    """Move each host to the fold that its pages' clusters have most often, where there is room; how many moved."""
+    """Move each host to the most frequent fold of its pages' clusters, if there is room; returns the number moved."""
     votes: dict[Hashable, Counter[int]] = defaultdict(Counter)
     for host, fold in zip(hosts, wished, strict=True):
         votes[host][fold] += 1
@@ -93,8 +93,8 @@ def _move_hosts(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Counts of one choice on one part of one set: of so many duplicates and novel pages, those that were dropped."""
+class FoldCounts:
+    """Counts of one choice on one part of one set: all duplicates and novel pages, and the dropped ones of each."""
 
     found: int
     duplicates: int
@@ -103,12 +103,12 @@ class Outcome:
 
     @property
     def f1(self) -> float:
-        """Page F1, 0 where there was nothing to find."""
+        """Page F1, 0 without duplicates."""
         return 2 * self.found / (self.found + self.lost + self.duplicates) if self.duplicates else 0.0
 
 
-def objective(outcomes: Mapping[str, Outcome]) -> float:
-    """What a choice is worth on a training part: the sets' mean F1 less three times their mean share of lost pages.
+def objective(outcomes: Mapping[str, FoldCounts]) -> float:
+    """The objective of a choice on a training part: the sets' mean F1 less three times their mean share of lost pages.
 
     A set without duplicates in this part counts by its lost pages alone. A lost page outweighs a missed duplicate: it
     is gone for good.
@@ -124,18 +124,18 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FoldResult:
-    """What was chosen on a fold's training part, and what it gave there and on the held-out part, by set."""
+    """The choice of a fold's training part, and its counts there and on the held-out part, by set."""
 
     choice: Mapping[str, object]
-    training: Mapping[str, Outcome]
-    held_out: Mapping[str, Outcome]
+    training: Mapping[str, FoldCounts]
+    held_out: Mapping[str, FoldCounts]
 
 
-Evaluate = Callable[[Mapping[str, object]], Mapping[str, Outcome]]
+Evaluate = Callable[[Mapping[str, object]], Mapping[str, FoldCounts]]
 
 
 def choose(choices: Sequence[Mapping[str, object]], training: Evaluate, held_out: Evaluate) -> FoldResult:
-    """The choice worth most on the training part, of equals the first; the held-out part is looked at once.
+    """The best choice on the training part, the first one of equals; the held-out part is evaluated once.
 
     choices: the strictest first
     """

@@ -1,4 +1,4 @@
-"""Keeps what a run has measured, part by part, so that a later run completes it; and a document's other sections.
+"""Stores the measurements of a run, part by part, so that a later run completes it; and a document's other sections.
 
 A file of the folder holds one part: the figures that it gave, when and at which commit, and what was measured.
 """
@@ -22,7 +22,7 @@ _AS_OF = "As measured on "
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a part gave.
+    """The figures of a part.
 
     values: by field of Figures  seconds: that it took  on: date and commit  what: sets and settings
     """
@@ -34,7 +34,7 @@ class Part:
     what: object
 
     def add_to(self, figures: Figures) -> None:
-        """Put it among the figures of other parts."""
+        """Add the part to the figures of other parts."""
         for name, value in self.values.items():
             setattr(figures, name, value)
         figures.seconds[self.name] = self.seconds
@@ -42,7 +42,7 @@ class Part:
 
 
 def part_of(name: str, run: Run, figures: Figures, seconds: float) -> Part:
-    """A part that was just measured. figures: its own alone"""
+    """A part that was just measured. figures: only its own"""
     empty = Figures()
     found = {field.name: getattr(figures, field.name) for field in fields(Figures)}
     values = {field: value for field, value in found.items() if value != getattr(empty, field)}
@@ -50,18 +50,18 @@ def part_of(name: str, run: Run, figures: Figures, seconds: float) -> Part:
 
 
 def today() -> str:
-    """The date, and the commit that is measured."""
+    """The date, and the measured commit."""
     return f"{datetime.now(UTC).date().isoformat()} (commit {machine()['commit']})"
 
 
 def keep(folder: Path, part: Part) -> None:
-    """Write a part to the folder, over what was there of it."""
+    """Write a part to the folder, and replace its former version."""
     folder.mkdir(parents=True, exist_ok=True)
     _file(folder, part.name).write_bytes(pickle.dumps(part))
 
 
 def kept_parts(folder: Path, run: Run, without: set[str]) -> list[Part]:
-    """The parts of earlier runs. Raises InputError for one of other sets or settings. without: names of parts"""
+    """The parts of earlier runs. Raises InputError for other sets or settings. without: names of parts to skip"""
     found = []
     for name in PARTS:
         path = _file(folder, name)
@@ -74,7 +74,7 @@ def kept_parts(folder: Path, run: Run, without: set[str]) -> list[Part]:
 
 
 def with_sections_of(text: str, before: str) -> str:
-    """A document, with those sections of the one before that it lacks, each with the date of its figures."""
+    """A document with the sections that it lacks from the former one, each with the date of its figures."""
     head, *sections = _SECTION.split(text)
     earlier_head, *earlier = _SECTION.split(before)
     measured, has = _MEASURED.search(earlier_head), {_title(section) for section in sections}
@@ -96,6 +96,6 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _what(run: Run) -> object:
-    """What is measured: figures of one document are of the same sets and settings."""
+    """The identity of a measurement: all figures of a document have the same sets and settings."""
     sets = tuple((labelled.name, len(labelled.pages)) for labelled in run.sets)
     return sets, run.settings.model_dump_json(), run.quick

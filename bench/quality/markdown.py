@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    """A table; the first columns, one or `texts`, are text, the others are figures."""
+    """A table; the first column, or the first `texts` columns, are text, the others are figures."""
     rule = [*["---"] * texts, *["---:"] * (len(header) - texts)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 

@@ -1,4 +1,4 @@
-"""Runs a set in several orders: what the order of arrival changes, and what the first pages of a host cost."""
+"""Runs a set in several orders: the effect of the order of arrival, and the cost of the first pages of a host."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,21 +7,21 @@ from functools import cached_property
 from random import Random
 from statistics import median
 
-from bench.quality.ours import Judged
+from bench.quality.ours import JudgedSet
 from bench.quality.sets import LabelledSet
 from spotsieve.stream.research.scoring import Label
 
 ORDERS = 5
 """The file's own order, then shuffled ones."""
 FIRST_PAGES = 20
-"""Of a host: what its first pages are."""
+"""The pages of a host that count as its first."""
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """A set's figures in each of some orders."""
+class OrderRuns:
+    """A set's figures in several orders."""
 
-    runs: Sequence[Judged]
+    runs: Sequence[JudgedSet]
 
     @cached_property
     def f1(self) -> list[float]:
@@ -30,27 +30,27 @@ class Ordered:
 
     @cached_property
     def recall(self) -> list[float]:
-        """Share of the duplicates found, of each order."""
+        """Share of the duplicates found in each order."""
         return [run.scores.pages.retrieval.recall or 0.0 for run in self.runs]
 
     @cached_property
     def lost(self) -> list[int]:
-        """Novel pages dropped, of each order."""
+        """Novel pages dropped in each order."""
         return [run.lost for run in self.runs]
 
     @property
     def median_lost(self) -> float:
-        """Novel pages dropped in the order between the others."""
+        """Novel pages dropped, median over the orders."""
         return median(self.lost)
 
     def lost_of(self, kind: str) -> list[int]:
-        """Novel pages of a kind dropped, of each order."""
+        """Novel pages of a kind dropped in each order."""
         return [run.scores.pages.lost[kind][0] if kind in run.scores.pages.lost else 0 for run in self.runs]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Pages of all orders together: of these the duplicates, and those let through; the novel ones, and those lost."""
+    """Counts over all orders: duplicates and the missed ones, novel pages and the lost ones."""
 
     duplicates: int
     missed: int
@@ -67,8 +67,8 @@ def in_orders(labelled: LabelledSet, count: int = ORDERS) -> Iterator[LabelledSe
         yield labelled.in_order(places)
 
 
-def count_arrivals(runs: Sequence[tuple[LabelledSet, Judged]]) -> tuple[Arrivals, Arrivals]:
-    """What became of the first pages of every host, and of the later ones."""
+def count_arrivals(runs: Sequence[tuple[LabelledSet, JudgedSet]]) -> tuple[Arrivals, Arrivals]:
+    """The verdicts of the first pages of every host, and of the later ones."""
     counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for labelled, judged in runs:
         arrived = Counter[str]()

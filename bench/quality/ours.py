@@ -1,4 +1,4 @@
-"""Our side of the comparison: signs a set once with a scheme, and judges it as often as asked."""
+"""Our side of the comparison: signs a set once with a scheme, and judges it any number of times."""
 
 import statistics
 import time
@@ -23,13 +23,13 @@ from spotsieve.stream.sign.schemes.registry import scheme_of
 
 BATCH_PAGES = 512
 ANY_SETTINGS = bytes(16)
-"""The settings digest of records that are judged under other thresholds than they were signed for."""
+"""The settings digest of records that are judged under other thresholds than those of signing."""
 _WRITER = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of a set. originals: for each page the place of its original, or None; reasons: by their labels
+class JudgedSet:
+    """The verdicts of a set. originals: the place of each page's original, or None; reasons: counts by label
 
     found_by: for each page KeyKind, 0 where it is no duplicate
     """
@@ -41,7 +41,7 @@ class Judged:
 
     @property
     def f1(self) -> float:
-        """Page F1, 0 where there was nothing to find."""
+        """Page F1, 0 without duplicates."""
         return self.scores.pages.retrieval.f1 or 0.0
 
     @property
@@ -51,17 +51,17 @@ class Judged:
 
 
 def settings_with(overrides: Mapping[str, object], config: Path | None = None) -> Settings:
-    """The settings of a file (none: the defaults) with these put over them, by dotted names. Raises SettingError."""
+    """The settings of a file (none: the defaults) with overrides by dotted names. Raises SettingError."""
     return load_settings(config, {}, overrides)
 
 
 def scheme_under(settings: Settings) -> Scheme:
-    """The scheme that the settings name."""
+    """The scheme of the settings."""
     return scheme_of(settings.scheme)
 
 
 def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None) -> list[bytes]:
-    """Log records of the pages, for `judge` under these settings or others that only judging reads.
+    """Log records of the pages, for `judge` under these settings or others that change only the judging.
 
     scheme: for measurements, another one than the settings name
     """
@@ -72,8 +72,8 @@ def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None
 
 def judge(
     records: Sequence[bytes], truth: Truth, settings: Settings, name: str = "", scheme: Scheme | None = None
-) -> Judged:
-    """Judge signed pages in an empty state. records: of the pages of the truth, in its order; scheme: as of `sign`."""
+) -> JudgedSet:
+    """Judge signed pages in an empty state. records: of the truth's pages, in its order; scheme: the one of `sign`"""
     engine = Engine(
         scheme or scheme_under(settings),
         memory_state(),
@@ -91,16 +91,16 @@ def judge(
         reasons.update(Reason(reason).label for reason in verdicts.reason.tolist())
         found_by.extend(verdicts.found_by.tolist())
     originals = check_verdicts(truth, zip(truth.ids, links, strict=True), name)
-    return Judged(score(truth, originals), originals, reasons, tuple(found_by))
+    return JudgedSet(score(truth, originals), originals, reasons, tuple(found_by))
 
 
-def run(labelled: LabelledSet, settings: Settings, scheme: Scheme | None = None) -> Judged:
+def run(labelled: LabelledSet, settings: Settings, scheme: Scheme | None = None) -> JudgedSet:
     """Sign and judge a set."""
     return judge(sign(labelled.pages, settings, scheme), labelled.truth, settings, labelled.name, scheme)
 
 
 def signing_speed(labelled: LabelledSet, settings: Settings, rounds: int) -> float:
-    """10^6 bytes of raw body a second, to complete signatures in batches of 512 pages, on one core.
+    """10^6 bytes of raw body per second, to complete signatures in batches of 512 pages, on one core.
 
     CPU seconds of this thread, the median of `rounds` passes over the whole set.
     """
@@ -112,7 +112,7 @@ def signing_speed(labelled: LabelledSet, settings: Settings, rounds: int) -> flo
         for batch in batches:
             scheme.sign(batch)
         speeds.append(labelled.megabytes / (time.thread_time() - before))
-    return statistics.median(speeds[1:])  # the first pass warms caches
+    return statistics.median(speeds[1:])  # The first pass warms caches.
 
 
 def in_batches(pages: Sequence[Page]) -> Iterator[Sequence[Page]]:

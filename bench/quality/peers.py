@@ -1,8 +1,8 @@
-"""The peers: filters that a user could build from packages of the registry, over the same streams.
+"""The peers: filters that a user could build from public packages, over the same streams.
 
 A peer takes the main content of each page (plain text is its own), makes a sketch of it, and drops a page where an
-index finds an earlier page that was let through and whose sketch is near enough; of several the earliest counts. A page
-without any word is let through. CPU is that of this thread, measured for each step; sketches are shared by the two
+index finds an earlier novel page whose sketch is near enough; of several the earliest counts. A page
+without any word is novel. CPU is that of this thread, measured for each step; sketches are shared by the two
 thresholds of a method, and each row carries the cost of all its steps.
 """
 
@@ -24,18 +24,18 @@ _WORD = re.compile(r"\w+")
 
 
 class Index(Protocol):
-    """What a method looks pages up in."""
+    """The look-up structure of a method."""
 
     def find(self, sketch: Any) -> Iterable[int]:
-        """Places of filed pages that are near enough."""
+        """Places of indexed pages that are near enough."""
 
     def add(self, place: int, sketch: Any) -> None:
-        """File a page."""
+        """Index a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way of comparing texts. sketch: text -> what is compared, None where there is no word."""
+    """A way of comparing texts. sketch: text -> its sketch, None without words"""
 
     name: str
     sketch: Callable[[str], Any]
@@ -44,7 +44,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class PeerRun:
-    """A peer over a set. originals: places or None  cpu_ms: a page, all steps."""
+    """A peer over a set. originals: places or None  cpu_ms: per page, all steps"""
 
     name: str
     originals: tuple[int | None, ...]
@@ -71,7 +71,7 @@ def run_peers(labelled: LabelledSet, extracts: Extracts, say: Callable[[str], No
 
 
 def stream_through(sketches: Sequence[Any], index: Index) -> tuple[int | None, ...]:
-    """The filter's own rule: a page that meets a filed one is dropped, any other is filed."""
+    """The filter's own rule: a page that matches an indexed one is dropped, any other is indexed."""
     originals: list[int | None] = []
     for place, sketch in enumerate(sketches):
         found = None if sketch is None else min(index.find(sketch), default=None)
@@ -82,7 +82,7 @@ def stream_through(sketches: Sequence[Any], index: Index) -> tuple[int | None, .
 
 
 def shingles(text: str, words: int = SHINGLE_WORDS) -> set[str]:
-    """Runs of `words` words; of a shorter text the whole text."""
+    """Runs of `words` words; the whole text if it is shorter."""
     found = _WORD.findall(text.lower())
     return {" ".join(found[at : at + words]) for at in range(max(1, len(found) - words + 1))} if found else set()
 
@@ -153,12 +153,12 @@ def rensa_sketch(text: str) -> Any:
 def _rensa_index(threshold: float) -> Index:
     from rensa import RMinHashLSH
 
-    bands = {0.5: 32, 0.8: 16}[threshold]  # 4 and 8 rows: half of the pairs at .42 and .71 become candidates
+    bands = {0.5: 32, 0.8: 16}[threshold]  # 4 and 8 rows: half of the pairs at 0.42 and 0.71 become candidates.
     return _LshIndex(RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands), threshold)
 
 
 def simhash() -> Method:
-    """64-bit simhash of 4-letter shingles, as the package makes it of a text, Hamming distance at most 3 (simhash).
+    """64-bit simhash of 4-letter shingles, as the package computes it, Hamming distance at most 3 (simhash).
 
     The shingles are counted here, up to 255 of each: the package's own counting overflows on long texts with NumPy 2.
     """

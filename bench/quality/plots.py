@@ -1,4 +1,4 @@
-"""Draws the plots of docs/measured/quality.md: SVG files that are the same bytes for the same figures."""
+"""Draws the plots of docs/measured/quality.md. The same figures give byte-identical SVG files."""
 
 from collections.abc import Sequence
 from math import floor
@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.quality.figures import Figures
-from bench.quality.robustness import Row
+from bench.quality.robustness import RobustnessRow
 from spotsieve.stream.base.settings.model import Settings
 
 FEW = 10
-"""Novel pages lost that are counted on an even scale."""
+"""Novel pages lost up to this number are drawn on a linear scale."""
 
 
 def draw_plots(figures: Figures, folder: Path, settings: Settings) -> dict[str, str]:
-    """Write the plots; what each is called -> its path from the folder's parent. settings: those measured"""
+    """Write the plots; returns title -> path from the folder's parent. settings: the measured ones"""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -60,7 +60,7 @@ def _draw_sweep(figures: Figures, name: str, path: Path, settings: Settings) -> 
     _save(canvas, path)
 
 
-def _draw_robustness(rows: Sequence[Row], path: Path) -> None:
+def _draw_robustness(rows: Sequence[RobustnessRow], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     places = range(len(rows))

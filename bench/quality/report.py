@@ -1,4 +1,4 @@
-"""Writes docs/measured/quality.md: every figure of a run as tables, with what it was measured on."""
+"""Writes docs/measured/quality.md: every figure of a run as tables, with sets, settings and machine."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ PACKAGES = ("numpy", "numba", *EXTRACTORS, "datasketch", "simhash", "rensa")
 
 
 def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, str]) -> str:
-    """The whole document. plots: what is plotted -> path from the document."""
+    """The whole document. plots: title -> path from the document"""
     parts = [
         _head(run, figures, command),
         targets(run, figures),
@@ -72,7 +72,7 @@ def _head(run: Run, figures: Figures, command: str) -> str:
 
 
 def _took(name: str, seconds: float, on: str, today: str) -> str:
-    """A part and its time; when, if that was an earlier run."""
+    """A part and its time; with the date if it is of an earlier run."""
     return f"{name} {seconds:.0f} s" + ("" if on == today else f" on {on}")
 
 
@@ -143,7 +143,7 @@ def _peers(run: Run, figures: Figures) -> str:
 
 
 def _peers_on_edits(run: Run, figures: Figures) -> str:
-    """What peers find of the copies of the robustness bench."""
+    """The share of the robustness bench's copies that peers find."""
     if not figures.peers_on_edits:
         return ""
     names = list(next(iter(figures.peers_on_edits.values())))

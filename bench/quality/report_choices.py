@@ -1,14 +1,14 @@
-"""Writes the second half of docs/measured/quality.md: why these rules and thresholds, and how far they carry."""
+"""Writes the second half of docs/measured/quality.md: the reasons for these rules and thresholds."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import mean, median, stdev
 
 from bench.quality.figures import AblationRow, Figures, Run
-from bench.quality.folds import FOLDS, LOST_PENALTY, Outcome
+from bench.quality.folds import FOLDS, LOST_PENALTY, FoldCounts
 from bench.quality.markdown import paragraph, table
-from bench.quality.orders import Ordered
-from bench.quality.robustness import INJECTED, Row
+from bench.quality.orders import OrderRuns
+from bench.quality.robustness import INJECTED, RobustnessRow
 from bench.quality.validation import Validation
 from bench.targets import met
 from spotsieve.stream.research.scoring import Scores
@@ -16,7 +16,7 @@ from spotsieve.stream.research.scoring.comparison import three_decimals
 
 
 def ablations(run: Run, figures: Figures) -> str:
-    """Each rule changed alone."""
+    """Each rule changed separately."""
     if not figures.ablations:
         return ""
     names = [labelled.name for labelled in run.sets]
@@ -67,7 +67,7 @@ def _ablated(row: AblationRow, names: Sequence[str]) -> list[str]:
 
 
 def sweeps(figures: Figures, plots: Mapping[str, str]) -> str:
-    """Each threshold moved alone, with its plot."""
+    """Each threshold moved separately, with its plot."""
     parts = []
     for name, steps in figures.sweeps.items():
         sets = list(steps[0].by_set)
@@ -79,7 +79,7 @@ def sweeps(figures: Figures, plots: Mapping[str, str]) -> str:
 
 
 def validation(run: Run, figures: Figures) -> str:
-    """Scorecards fitted and thresholds chosen without the hosts and clusters that they are then tried on."""
+    """Scorecards fitted and thresholds chosen without the hosts and clusters on which they are then evaluated."""
     found = figures.validation
     if found is None:
         return ""
@@ -109,7 +109,7 @@ def validation(run: Run, figures: Figures) -> str:
     return "\n\n".join(["## Cross-validation", note, pooled, table(header, by_fold), _chosen(found)])
 
 
-def _pooled(part: Outcome) -> list[str]:
+def _pooled(part: FoldCounts) -> list[str]:
     pages, missed = part.duplicates + part.novel, part.duplicates - part.found
     return [f"{pages:,}", f"{part.f1:.3f}", f"{missed} of {part.duplicates:,}", f"{part.lost} of {part.novel:,}"]
 
@@ -123,7 +123,7 @@ def _by_fold(found: Validation, name: str) -> list[str]:
 
 
 def _chosen(found: Validation) -> str:
-    """How often each step of each threshold was chosen."""
+    """The number of times that each step of each threshold was chosen."""
     names = list(found.results[0].choice)
     rows = []
     for name in names:
@@ -155,14 +155,14 @@ def robustness(run: Run, figures: Figures, plots: Mapping[str, str]) -> str:
     return "\n\n".join(parts)
 
 
-def _target_of(row: Row) -> str:
+def _target_of(row: RobustnessRow) -> str:
     if row.target is None:
         return ""
     return f">= {row.target:g}: {met(row.least >= row.target)}"
 
 
-def _harsher(rows: Sequence[Row]) -> str:
-    """Which way of injecting is the harder one here: that is the one the issue's target means."""
+def _harsher(rows: Sequence[RobustnessRow]) -> str:
+    """The harder way of injecting here: the issue's target means that one."""
     by_way = {way: sum(row.least for row in rows if row.name.endswith(way)) for way in ("as links", "as bare text")}
     way = min(by_way, key=by_way.__getitem__)
     return (
@@ -176,8 +176,8 @@ def _spread(values: Sequence[float]) -> str:
     return f"{mean(values):.3f} +- {stdev(values):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
 
 
-def _over_orders(ordered: Ordered) -> str:
-    """F1 and novel pages lost: the median order, and the most lost in an order where there are several."""
+def _over_orders(ordered: OrderRuns) -> str:
+    """F1 and novel pages lost: of the median order, and the most lost in any order if there are several."""
     worst = f" / {max(ordered.lost)}" if len(ordered.runs) > 1 else ""
     return f"{three_decimals(median(ordered.f1))}, {ordered.median_lost:g}{worst}"
 

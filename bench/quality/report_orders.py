@@ -1,4 +1,4 @@
-"""Writes what the order of arrival changes, and what the first pages of a host cost."""
+"""Writes the sections about the order of arrival and about the first pages of a host."""
 
 from statistics import median
 
@@ -35,7 +35,7 @@ def orders(figures: Figures) -> str:
 
 
 def first_pages(figures: Figures) -> str:
-    """What care for a host's first pages does."""
+    """The effect of care for a host's first pages."""
     if not figures.first_pages:
         return ""
     rows = [_care(step, name) for step in figures.first_pages for name in step.by_set]

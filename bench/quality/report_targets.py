@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from bench.quality.figures import Figures, Run
 from bench.quality.markdown import paragraph, table
-from bench.quality.orders import Ordered
+from bench.quality.orders import OrderRuns
 from bench.targets import met
 from spotsieve.stream.research.scoring import Scores
 from spotsieve.stream.research.scoring.comparison import three_decimals
 
 
-class Target(NamedTuple):
-    """figure: of the set, and its least value  most_lost: novel pages lost  worst_lost: in the worst order"""
+class QualityTarget(NamedTuple):
+    """figure: of the set, and its lower bound  most_lost: novel pages lost  worst_lost: in the worst order"""
 
     figure: str
     least: float
@@ -21,19 +21,19 @@ class Target(NamedTuple):
     worst_lost: int | None = None
 
 
-TARGETS: Mapping[str, Target] = {
-    "catalogue": Target("f1", 0.96, 9, 14),
-    "news": Target("f1", 0.995, 1),
-    "docs": Target("f1", 0.995, 0),
-    "newsgroups": Target("recall", 0.95, 0),
+TARGETS: Mapping[str, QualityTarget] = {
+    "catalogue": QualityTarget("f1", 0.96, 9, 14),
+    "news": QualityTarget("f1", 0.995, 1),
+    "docs": QualityTarget("f1", 0.995, 0),
+    "newsgroups": QualityTarget("recall", 0.95, 0),
 }
-"""Issue 12: what a set's figures must reach, as medians over the orders."""
+"""Issue 12: the targets of each set, as medians over the orders."""
 TIMES_QUICKER = 50
 SPEED_PEER = "trafilatura + datasketch MinHash >= 0.5"
 
 
 def targets(run: Run, figures: Figures) -> str:
-    """The table; "" where nothing was measured that has a target."""
+    """The table; "" if no set with a target was measured."""
     rows = [[*cells, met(good)] for *cells, good in _rows(run, figures)]
     if not rows:
         return ""
@@ -55,7 +55,7 @@ def is_met(name: str, scores: Scores) -> bool | None:
 
 
 def times_quicker(figures: Figures) -> tuple[float, float] | None:
-    """Milliseconds of CPU a page of the assembled peer, and how many times that is ours; None where not measured."""
+    """CPU milliseconds per page of the assembled peer, and its ratio to ours; None if not measured."""
     if figures.speed is None:
         return None
     for peer in figures.peers.get(figures.speed.set_name, ()):
@@ -64,7 +64,7 @@ def times_quicker(figures: Figures) -> tuple[float, float] | None:
     return None
 
 
-def _over_orders(name: str, ordered: Ordered, novel: int) -> tuple[str, str, str, bool]:
+def _over_orders(name: str, ordered: OrderRuns, novel: int) -> tuple[str, str, str, bool]:
     """The row of a set."""
     target = TARGETS[name]
     word, figures = ("F1", ordered.f1) if target.figure == "f1" else ("recall", ordered.recall)

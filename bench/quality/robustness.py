@@ -1,4 +1,4 @@
-"""The robustness bench: how often an edited copy of a page is found as a duplicate of its own original.
+"""The robustness bench: the share of edited copies that are found as duplicates of their own originals.
 
 Originals: one page of each cluster of a set, with at least 100 words of main text that can be located in its HTML, in
 an order fixed by the seed. All of them are submitted to an empty filter; then one kind of edited copy of each, at
@@ -27,8 +27,8 @@ OTHER_HOST = "another-site.example"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of edit. target: least share of copies to be found, None for those beside the issue's."""
+class EditKind:
+    """A kind of edit. target: lower bound of the share found; None for those beside the issue's"""
 
     name: str
     edit: Callable[[MarkedPage, Random], str]
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The originals: pages as the filter takes them, and the same with their main text marked."""
+    """The originals: pages as the filter reads them, and the same pages with their main text marked."""
 
     pages: tuple[Page, ...]
     marked: tuple[MarkedPage, ...]
@@ -46,8 +46,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Shares found of one kind of edit, by our filter. target: least share to be found, None for those beside the
+class RobustnessRow:
+    """Shares found of one kind of edit, by our filter. target: lower bound; None for those beside the
     issues'.
     """
 
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def least(self) -> float:
-        """The lesser of the two shares."""
+        """The smaller of the two shares."""
         return min(self.same_host, self.other_host)
 
 
@@ -84,8 +84,8 @@ def draw_sample(labelled: LabelledSet, most: int, seed: int = SEED) -> Sample:
     return Sample(pages, marked_pages, tuple(sorted(vocabulary)), long_lists)
 
 
-def kinds(sample: Sample) -> list[Kind]:
-    """Every kind of edit, with the issue's targets. Of the two ways to inject, the harsher one is the headline."""
+def kinds(sample: Sample) -> list[EditKind]:
+    """Every kind of edit, with the issue's targets. The harsher of the two ways to inject is the headline."""
 
     def replaced(share: float, everywhere: bool) -> Callable[[MarkedPage, Random], str]:
         return lambda page, random: replace_words(
@@ -97,27 +97,29 @@ def kinds(sample: Sample) -> list[Kind]:
 
     targets = {0.01: 0.995, 0.05: 0.98, 0.10: 0.95, 100: 0.99, 300: 0.98}
     bare_targets = {**targets, 300: 0.95}
-    found = [Kind("unedited", lambda page, _: page.html)]
+    found = [EditKind("unedited", lambda page, _: page.html)]
     for where, everywhere in (("main text's words", False), ("whole page's words", True)):
         found += [
-            Kind(f"{share:.0%} of the {where} replaced", replaced(share, everywhere), targets.get(share))
+            EditKind(f"{share:.0%} of the {where} replaced", replaced(share, everywhere), targets.get(share))
             for share in REPLACED
         ]
     for words in INJECTED:
-        found.append(Kind(f"{words} words of link lists, as links", injected(words, True), targets[words]))
-        found.append(Kind(f"{words} words of link lists, as bare text", injected(words, False), bare_targets[words]))
+        found.append(EditKind(f"{words} words of link lists, as links", injected(words, True), targets[words]))
+        found.append(
+            EditKind(f"{words} words of link lists, as bare text", injected(words, False), bare_targets[words])
+        )
     return found
 
 
 def measure(
     sample: Sample, settings: Settings, has_targets: bool, say: Callable[[str], None], seed: int = SEED
-) -> Iterator[Row]:
-    """A row for each kind of edit. has_targets: whether the issues' targets are meant for these pages"""
+) -> Iterator[RobustnessRow]:
+    """A row for each kind of edit. has_targets: whether the issue's targets apply to these pages"""
     originals = [record for batch in in_batches(sample.pages) for record in Trial(settings, ANY_SETTINGS).sign(batch)]
     for kind in kinds(sample):
         say(f"  {kind.name}")
         edited = edited_copies(sample, kind, len(sample.pages), seed)
-        yield Row(
+        yield RobustnessRow(
             kind.name,
             kind.target if has_targets else None,
             share_found(sample.pages, originals, edited, settings, None),
@@ -126,14 +128,14 @@ def measure(
 
 
 def measure_peers(sample: Sample, pages: int, seed: int = SEED) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """The name of each kind of edit, and what each peer finds of the edited copies of the first `pages` originals."""
+    """The name of each kind of edit, and the share that each peer finds of copies of the first `pages` originals."""
     peers = [_Peer.of(name, sample.marked[:pages]) for name in PEERS]
     for kind in kinds(sample):
         edited = edited_copies(sample, kind, pages, seed)
         yield kind.name, {peer.name: peer.share_found(edited) for peer in peers}
 
 
-def edited_copies(sample: Sample, kind: Kind, most: int, seed: int) -> list[str]:
+def edited_copies(sample: Sample, kind: EditKind, most: int, seed: int) -> list[str]:
     """The HTML of the edited copies of the first originals."""
     return [kind.edit(page, Random(f"{seed}-{kind.name}-{page.id}")) for page in sample.marked[:most]]
 
@@ -141,7 +143,7 @@ def edited_copies(sample: Sample, kind: Kind, most: int, seed: int) -> list[str]
 def share_found(
     pages: Sequence[Page], originals: Sequence[bytes], edited: Sequence[str], settings: Settings, host: str | None
 ) -> float:
-    """Share of copies whose verdict names their own original. host: where the copies are, None for the original's."""
+    """Share of copies whose verdict names their own original. host: of the copies, None for the original's"""
     trial = Trial(settings, ANY_SETTINGS)
     for record in originals:
         trial.apply(record)
@@ -155,7 +157,7 @@ def share_found(
 
 
 def copy_of(page: Page, html: str, host: str | None) -> Page:
-    """A page with another body, at another address of its own host or of another one."""
+    """A page with another body, at another URL of its own host or of another one."""
     if host is None:
         scheme, _, rest = page.url.partition("://")
         url = f"{scheme}://{rest.partition('/')[0]}/copies/{page.label}"
@@ -166,7 +168,7 @@ def copy_of(page: Page, html: str, host: str | None) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class _Peer:
-    """A pairwise comparison: copy against its own original, with no other page in the way."""
+    """Pairwise comparison: each copy against its own original, without other pages."""
 
     name: str
     sketch: Callable[[str], object]

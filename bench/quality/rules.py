@@ -1,8 +1,8 @@
-"""Compiles the judge of hosts anew with some of its constants changed: for the ablations of its rules.
+"""Recompiles the judge of hosts with some constants changed, for the ablations of its rules.
 
-A kernel has the constants that it closes over compiled in, and so has each of its parts. So the modules of these parts
-are executed once more, beside those that the product uses; the constants are changed there before anything of them is
-compiled, and nothing of it goes into the cache on disk.
+A kernel and its parts contain the constants of their modules as compiled code. So these modules are executed once more,
+beside those of the product. Their constants are changed before anything is compiled, and nothing goes into the cache on
+disk.
 """
 
 import sys
@@ -19,13 +19,13 @@ from spotsieve.stream.base import jit
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.judge import by_host
 
-_MODULES = ("memory", "own_text", "pairs", "learning", "walk")
-"""Of spotsieve.stream.judge.by_host, each after those that it takes from."""
+_MODULES = ("memory", "distinctive_text", "pairs", "learning", "resolution")
+"""Modules of spotsieve.stream.judge.by_host, each after those that it imports."""
 
 
 @contextmanager
 def rules_changed(rules: Mapping[str, float], only_novel_teach: bool = False) -> Iterator[None]:
-    """Within, records are judged with these constants, "module.NAME" to value. Raises AttributeError for one that is
+    """Judge records with these constants, "module.NAME" to value, in the block. Raises AttributeError for one that is
     not there.
     """
     changed = _hosts_with(rules, only_novel_teach)
@@ -34,7 +34,7 @@ def rules_changed(rules: Mapping[str, float], only_novel_teach: bool = False) ->
 
 
 def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
-    """The module of the judge of hosts, made of the changed ones."""
+    """The module of the judge of hosts, rebuilt from the changed modules."""
     made: dict[str, Any] = {}
     with patch.dict(sys.modules), patch.object(jit, "kernel", njit(nogil=True)):
         for name in _MODULES:
@@ -49,15 +49,15 @@ def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
                     getattr(made[name], constant)
                     setattr(made[name], constant, value)
         if only_novel_teach:
-            made["learning"].teach = _only_filed(made["learning"].teach)
-    return made["walk"]
+            made["learning"].teach = _only_indexed(made["learning"].teach)
+    return made["resolution"]
 
 
-def _only_filed(teach: Any) -> Any:
-    """Have only pages teach that are indexed: novel ones, since every page is filed at least under its digest."""
+def _only_indexed(teach: Any) -> Any:
+    """Learn only from indexed pages, which are the novel ones: each page is indexed at least under its digest."""
 
     @inlined
-    def teach_if_filed(  # type: ignore[no-untyped-def]
+    def teach_if_indexed(  # type: ignore[no-untyped-def]
         memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, indexed
     ):
         if indexed:
@@ -77,4 +77,4 @@ def _only_filed(teach: Any) -> Any:
                 indexed,
             )
 
-    return teach_if_filed
+    return teach_if_indexed

@@ -31,22 +31,23 @@ from spotsieve.stream.sign.features.sieve import blocks_of
 
 FITTED_ON = "news"
 LABEL_SHARE = 0.6
-"""Of a block's 3-word runs, in the main text."""
+"""Share of a block's 3-word runs that the main text contains."""
 RUN_WORDS = 3
 REGULARISATION = 1.0
 """C of the regression, for weights in units of WEIGHT_UNIT words."""
 COPY_SHARE = 0.2
-"""What a copy with link lists put in weighs, of its page's weight."""
+"""Weight of a copy with injected link lists, relative to its page."""
 LEAST_WORDS = 60
-"""Of main text, for a page to be fitted to with link lists put in."""
+"""Lower bound of the main text of a page that gets injected link lists."""
 LEAST_LINK_WORDS = 30
-"""In the links of a page whose list is put in elsewhere."""
+"""Lower bound of the words in the links of a page whose list is injected elsewhere."""
 LIST_WORDS = (50, 100, 200, 300)
 STOP_AT = 1e-4
-"""Gradient at which the regression stops, after about 35 steps. To its end it gives rare classes 600 points more, and
-and what is fitted to news then misses half as many duplicates of docs again."""
+"""Gradient at which the regression stops, after about 35 steps. Run to convergence, it gives rare classes 600 points
+more, and a fit to news then misses half as many duplicates of docs again.
+"""
 MOST_WEIGHT, WEIGHT_UNIT = 300, 20
-"""Words that a block weighs at most: a page in one giant block must not outvote a hundred pages."""
+"""Upper bound of a block's weight in words: a page in one giant block must not outvote a hundred pages."""
 TOLERANCE = 2
 """Points by which another release of the regression may differ."""
 FEATURES = Path(scorecard.__file__).parent
@@ -59,7 +60,7 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class LabelledBlocks:
-    """The blocks of a page and which of them are text of the page. is_text: bool[n]  share: of its weight in the fit"""
+    """The blocks of a page, and which of them are text. is_text: bool[n]  share: of the page's weight in the fit"""
 
     columns: Columns
     is_text: NDArray[np.bool_]
@@ -67,12 +68,12 @@ class LabelledBlocks:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """What each block counts in the fit."""
+        """The weight of each block in the fit."""
         return np.minimum(self.columns.words, MOST_WEIGHT) / WEIGHT_UNIT * self.share
 
 
 class Material:
-    """What can be fitted to of a set: its labelled blocks, and those of copies with link lists of other pages put in.
+    """The training data of a set: its labelled blocks, and those of copies with injected link lists of other pages.
 
     Without the copies, a list in the middle of an article ends it: the second card has seen no text go on behind one.
     """
@@ -94,7 +95,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class _FittedPage:
-    """marked: where its main text stands, None where that was not found  list_texts: of its links"""
+    """marked: the place of its main text, None if it was not found  list_texts: of its links"""
 
     main_text: str
     blocks: LabelledBlocks | None
@@ -120,7 +121,7 @@ class _FittedPage:
 
 
 def label_blocks(html: bytes, main_text: str) -> LabelledBlocks | None:
-    """One page. Blocks of fewer than three words are never labelled as text: alone they tell nothing."""
+    """One page. Blocks of fewer than three words are never labelled as text: they carry no evidence of their own."""
     blocks = blocks_of(html, True)
     text = [token for block in blocks_of(main_text.encode(), False) for token in block.tokens]
     if not blocks or not text:
@@ -139,7 +140,7 @@ class Fit:
     """Both cards' regressions over the same blocks, with all groups of classes or without some."""
 
     def __init__(self, pages: Sequence[LabelledBlocks]) -> None:
-        """Raises InputError where there are no pages."""
+        """Raises InputError without pages."""
         if not pages:
             raise InputError(
                 "set", "must have HTML pages with main texts to fit on", None, "name another one with --on"
@@ -172,7 +173,7 @@ class Fit:
         return points, np.concatenate([second_places(columns, firsts) for columns, firsts in of_pages])
 
     def _regress(self, card: Mapping[str, int], places: Ints, without: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """The points of a card's groups. places: int64[blocks, columns], a column's all in one group"""
+        """The points of a card's groups. places: int64[blocks, columns], each column within one group"""
         from scipy.sparse import csr_matrix
         from sklearn.linear_model import LogisticRegression
 
@@ -194,7 +195,7 @@ class Fit:
 
 @contextmanager
 def points_replaced(points: Points) -> Iterator[None]:
-    """Within, every page is signed with these points: for measurements, the product has no such setting."""
+    """Sign every page with these points while the block runs. For measurements; the product has no such setting."""
     frozen = scorecard.frozen_points
     scorecard.frozen_points = lambda: points  # type: ignore[assignment]
     try:
@@ -204,19 +205,19 @@ def points_replaced(points: Points) -> Iterator[None]:
 
 
 def as_text(points: Points) -> bytes:
-    """scorecard.txt with these points."""
+    """The text of scorecard.txt with these points."""
     lines = (f"{group}: {' '.join(map(str, points[group]))}\n" for group in (*FIRST_CARD, *SECOND_CARD, "chance"))
     return f"{HEADER}\n{''.join(lines)}".encode("ascii")
 
 
 def greatest_difference(points: Points, frozen: Points) -> tuple[int, str]:
-    """By how many points the two differ most, and in which group."""
+    """The largest difference in points, and its group."""
     pairs = ((group, zip(points[group], frozen[group], strict=True)) for group in frozen)
     return max((abs(one - other), group) for group, both in pairs for one, other in both)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit and write, or compare. 0 done, or no difference to speak of; 1 another fit than the file's; 3 no set."""
+    """Fit, then write or compare. Returns 0 if done or within the tolerance, 1 for another fit, 3 without a set."""
     parser = argparse.ArgumentParser("python -m bench.quality.scorecard_fit", description=ABOUT)
     parser.add_argument("--check", action="store_true", help="write nothing, compare with the file")
     parser.add_argument("--on", type=Path, default=DATA / FITTED_ON, metavar="DIR", help=f"the set, {FITTED_ON}")

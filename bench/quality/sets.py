@@ -1,4 +1,4 @@
-"""Reads the labelled sets into memory: which there are, their pages, labels and main texts."""
+"""Reads labelled sets into memory: their pages, labels and main texts."""
 
 import json
 import lzma
@@ -36,18 +36,18 @@ class LabelledSet:
 
     @cached_property
     def documents(self) -> tuple[tuple[str, bool], ...]:
-        """Each page as text, and whether it is HTML: what other programs are given."""
+        """Each page as text, and whether it is HTML: the input of other programs."""
         return tuple((page.body.decode("utf-8", "replace"), page.markup) for page in self.pages)
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """The host of each page: the label's, else the address's."""
+        """The host of each page: the label's, else the URL's."""
         given = self.truth.hosts or ("",) * len(self.pages)
         return tuple(host or urlsplit(page.url).netloc for host, page in zip(given, self.pages, strict=True))
 
     @cached_property
     def clusters(self) -> tuple[int, ...]:
-        """The cluster of each page: what a listed pair that is not negative, or an equal group, joins transitively."""
+        """The cluster of each page, joined transitively by listed pairs that are not negative and by equal groups."""
         first: dict[str, int] = {}
         groups = enumerate(self.truth.groups)
         same = [(first.setdefault(group, place), place) for place, group in groups if group]
@@ -56,7 +56,7 @@ class LabelledSet:
 
     @cached_property
     def main_texts(self) -> dict[str, str]:
-        """Page id to main text, as people marked it; empty where the set does not tell."""
+        """Page id -> main text as people marked it; empty if the set has none."""
         path = self.folder / TEXTS_FILE
         if not path.exists():
             return {}
@@ -64,12 +64,12 @@ class LabelledSet:
             return {record["id"]: record["text"] for record in map(json.loads, lines)}
 
     def part(self, places: Sequence[int]) -> "LabelledSet":
-        """Some of its pages, as if there were no others. places: ascending."""
+        """Some of its pages, as if there were no others. places: ascending"""
         pages = tuple(self.pages[place] for place in places)
         return LabelledSet(self.name, self.folder, pages, self.truth.part(places))
 
     def in_order(self, places: Sequence[int]) -> "LabelledSet":
-        """Its pages in another order, with the labels that this order gives them. places: each once."""
+        """Its pages in another order, with the labels of this order. places: each once"""
         new = {place: number for number, place in enumerate(places)}
         truth = self.truth
         ends = (sorted((new[pair.earlier], new[pair.later])) for pair in truth.pairs)
@@ -93,7 +93,7 @@ def find_sets(extra: Iterable[Path] = ()) -> list[Path]:
 
 
 def load_set(folder: Path, most_pages: int | None = None) -> LabelledSet:
-    """Read a set, or the beginning of its stream. Raises InputError where pages and labels do not fit together."""
+    """Read a set, or the beginning of its stream. Raises InputError if pages and labels do not fit together."""
     truth = load_truth(folder)
     pages = [page for batch in read_batches(pages_of(folder), Settings()) for page in batch]
     if tuple(page.label for page in pages) != truth.ids:

@@ -1,4 +1,4 @@
-"""Lists the thresholds that are swept and cross-validated: for each scheme, settings that only judging reads."""
+"""Lists the thresholds that are swept and cross-validated: for each scheme, settings that change only the judging."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ MOST_TABLES = 70
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One value of an axis: where it stands on the plot, and the settings that it means."""
+class AxisStep:
+    """One value of an axis: its place on the plot, and its settings."""
 
     value: float
     overrides: Mapping[str, object]
@@ -19,21 +19,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One threshold. swept: steps of the plot  tried: steps that cross-validation chooses from, the strictest first."""
+    """One threshold. swept: steps of the plot  tried: steps that cross-validation chooses from, the strictest first"""
 
     name: str
-    swept: Sequence[Step]
-    tried: Sequence[Step] = ()
+    swept: Sequence[AxisStep]
+    tried: Sequence[AxisStep] = ()
 
 
 def axis(setting: str, swept: Sequence[float], tried: Sequence[float] = ()) -> Axis:
     """An axis of one setting."""
-    steps = ([Step(value, {setting: value}) for value in values] for values in (swept, tried))
+    steps = ([AxisStep(value, {setting: value}) for value in values] for values in (swept, tried))
     return Axis(setting, *steps)
 
 
 _DISTANCES = [
-    Step(k, {"scheme.max_distance_bits": k, "scheme.tables": max(n for n in possible_tables(k) if n <= MOST_TABLES)})
+    AxisStep(
+        k, {"scheme.max_distance_bits": k, "scheme.tables": max(n for n in possible_tables(k) if n <= MOST_TABLES)}
+    )
     for k in range(MAX_DISTANCE_BITS + 1)
 ]
 AXES: Mapping[str, Sequence[Axis]] = {
@@ -50,6 +52,6 @@ AXES: Mapping[str, Sequence[Axis]] = {
 
 
 def choices(axes: Sequence[Axis]) -> list[dict[str, object]]:
-    """Every combination of the steps to try, as overrides; one empty choice where there is nothing to choose."""
+    """Every combination of the steps to try, as overrides; one empty choice without any threshold."""
     tried = [axis.tried for axis in axes if axis.tried]
     return [{name: value for step in steps for name, value in step.overrides.items()} for steps in product(*tried)]

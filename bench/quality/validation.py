@@ -1,4 +1,4 @@
-"""Cross-validates over hosts and clusters: what a fold's training part chooses, and how it does on the rest.
+"""Cross-validates over hosts and clusters: the choice of a fold's training part, and its results on the rest.
 
 In each fold the scorecards are fitted to the pages of its training part, the thresholds and the bar of kept blocks are
 chosen there, and then the whole stream of every set is filtered once with what came out. Only the pages of the fold's
@@ -13,8 +13,8 @@ from functools import cached_property
 
 from bench.quality import ours
 from bench.quality.cards import Points
-from bench.quality.folds import FOLDS, Fold, FoldResult, Outcome, choose, make_folds
-from bench.quality.ours import Judged
+from bench.quality.folds import FOLDS, Fold, FoldCounts, FoldResult, choose, make_folds
+from bench.quality.ours import JudgedSet
 from bench.quality.scorecard_fit import Fit, Material, points_replaced
 from bench.quality.sets import LabelledSet
 from bench.quality.thresholds import AXES, choices
@@ -25,14 +25,14 @@ from spotsieve.stream.sign.features import scorecard
 SEEDS = 2
 KEEP_BAR = "keep bar"
 KEEP_BARS = (scorecard.KEEP_ABOVE, -48)
-"""Sums of the second card that a kept block must be above: the kernel's own, and one that keeps more."""
+"""Thresholds for the second card's sum of a kept block: the kernel's own, and one that keeps more."""
 FITTED_SCHEME = "spotsieve"
 Choice = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Cross-validation. tried: number of choices  shares: of each set's pages that are held out in some fold
+    """A cross-validation. tried: number of choices  shares: of each set's pages that are held out in some fold
 
     fitted_on: the set whose training parts the scorecards were fitted to, "" where nothing was fitted
     """
@@ -42,12 +42,12 @@ class Validation:
     shares: Mapping[str, float]
     fitted_on: str
 
-    def of_seed(self, name: str, seed: int) -> Outcome:
+    def of_seed(self, name: str, seed: int) -> FoldCounts:
         """The held-out pages of a set, of all folds of one assignment together."""
         parts = [
             part.held_out[name] for part in self.results[seed * FOLDS : (seed + 1) * FOLDS] if name in part.held_out
         ]
-        return Outcome(
+        return FoldCounts(
             *(sum(getattr(part, count) for part in parts) for count in ("found", "duplicates", "lost", "novel"))
         )
 
@@ -60,7 +60,7 @@ def validate(
     seeds: int,
     say: Callable[[str], None],
 ) -> Validation | None:
-    """None for a scheme without thresholds to be chosen.
+    """None for a scheme without thresholds to choose.
 
     material_of: gives that of `fitted_on`, where the scheme has scorecards  under: settings with some of them changed
     """
@@ -85,7 +85,7 @@ def validate(
 
 @dataclass
 class _FoldRun:
-    """One fold of every set. material: of the set that is fitted on; None: nothing is fitted"""
+    """One fold of every set. material: training data of the fitted set; None: nothing is fitted"""
 
     folds: Mapping[str, Fold]
     sets: Sequence[LabelledSet]
@@ -98,7 +98,7 @@ class _FoldRun:
 
     @cached_property
     def parts(self) -> list[LabelledSet]:
-        """The training parts, each a stream by itself."""
+        """The training parts, each a separate stream."""
         chosen = ((labelled, self.folds[labelled.name].training) for labelled in self.sets)
         return [labelled.part(places) for labelled, places in chosen if places]
 
@@ -109,8 +109,8 @@ class _FoldRun:
             return None
         return Fit(self.material.of(self.folds[self.fitted_on].training)).points()
 
-    def training(self, choice: Choice) -> dict[str, Outcome]:
-        """What a choice gives on the training parts."""
+    def training(self, choice: Choice) -> dict[str, FoldCounts]:
+        """The counts of a choice on the training parts."""
         bar = choice.get(KEEP_BAR)
         if bar not in self._signed:
             with self.points_at(bar):
@@ -123,8 +123,8 @@ class _FoldRun:
             for part in self.parts
         }
 
-    def held_out(self, choice: Choice) -> dict[str, Outcome]:
-        """What it gives on the held-out pages of the whole streams."""
+    def held_out(self, choice: Choice) -> dict[str, FoldCounts]:
+        """The counts of a choice on the held-out pages of the whole streams."""
         settings = self._settings(choice)
         with self.points_at(choice.get(KEEP_BAR)):
             return {
@@ -134,7 +134,7 @@ class _FoldRun:
             }
 
     def points_at(self, bar: object) -> AbstractContextManager[None]:
-        """Within, blocks are kept by this fold's points above this bar."""
+        """Keep blocks by this fold's points above this threshold while the block runs."""
         if self.points is None or not isinstance(bar, int):
             return nullcontext()
         start = self.points["second start"][0] + scorecard.KEEP_ABOVE - bar
@@ -144,12 +144,12 @@ class _FoldRun:
         return self.under({name: value for name, value in choice.items() if name != KEEP_BAR})
 
 
-def outcome_of(judged: Judged, labelled: LabelledSet, places: Sequence[int]) -> Outcome:
-    """What became of some pages of a stream."""
+def outcome_of(judged: JudgedSet, labelled: LabelledSet, places: Sequence[int]) -> FoldCounts:
+    """The counts of some pages of a stream."""
     dropped = Counter[Label]()
     pages = Counter[Label]()
     for place in places:
         label = labelled.truth.labels[place][0]
         pages[label] += 1
         dropped[label] += judged.originals[place] is not None
-    return Outcome(dropped[Label.DUPLICATE], pages[Label.DUPLICATE], dropped[Label.NOVEL], pages[Label.NOVEL])
+    return FoldCounts(dropped[Label.DUPLICATE], pages[Label.DUPLICATE], dropped[Label.NOVEL], pages[Label.NOVEL])

@@ -1,4 +1,4 @@
-"""Variants of a scheme that no setting gives: parts switched off or replaced, for the ablations."""
+"""Variants of a scheme without a setting: parts switched off or replaced, for the ablations."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from bench.quality import ours
-from bench.quality.ablations import Ablation, Instead
+from bench.quality.ablations import Ablation, Replacement
 from bench.quality.cards import Points
-from bench.quality.ours import Judged
+from bench.quality.ours import JudgedSet
 from bench.quality.rules import rules_changed
 from bench.quality.scorecard_fit import points_replaced
 from bench.quality.sets import LabelledSet
@@ -28,7 +28,7 @@ _KEEP_ALL = 1_000_000
 
 def run_ablation(
     ablation: Ablation, labelled: LabelledSet, settings: Settings, refitted: Points | None = None
-) -> Judged:
+) -> JudgedSet:
     """Sign and judge a set under an ablation. settings: with its overrides; refitted: points without its groups"""
     scheme = scheme_of(ablation, settings)
     with points_of(ablation, refitted):
@@ -38,7 +38,7 @@ def run_ablation(
 
 @contextmanager
 def judge_of(ablation: Ablation) -> Iterator[None]:
-    """Within, records are judged by the rules that an ablation means; compiling them takes a while."""
+    """Judge records by the rules of an ablation while the block runs; compiling them takes a while."""
     is_changed = ablation.rules or ablation.only_novel_teach
     with rules_changed(ablation.rules, ablation.only_novel_teach) if is_changed else nullcontext():
         yield
@@ -46,30 +46,30 @@ def judge_of(ablation: Ablation) -> Iterator[None]:
 
 @contextmanager
 def points_of(ablation: Ablation, refitted: Points | None = None) -> Iterator[None]:
-    """Within, pages are signed with the points that an ablation means."""
+    """Sign pages with the points of an ablation while the block runs."""
     points = refitted
-    if ablation.instead is Instead.EVERY_BLOCK:
+    if ablation.instead is Replacement.EVERY_BLOCK:
         points = {**scorecard.frozen_points(), "second start": (_KEEP_ALL,)}
-    elif ablation.instead is Instead.FIRST_CARD_ALONE:
+    elif ablation.instead is Replacement.FIRST_CARD_ALONE:
         points = first_card_alone(scorecard.frozen_points())
     with points_replaced(points) if points else nullcontext():
         yield
 
 
 def first_card_alone(points: Points) -> Points:
-    """A second card that gives back the first card's sum, to half a logit, and nothing else."""
+    """A second card that returns the first card's sum, to half a logit, and nothing else."""
     zeros = {group: (0,) * size for group, size in SECOND_CARD.items()}
     return {**points, **zeros, "first card": tuple(32 * (step - 12) for step in range(SECOND_CARD["first card"]))}
 
 
 def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:
-    """The scheme that the settings name, with what the ablation changes about it."""
+    """The scheme of the settings, changed by the ablation."""
     scheme = ours.scheme_under(settings)
     if ablation.keys_off:
         scheme = FewerKeys(scheme, ablation.keys_off)
-    if ablation.instead is Instead.NO_TITLES:
+    if ablation.instead is Replacement.NO_TITLES:
         return NoTitles(scheme)
-    return NoSites(scheme) if ablation.instead is Instead.NO_SITES else scheme
+    return NoSites(scheme) if ablation.instead is Replacement.NO_SITES else scheme
 
 
 class FewerKeys(WrappedScheme):
@@ -97,7 +97,7 @@ class NoTitles(WrappedScheme):
 
 
 class NoSites(WrappedScheme):
-    """A scheme that does not know which hosts belong together."""
+    """A scheme that does not group hosts into sites."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         signed = self.inner.sign(pages)
@@ -105,7 +105,7 @@ class NoSites(WrappedScheme):
 
 
 def signs_otherwise(settings: Settings, base: Settings, pages: Sequence[Page]) -> bool:
-    """Whether the kernel does something else than under the base: its columns differ."""
+    """Whether the kernel works differently than under the base settings: its columns differ."""
     one, other = (ours.scheme_under(chosen).sign(pages) for chosen in (settings, base))
     columns = ("fingerprint", "feature_count", "features", "sketch")
     return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)

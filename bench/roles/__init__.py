@@ -1,1 +1,1 @@
-"""Kills, freezes and empties workers, shards and resolvers while pages flow, and times how a resolver is followed."""
+"""Kills, freezes and empties workers, shards and resolvers under load, and times the takeover by a standby resolver."""

@@ -1,4 +1,4 @@
-"""`python -m bench.roles` does harm to the roles of a cluster and writes docs/measured/roles.md."""
+"""`python -m bench.roles` injects faults into the roles of a cluster and writes docs/measured/roles.md."""
 
 import argparse
 import logging
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from bench.roles.report import broken, document
-from bench.roles.run import Plan, run
+from bench.roles.run import RolesPlan, run
 from bench.speed.report import machine
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
@@ -21,14 +21,21 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "roles.md
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do harm, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    """Inject faults and write the document. Returns 0 if all guarantees hold, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m bench.roles", description="Workers, shards and resolvers that are killed and frozen."
     )
-    parser.add_argument("--pages", type=int, default=Plan().pages, help="other than 50,000: the document stays")
-    parser.add_argument("--rounds", type=int, default=Plan().rounds, help="of all kinds of harm; other: it stays, too")
+    parser.add_argument(
+        "--pages", type=int, default=RolesPlan().pages, help="with other than 50,000 the document is not written"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=RolesPlan().rounds,
+        help="of all kinds of faults; with another number the document is not written",
+    )
     options = parser.parse_args(arguments)
-    plan = Plan(pages=options.pages, rounds=options.rounds)
+    plan = RolesPlan(pages=options.pages, rounds=options.rounds)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     load = os.getloadavg()[0]
     try:
@@ -41,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_code
     given = sys.argv[1:] if arguments is None else arguments
     text = document(ran, plan, shlex.join(["python", "-m", "bench.roles", *given]), machine(), load)
-    if plan == Plan():
+    if plan == RolesPlan():
         DOCUMENT.write_text(text, "utf-8")
     print(text)
     return 1 if broken(ran) else 0

@@ -1,18 +1,18 @@
-"""Writes docs/measured/roles.md: what the last run of `make roles` gave, on which machine."""
+"""Writes docs/measured/roles.md: machine and results of the last run of `make roles`."""
 
 from collections import Counter
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
-from bench.roles.run import Plan, Ran
+from bench.roles.run import RolesPlan, RolesResult
 
 MOST_SILENT_SECONDS = 10.0
-"""From the kill of the resolver at work to the next outcome."""
+"""Bound of the time from the kill of the active resolver to the next outcome."""
 
 
-def broken(ran: Ran) -> list[str]:
-    """The promises that a run broke, in words; empty where all hold."""
+def broken(ran: RolesResult) -> list[str]:
+    """A sentence for each guarantee that a run broke."""
     checked, silent = ran.checked, max(_silences(ran, "killed"))
     kept = {
         f"{checked.missing} pages have no verdict": not checked.missing,
@@ -24,8 +24,8 @@ def broken(ran: Ran) -> list[str]:
     return [what for what, well in kept.items() if not well]
 
 
-def document(ran: Ran, plan: Plan, command: str, machine: dict[str, Any], load: float) -> str:
-    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+def document(ran: RolesResult, plan: RolesPlan, command: str, machine: dict[str, Any], load: float) -> str:
+    """The text of the document. load: the load average of the minute before, a sign of other programs"""
     checked, harms = ran.checked, Counter((harm.role, harm.kind) for harm in ran.harms)
     rows = [
         ("pages", f"{checked.pages:,}, {checked.duplicate:,} of them duplicates"),
@@ -62,7 +62,7 @@ roles share them; before the start the load average was {load:.1f}.
 """
 
 
-def _silences(ran: Ran, kind: str) -> list[float]:
+def _silences(ran: RolesResult, kind: str) -> list[float]:
     return [harm.silent for harm in ran.harms if harm.silent is not None and harm.kind == kind]
 
 

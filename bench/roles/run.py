@@ -1,4 +1,4 @@
-"""Runs W workers, S shards and two resolvers over pages that come at a steady rate, and does harm to them in turn."""
+"""Runs W workers, S shards and two resolvers under a steady rate of pages, and injects faults into them in turn."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from bench.soak.check import Checked, check
+from bench.soak.check import VerdictCounts, check
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.worlds.pages.crawls import PageMessage, crawl
 from tests.worlds.services.roles import Roles
@@ -22,13 +22,13 @@ from tests.worlds.waiting import wait_until
 
 PARTITIONS, CATCH_UP_SECONDS, SETTLE_SECONDS = 4, 600.0, 120.0
 MOST_TIMES = 3
-"""So many times the pages of a plan are there at most."""
+"""Bound of the pages of a run, as a multiple of the plan's."""
 
 
-class Plan(NamedTuple):
-    """What is done. pages: at least; more come until all harm is done  rate: pages a second
+class RolesPlan(NamedTuple):
+    """The load and the faults. pages: at least; more are sent until all faults are done  rate: pages per second
 
-    pause: seconds between two harms  frozen: seconds that a process is stopped  rounds: of all kinds of harm
+    pause: seconds between two faults  frozen: seconds that a process is stopped  rounds: of all kinds of faults
     """
 
     workers: int = 2
@@ -41,23 +41,23 @@ class Plan(NamedTuple):
 
 
 class Harm(NamedTuple):
-    """What was done to which process. silent: of a resolver at work, how long no outcome was read afterwards, in s"""
+    """A fault in a process. silent: for the active resolver, the longest time without an outcome, seconds"""
 
     kind: str
     role: str
     silent: float | None
 
 
-class Ran(NamedTuple):
-    """What came of it. seconds: from the first page to the last commit"""
+class RolesResult(NamedTuple):
+    """The result of a run. seconds: from the first page to the last commit"""
 
     harms: Sequence[Harm]
-    checked: Checked
+    checked: VerdictCounts
     seconds: float
 
 
 class Outcomes:
-    """When each record of `verdicts` was read by a read_committed consumer, as time.monotonic says it."""
+    """The times (time.monotonic) at which a read_committed consumer received each record of `verdicts`."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -65,7 +65,7 @@ class Outcomes:
 
     @contextmanager
     def heard(self, topics: TopicSet) -> Iterator[None]:
-        """Listen while the block runs."""
+        """Consume while the block runs."""
         listening = threading.Thread(target=lambda: asyncio.run(self._listen(topics)))
         listening.start()
         try:
@@ -85,13 +85,13 @@ class Outcomes:
                 self.times += [time.monotonic()] * sum(map(len, found.values()))
 
     def longest_silence(self, begin: float, end: float) -> float:
-        """The longest time within which none was read."""
+        """The longest time between two records."""
         within = [begin, *(one for one in list(self.times) if begin < one < end), end]
         return max(later - earlier for earlier, later in pairwise(within))
 
 
-def run(servers: str, directory: Path, plan: Plan, say: Callable[[str], None]) -> Ran:
-    """Send all pages, do all harms meanwhile, and check every verdict. Raises AssertionError where a wait is vain."""
+def run(servers: str, directory: Path, plan: RolesPlan, say: Callable[[str], None]) -> RolesResult:
+    """Send pages, inject all faults meanwhile, check every verdict. Raises AssertionError if a wait times out."""
     pages, outcomes, harmed = crawl(MOST_TIMES * plan.pages).messages, Outcomes(), threading.Event()
     with TopicSet(servers, partitions=PARTITIONS, shards=plan.shards) as topics:
         toml = topics.toml(KILLED_SESSION_MS)
@@ -109,11 +109,11 @@ def run(servers: str, directory: Path, plan: Plan, say: Callable[[str], None]) -
             seconds = time.monotonic() - begun
             roles.stop()
         say("checking every verdict")
-        return Ran(harms, check(topics, toml, directory / "judged-again"), seconds)
+        return RolesResult(harms, check(topics, toml, directory / "judged-again"), seconds)
 
 
-def _planned(plan: Plan) -> list[tuple[str, str, int]]:
-    """Kind of harm, role and number of the process, in an order that is the same each time."""
+def _planned(plan: RolesPlan) -> list[tuple[str, str, int]]:
+    """Kind of fault, role and process number, in an order that is the same in every run."""
     each = [(kind, role) for role in ("worker", "shard", "resolver") for kind in ("killed", "frozen")]
     harms = [*each, ("without its disk", "shard"), ("killed", "resolver")] * plan.rounds
     random.Random(plan.rounds).shuffle(harms)
@@ -121,8 +121,8 @@ def _planned(plan: Plan) -> list[tuple[str, str, int]]:
     return [(kind, role, turn % many[role]) for turn, (kind, role) in enumerate(harms)]
 
 
-def _send(topics: TopicSet, pages: Sequence[PageMessage], plan: Plan, harmed: threading.Event) -> None:
-    """Send pages, a second's worth at a time, until there are enough of them and all harm is done."""
+def _send(topics: TopicSet, pages: Sequence[PageMessage], plan: RolesPlan, harmed: threading.Event) -> None:
+    """Send pages, one second's worth at a time, until there are enough of them and all faults are done."""
     begun, step = time.monotonic(), int(plan.rate)
     for first in range(0, len(pages), step):
         if first >= plan.pages and harmed.is_set():
@@ -132,9 +132,9 @@ def _send(topics: TopicSet, pages: Sequence[PageMessage], plan: Plan, harmed: th
 
 
 def _harm(
-    kind: str, role: str, number: int, roles: Roles, outcomes: Outcomes, plan: Plan, say: Callable[[str], None]
+    kind: str, role: str, number: int, roles: Roles, outcomes: Outcomes, plan: RolesPlan, say: Callable[[str], None]
 ) -> Harm:
-    """Harm a process, bring it back, and wait until all of its kind work again. number: ignored for the resolver"""
+    """Inject a fault into a process, bring it back, and wait until its role works. number: unused for the resolver"""
     process = _at_work(roles) if role == "resolver" else roles[f"{role}-{number}"]
     begun = time.monotonic()
     if kind == "frozen":
@@ -161,7 +161,7 @@ def _harm(
 
 
 def _at_work(roles: Roles) -> Spotsieve:
-    """The one resolver that works."""
+    """The active resolver."""
 
     def working() -> Spotsieve | None:
         found = [

@@ -1,4 +1,4 @@
-"""`python -m bench.roles.steps` ends every role at every step of its loop, and writes docs/measured/role-steps.md."""
+"""`python -m bench.roles.steps` ends every role after each step of its loop, and writes docs/measured/role-steps.md."""
 
 import argparse
 import logging
@@ -24,12 +24,12 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "role-ste
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """End the roles, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    """End the roles and write the document. Returns 0 if all waves hold, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m bench.roles.steps", description="Every step of every role is the last one once."
     )
-    parser.add_argument("--how", choices=SIGNALS, help="killed or frozen alone: the document stays")
-    parser.add_argument("--waves", type=int, help="the first ones alone: the document stays")
+    parser.add_argument("--how", choices=SIGNALS, help="only this way of ending; the document is not written")
+    parser.add_argument("--waves", type=int, help="only the first steps; the document is not written")
     options = parser.parse_args(arguments)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     waves, load = waves_of(hows=[options.how] if options.how else SIGNALS), os.getloadavg()[0]
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def document(waves: Sequence[Wave], outcomes: Sequence[Outcome], machine: Mapping[str, object], load: float) -> str:
-    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+    """The text of the document. load: the load average of the minute before, a sign of other programs"""
     found = {
         (role, point.name, wave.how): outcome
         for wave, outcome in zip(waves, outcomes, strict=True)

@@ -1,1 +1,1 @@
-"""Sizes a cluster by figures: CPU of every role, hops on a real broker, and a simulation that these feed."""
+"""Sizes a cluster: measures the CPU of every role and the hops on a real broker, and simulates clusters from them."""

@@ -1,4 +1,4 @@
-"""`python -m bench.scale` measures what sizes a cluster, simulates it and writes docs/measured/sizing.md."""
+"""`python -m bench.scale` measures the roles of a cluster, simulates it and writes docs/measured/sizing.md."""
 
 import argparse
 import json
@@ -27,13 +27,13 @@ from spotsieve.stream.demo.localkafka import prepare
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
 FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"
 ROUNDS = ((98_304, 4_096), (24_576, 512))
-"""Pages, and pages a round: of two sizes, so that what a round costs is told apart from what a page costs."""
+"""Pages, and pages of a round. Two sizes separate the cost of a round from the cost of a page."""
 LARGER = (1_048_576, 16_384)
-"""As many pages as one judge was measured with when shards were planned, in rounds of the greatest size by default."""
+"""The size of the single-process measurement that shards were planned with, in rounds of the default maximum."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, simulate, write. 1 where a target is missed, 2 where a part was never measured, 5 without a broker."""
+    """Measure, simulate, write. Returns 1 if a target is missed, 2 if a part was never measured, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m bench.scale",
         description="Measure the roles of a cluster, simulate it, write docs/measured/sizing.md.",
@@ -83,7 +83,7 @@ def _roles() -> list[dict[str, Any]]:
 
 
 def _larger() -> dict[str, Any]:
-    """One process and LOST_SHARDS shards over states that RocksDB compacts meanwhile."""
+    """One process and LOST_SHARDS shards over states that RocksDB compacts during the run."""
     pages, a_round = LARGER
     *log, coming = made_log(pages + a_round, a_round)
     one, shards = measure_one(log, pages // 2), measure_shards(log, coming, pages // 2, LOST_SHARDS)
@@ -102,7 +102,7 @@ def _hops() -> dict[str, list[float]]:
 
 
 def _real() -> list[dict[str, Any]]:
-    """One process, and a few of three roles where they can be started."""
+    """One process, and a few sizes of three roles if this release can start them."""
     planned = [(1, 0, 200.0), *([(1, 1, 200.0), (2, 2, 200.0)] if has_roles() else [])]
     return [run_real(workers, shards, rate, 15.0, 10_000)._asdict() for workers, shards, rate in planned]
 

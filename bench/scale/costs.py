@@ -1,7 +1,7 @@
-"""Makes costs for any number of shards of what was measured at some: CPU, bytes a page, bytes of state.
+"""Extrapolates measured costs to any number of shards: CPU, bytes per page, bytes of state.
 
-The CPU of a step, summed over S shards, is a + b S + c S / R microseconds a page with R pages in a round: what a key or
-a host costs once, what every shard does for every page, and what it does for a round.
+The CPU of a step, summed over S shards, is a + b S + c S / R microseconds per page with R pages in a round: a is the
+cost of a key or a host, b the cost of every shard for every page, and c the cost of every shard for a round.
 """
 
 from collections.abc import Sequence
@@ -14,71 +14,71 @@ Figures = dict[str, Any]
 AHEAD = ("shard_read_us", "shard_ahead_us")
 ANSWER = ("shard_keys and buckets_us", "shard_answer_us")
 ALONE = ("shard_read_us", "alone_keys and buckets_us", "shard_answer_us")
-"""An answer where nothing is read ahead."""
+"""A response without reading ahead."""
 BYTES = ("meetings_bytes", "confirms_bytes", "walks_bytes", "outcome_bytes")
 MICRO = 1e-6
 
 
-class Step(NamedTuple):
-    """CPU seconds of all shards for a page (once), of each for a page (every) and of each for a round (round)."""
+class StepCost(NamedTuple):
+    """CPU seconds of all shards for a page (once), of each shard for a page (every) and of each for a round (round)."""
 
     once: float
     every: float
     round: float
 
     def of_one(self, pages: int, shards: int) -> float:
-        """CPU seconds of one shard for a round of so many pages."""
+        """CPU seconds of one shard for a round of `pages` pages."""
         return self.round + pages * (self.once / shards + self.every)
 
     def of_all(self, pages: int, shards: int) -> float:
-        """CPU seconds for a round of so many pages, of a role that does the work of all shards."""
+        """CPU seconds for a round of `pages` pages, of a role that does the work of all shards."""
         return shards * self.of_one(pages, shards)
 
 
 class Costs(NamedTuple):
-    """What the simulation is fed by.
+    """The input of the simulation. CPU seconds, per page unless a StepCost.
 
-    intake, commit: CPU seconds of a worker for a page of its own, before the log and after the verdict
-    seen: of a worker for any page's verdict  judge: of one process that judges for itself, for any page
-    ahead: reading the log and its buckets, before a round asks  alone: an answer where nothing is read ahead
-    rebuild: filing from the log and the outcome, by a shard that has not judged
-    confirm: what a shard says of the entries that it holds
-    resolver_read: what the resolver does while shards walk: it reads the log and their answers
-    again: share of rounds that are walked twice  hops: milliseconds, as of hops.py  message: bytes of a page
+    intake, commit: of a worker for its own pages, before the log and after the verdict
+    seen: of a worker for the verdict of any page  judge: of a single-process service, for any page
+    ahead: reading the log and its buckets before the round is requested  alone: a response without reading ahead
+    rebuild: indexing from the log and the outcome, by a shard that has not judged
+    confirm: the confirmations of a shard for the entries that it holds
+    resolver_read: reading the log and the responses, while the shards resolve
+    again: share of rounds that are resolved twice  hops: milliseconds by kind of hop  message: bytes of a page
     """
 
     intake: float
     commit: float
     seen: float
     judge: float
-    ahead: Step
-    answer: Step
-    alone: Step
-    confirm: Step
-    walk: Step
-    file: Step
-    rebuild: Step
-    resolver_read: Step
-    resolver: Step
+    ahead: StepCost
+    answer: StepCost
+    alone: StepCost
+    confirm: StepCost
+    walk: StepCost
+    file: StepCost
+    rebuild: StepCost
+    resolver_read: StepCost
+    resolver: StepCost
     again: float
     hops: dict[str, list[float]]
     message: float
 
 
 def costs_of(figures: Figures) -> Costs:
-    """The costs of the measured figures: roles (several measurements), worker, client_us and hops."""
+    """The costs from measured figures: roles (several measurements), worker, client_us and hops."""
     roles, worker = figures["roles"], figures["worker"]
     points = [(_shards(name), run["round"], found) for run in roles for name, found in run.items() if name[:2] == "S="]
     large = max(roles, key=lambda run: run["round"])
 
-    def step(*names: str) -> Step:
+    def step(*names: str) -> StepCost:
         return _fitted([(shards, pages, sum(found[name] for name in names)) for shards, pages, found in points])
 
     of_worker = [found for _, pages, found in points if pages == large["round"]]
     originals = float(np.median([found["worker_originals_us"] for found in of_worker]))
     walk, walks = step("shard_walk_us"), [found["walks_a_round"] for found in of_worker if found["walks_a_round"] > 1]
     again = float(np.mean(walks)) - 1 if walks else 0.0
-    walked_once = Step(*(part / (1 + again) for part in walk))
+    walked_once = StepCost(*(part / (1 + again) for part in walk))
     return Costs(
         (worker["decode_us"] + worker["sign_us"] + worker["log_us"] + figures["client_us"] / 2) * MICRO,
         (figures["client_us"] / 2 + originals) * MICRO,
@@ -103,8 +103,8 @@ def _shards(name: str) -> int:
     return int(name[2:])
 
 
-def _fitted(points: Sequence[tuple[int, int, float]]) -> Step:
-    """The step that fits sums over all shards best, in relative terms; no part is below 0. points: S, R, us a page"""
+def _fitted(points: Sequence[tuple[int, int, float]]) -> StepCost:
+    """The step with the best relative fit to sums over all shards; no part is negative. points: S, R, us per page"""
     shards, pages, total = (np.array(column, np.float64) for column in zip(*points, strict=True))
     columns = np.stack([np.ones_like(shards), shards, shards / pages], axis=1) / total[:, None]
     taken = list(range(columns.shape[1] if len(set(pages.tolist())) > 1 else 2))
@@ -115,11 +115,11 @@ def _fitted(points: Sequence[tuple[int, int, float]]) -> Step:
         taken.pop(int(np.argmin(parts)))
     found = np.zeros(3)
     found[taken] = parts * MICRO
-    return Step(*found.tolist())
+    return StepCost(*found.tolist())
 
 
 def told_bytes(roles: Sequence[Figures], shards: int) -> float:
-    """Bytes a page on `signatures`, `matches` and `verdicts` together: a straight line through what was measured."""
+    """Bytes per page on `signatures`, `matches` and `verdicts` together: a straight line through measured points."""
     large = max(roles, key=lambda run: run["round"])
     if not shards:
         return float(large["log_bytes"])
@@ -129,9 +129,9 @@ def told_bytes(roles: Sequence[Figures], shards: int) -> float:
 
 
 def state_bytes(roles: Sequence[Figures], shards: int) -> float:
-    """Bytes of a filed page in all shards together: a straight line by how many shards hold its entry.
+    """Bytes of an indexed page in all shards together: a straight line over the number of shards that hold its entry.
 
-    The shard that its number names holds it, and that of its host, which is the same one for one page in S.
+    Its entry number selects one shard and its host another one; both are the same shard for one page in S.
     """
     large = max(roles, key=lambda run: run["round"])
     if not shards:
@@ -142,7 +142,7 @@ def state_bytes(roles: Sequence[Figures], shards: int) -> float:
 
 
 def _on_line(points: dict[Any, float], at: float) -> float:
-    """The value at a place: between measured ones the straight line, beyond them that through all."""
+    """The value at a place: interpolated between measured points, beyond them on the line through all points."""
     places = sorted(points)
     values: NDArray[np.float64] = np.array([points[place] for place in places])
     if places[0] <= at <= places[-1]:

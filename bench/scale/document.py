@@ -1,4 +1,4 @@
-"""Writes docs/measured/sizing.md: what each role costs, how far shards go, and how many machines a crawl needs."""
+"""Writes docs/measured/sizing.md: the costs of each role, the reach of shards, and the machines that a crawl needs."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -8,14 +8,14 @@ from typing import Any
 from bench.scale import tables
 from bench.scale.cases import AWAY_S, LOST_SHARDS, NEARLY, Cases
 from bench.scale.costs import Costs
-from bench.scale.simulation import Plan
+from bench.scale.simulation import SimulationPlan
 from bench.scale.sizing import DISK_BYTES, LOAD
 
 Figures = dict[str, Any]
 
 
 def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine: Figures) -> str:
-    """The document. figures: docs/measured/scale.json  client_us: CPU of the Kafka client a page"""
+    """The text of the document. figures: docs/measured/scale.json  client_us: CPU of the Kafka client per page"""
     large = max(figures["roles"], key=lambda run: run["round"])
     parts = [
         "# How many machines",
@@ -84,7 +84,7 @@ def _opening(figures: Figures, machine: Figures) -> list[str]:
 
 
 def _left_out(figures: Figures, costs: Costs) -> list[str]:
-    """Which hops the simulation does not draw."""
+    """A paragraph about the hops that the simulation does not draw."""
     if len(costs.hops["plain.small"]) == len(figures["hops"]["plain.small"]):
         return []
     drawn = ", ".join(f"{name.replace('.', ' ')} {median(taken):.1f}" for name, taken in sorted(costs.hops.items()))
@@ -146,7 +146,7 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
             "broker. Costs and "
             "hops are those above. Each process has a core of its own. Workers batch up to 512 pages or "
             "50 ms, and rounds "
-            f"take up to {Plan(1, 1).round_pages:,} pages of what the log has. Shards read the log and its "
+            f"take up to {SimulationPlan(1, 1).round_pages:,} pages of what the log has. Shards read the log and its "
             "buckets ahead; the rows with nothing ahead say what they reach without it. The "
             "broker has no limit here, so provide for its CPU and network.",
             120,

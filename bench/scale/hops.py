@@ -1,8 +1,8 @@
-"""Measures the hops of a round on the real broker: from the call that produces a record until a consumer has it.
+"""Measures the hops of a round on a real broker: from the call that produces a record until a consumer receives it.
 
 A plain hop is a record of an idempotent producer, with acks = all. A fenced hop is a transaction around one record,
-read under read_committed. Sizes are those of a round's records. Between two hops nothing else is sent, so what is
-measured is a hop that waits for no other; the simulation adds the waiting.
+read under read_committed. Sizes are as in a round. Nothing else is sent between two hops, so a measured hop
+never waits for another one; the simulation adds the waiting.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from bench.speed.pipeline import make_topics
 from spotsieve.stream.demo.localkafka import LocalKafka
 
 SIZES = {"small": 200, "meetings": 100_000, "outcome": 250_000}
-"""Bytes: a range, a shard's answer for 4,096 pages, an outcome for as many."""
+"""Bytes: a range, the response of a shard for 4,096 pages, an outcome for as many."""
 WARM = 20
 FREE_SHARE = 0.25
-"""Of the hops of a machine that had more to do than its cores can: the fastest waited least for other programs."""
+"""On an overloaded machine, use this share of the hops: the fastest ones waited least for other programs."""
 Hops = dict[str, list[float]]
 
 
 def undisturbed(hops: Hops, load: float, cores: int) -> Hops:
-    """The hops that tell of the broker and not of other programs: all where it was free. load: then"""
+    """The hops that show the broker and not other programs: all if the machine was idle. load: at that time"""
     if load <= cores:
         return hops
     return {name: sorted(taken)[: max(round(len(taken) * FREE_SHARE), 1)] for name, taken in hops.items()}
 
 
 def measure_hops(count: int) -> Hops:
-    """Milliseconds of each of `count` hops by "plain.small" and so on, after some that do not count."""
+    """Milliseconds of each of `count` hops by "plain.small" and so on, after some uncounted ones."""
     with LocalKafka(heap_mb=512) as kafka:
         return asyncio.run(_measure(kafka.bootstrap_servers, count))
 
@@ -58,7 +58,7 @@ async def _measure(servers: str, count: int) -> Hops:
 
 async def _hop(producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, topic: str, value: bytes) -> float:
     arriving = asyncio.ensure_future(consumer.getone())
-    await asyncio.sleep(0.002)  # The fetch lies at the broker, as that of a reader that waits for the next record.
+    await asyncio.sleep(0.002)  # The fetch waits at the broker, like that of a reader that waits for the next record.
     began = time.perf_counter()
     if topic == "fenced":
         async with producer.transaction():

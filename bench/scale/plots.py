@@ -1,4 +1,4 @@
-"""Draws how far S shards go, in pages a second and in latency: an SVG that is the same bytes for the same figures."""
+"""Draws throughput and latency over the number of shards. The same figures give a byte-identical SVG."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Runs real processes on a real broker and measures what the simulation foretells: pages a second, and latency.
+"""Runs real processes on a real broker and measures what the simulation predicts: throughput and latency.
 
-One process that judges for itself runs as it is deployed. W workers, S shards and a resolver run where `spotsieve run`
-knows `--role`; until then there is nothing to compare.
+The single-process service runs as it is deployed. W workers, S shards and a resolver run if `spotsieve run` knows
+`--role`.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ ROLES = ("input", "novel", "duplicates", "rejected", "log", "matches", "verdicts
 SENT = tuple[dict[bytes, float], dict[bytes, float]]
 
 
-class Real(NamedTuple):
-    """What processes did. pages_per_s: of a backlog  p50_ms, p99_ms: at `rate` pages/s  cpu_us: of all, a page
+class RealRun(NamedTuple):
+    """Figures of real processes. pages_per_s: on a backlog  p50_ms, p99_ms: at `rate` pages/s  cpu_us: all, per page
 
     load: the load average of the minute before
     """
@@ -51,8 +51,8 @@ def has_roles() -> bool:
     return b"--role" in shown.stdout
 
 
-def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: int) -> Real:
-    """Run them over a backlog, and then over pages that come at a rate. Raises BrokerError where one does not start."""
+def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: int) -> RealRun:
+    """Run processes over a backlog, and then at a rate. Raises BrokerError if a process does not start."""
     load = psutil.getloadavg()[0]
     with LocalKafka(heap_mb=512) as kafka, tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
         servers, spread = kafka.bootstrap_servers, max(PARTITIONS, workers)
@@ -66,7 +66,9 @@ def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: in
         ]
         for process in processes:
             process.await_ready(TIMEOUT_S)
-        asyncio.run(_send_and_read(servers, 200, rate=200.0))  # Clients connect, and the broker's code is compiled.
+        asyncio.run(
+            _send_and_read(servers, 200, rate=200.0)
+        )  # Clients connect, and the JVM compiles the broker's code.
         before = cpu_of(processes)
         sent, read = asyncio.run(_send_and_read(servers, backlog, rate=0.0))
         cpu_us = (cpu_of(processes) - before) / backlog * 1e6
@@ -76,11 +78,11 @@ def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: in
         sent, read = asyncio.run(_send_and_read(servers, int(rate * seconds), rate=rate))
         waited = np.array([(read[key] - sent[key]) * 1e3 for key in read])
     p50, p99 = np.percentile(waited, [50, 99]).tolist()
-    return Real(workers, shards, rate, float(pages_per_s), p50, p99, cpu_us, load)
+    return RealRun(workers, shards, rate, float(pages_per_s), p50, p99, cpu_us, load)
 
 
 def processes_of(workers: int, shards: int) -> list[tuple[str, Sequence[str]]]:
-    """What is started: a name, and arguments of `spotsieve run`."""
+    """The processes to start: a name, and arguments of `spotsieve run`."""
     if not shards:
         return [(f"one-{number}", ()) for number in range(workers)]
     return [
@@ -91,7 +93,7 @@ def processes_of(workers: int, shards: int) -> list[tuple[str, Sequence[str]]]:
 
 
 def settings_of(servers: str, directory: Path, shards: int) -> dict[str, str]:
-    """What the processes are told: topics, the broker, and where a state is."""
+    """Environment of the processes: topics, the broker, and the folder of a state."""
     found = {
         **{f"topics.{role}": role for role in ROLES[:5]},
         "kafka.bootstrap_servers": servers,
@@ -105,7 +107,7 @@ def settings_of(servers: str, directory: Path, shards: int) -> dict[str, str]:
 
 
 async def _send_and_read(servers: str, pages: int, rate: float) -> SENT:
-    """Send pages, at a rate or all at once, and read them from the outputs: when each was sent and read, by key."""
+    """Send pages, at a rate or all at once, and read the outputs. Returns the times of sending and reading by key."""
     sent, read = dict[bytes, float](), dict[bytes, float]()
     messages = list(json_messages(pages, int(time.time() * 1e3), PAGE_BYTES))
     every: dict[str, Any] = {"bootstrap_servers": servers, "max_request_size": 2**21}
@@ -133,6 +135,6 @@ async def _send_and_read(servers: str, pages: int, rate: float) -> SENT:
 
 
 def cpu_of(processes: Sequence[FilterProcess]) -> float:
-    """CPU seconds that they have taken."""
+    """CPU seconds of the processes."""
     times = [psutil.Process(process.pid).cpu_times() for process in processes]
     return float(sum(one.user + one.system for one in times))

@@ -1,6 +1,6 @@
-"""Loses a shard's disk on a real broker, and measures how fast the shard files the log again.
+"""Removes a shard's disk on a real broker, and measures how fast the shard rebuilds its state from the log.
 
-A made-up log is judged by a resolver and its shards. Then shard 0 is stopped, its state is removed, and it starts anew.
+A resolver and its shards judge a synthetic log. Then shard 0 is stopped, its state is removed, and it starts again.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from spotsieve.stream.demo.localkafka import LocalKafka
 
 TIMEOUT_S, POLL_S = 300.0, 0.02
 BEGUN = 0.1
-"""Of the log that has to be filed before the clock runs: a process starts, connects and compiles nothing then."""
+"""Share of the log that is indexed before the clock runs, so that starting and connecting do not count."""
 
 
 class Refill(NamedTuple):
-    """How a shard came back. pages: those timed  cpu_us: of its process, a page of the log"""
+    """A rebuild. pages: timed pages  cpu_us: of the process, per page of the log"""
 
     shards: int
     pages: int
@@ -38,7 +38,7 @@ class Refill(NamedTuple):
 
 
 def measure_refill(shards: int, pages: int) -> Refill:
-    """Judge so many pages, lose a shard and follow it. Raises BrokerError where a process does not come to the end."""
+    """Judge `pages` pages, lose a shard and time its rebuild. Raises BrokerError if a process gets stuck."""
     with LocalKafka(heap_mb=512) as kafka, tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
         kept = {"matches": shards}
         asyncio.run(make_topics(kafka.bootstrap_servers, {role: kept.get(role, 1) for role in ROLES}))
@@ -71,7 +71,7 @@ def measure_refill(shards: int, pages: int) -> Refill:
 
 
 async def _log(servers: str, text: str, pages: int) -> int:
-    """Write a log of made-up pages; -> where it ends."""
+    """Write a log of synthetic pages; returns its end offset."""
     records = made_log(pages, LOG_PAGES, settings_digest(text))
     async with AIOKafkaProducer(bootstrap_servers=servers, max_request_size=2**21) as producer:
         for record in (encode_configuration(text, bytes(16)), *records):
@@ -80,7 +80,7 @@ async def _log(servers: str, text: str, pages: int) -> int:
 
 
 def _positions(process: FilterProcess, end: int) -> Iterator[float]:
-    """How far a process has come in the log, again and again, until it is at the end. Raises BrokerError."""
+    """The position of a process in the log, polled until it is at the end. Raises BrokerError."""
     process.await_metrics(TIMEOUT_S)
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:

@@ -1,9 +1,9 @@
 """Simulates W workers, S shards and a resolver on a broker: rounds of the log, event by event, from measured costs.
 
-Each process has a core of its own. A record of a topic reaches all of its readers after one hop, drawn from the
-measured ones; the broker itself has no limit, so its CPU and network are to be provided for apart (sizing.py). Where it
-is a cluster of three with replication, a hop takes longer than here. simpy keeps the clock and the queues: a process is
-a generator that waits for events, as the roles are programs that wait for records. The same seed gives the same run.
+Each process has its own core. A record of a topic reaches all of its readers after one hop, drawn from the measured
+hops; the broker itself has no limit, so provide for its CPU and network (sizing.py). On a replicated cluster of three
+brokers a hop takes longer than here. simpy keeps the clock and the queues: a process is a generator that waits for
+events, as the roles are programs that wait for records. The same seed gives the same run.
 """
 
 from collections import defaultdict, deque
@@ -14,23 +14,23 @@ import numpy as np
 import simpy
 
 from bench.scale.costs import Costs
-from bench.scale.outcomes import Outcome, outcome_of
+from bench.scale.outcomes import SimulationResult, outcome_of
 from spotsieve.stream.base.settings.runtime import ClusterSettings, ServiceSettings
 from spotsieve.stream.service.worker import MOST_IN_FLIGHT
 
 BATCH_PAGES, LINGER_S = ServiceSettings().batch_pages, ServiceSettings().linger_ms / 1e3
 TICK_S = 0.002
 WARM_SHARE = 0.4
-"""Of a run that does not count."""
+"""Length of the part of a run that does not count."""
 FIRST, LATER = 0, 1
-"""What a process does first: a round waits for all that is first, and for nothing that is later."""
+"""Priorities of a process: work of a round waits for all work of higher priority, and for none of lower priority."""
 Waits = Generator[simpy.Event, Any, None]
 
 
-class Plan(NamedTuple):
-    """What is simulated. workers, shards: how many; no shards: each worker judges for itself
+class SimulationPlan(NamedTuple):
+    """The simulated cluster. workers, shards: numbers; without shards each worker judges all pages itself
 
-    pages_per_s: that come in; 0: as many as are taken  ahead: shards read buckets before a round asks for them
+    pages_per_s: input rate; 0: maximal input  ahead: shards read buckets before a round requests them
     in_flight: pages of a worker between fetch and commit
     lost: a role that is away (shard, resolver) from the second `at` for `away` seconds; ""
     """
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Pages that go together. came: seconds and pages of each group  read: which shards have read their buckets"""
+    """Pages that go together. came: seconds and pages of each group  read: the shards that have read their buckets"""
 
     worker: int
     pages: int
@@ -58,7 +58,7 @@ class _Batch(NamedTuple):
 
 
 class _Round:
-    """Events of a round: answered, confirmed, walked and filed by each shard, announced and resolved for all."""
+    """Events of a round: responded, confirmed, resolved and indexed by each shard, announced and resolved for all."""
 
     def __init__(self, env: simpy.Environment, shards: int, batches: list[_Batch], walks: int) -> None:
         self.batches, self.pages, self.walks = batches, sum(one.pages for one in batches), walks
@@ -71,7 +71,7 @@ class _Round:
 class Simulation:
     """A run of a plan."""
 
-    def __init__(self, plan: Plan, costs: Costs) -> None:
+    def __init__(self, plan: SimulationPlan, costs: Costs) -> None:
         self._plan, self._costs, self._env = plan, costs, simpy.Environment()
         self._dice = np.random.default_rng(plan.seed)
         self._workers = [simpy.PriorityResource(self._env) for _ in range(plan.workers)]
@@ -85,8 +85,8 @@ class Simulation:
         self._committing = [False] * plan.workers
         self._done = list[tuple[float, float, int]]()
 
-    def run(self) -> Outcome:
-        """Run it to its end."""
+    def run(self) -> SimulationResult:
+        """Run the simulation to its end."""
         env, plan = self._env, self._plan
         for worker in range(plan.workers):
             if plan.pages_per_s:
@@ -100,7 +100,7 @@ class Simulation:
         return self._outcome()
 
     def _hop(self, name: str) -> simpy.Event:
-        """A record on its way. name: as of hops.py"""
+        """The arrival of a record. name: kind of hop, such as plain.small"""
         hops = self._costs.hops[name]
         return self._env.timeout(hops[int(self._dice.integers(len(hops)))] / 1e3)
 
@@ -127,7 +127,7 @@ class Simulation:
         self._input[worker].append((came, pages))
 
     def _take(self, worker: int) -> Waits:
-        """Batches of a worker, into the log."""
+        """Write a worker's batches into the log."""
         env, plan = self._env, self._plan
         while True:
             waited = 0.0
@@ -166,7 +166,7 @@ class Simulation:
             self._logged.succeed()
 
     def _judge(self, worker: int, batch: _Batch) -> Waits:
-        """A worker that judges for itself judges the pages of all."""
+        """Judge the pages of all workers, on a worker of a service without shards."""
         yield from self._work(self._workers[worker], "worker", batch.pages * self._costs.judge)
         if worker == batch.worker:
             self._commit(worker, [batch])
@@ -184,7 +184,7 @@ class Simulation:
             self._count(f"shard {shard}", seconds)
 
     def _resolve(self) -> Waits:
-        """The resolver: one round after the other."""
+        """The loop of the resolver: one round after the other."""
         before: _Round | None = None
         while True:
             waited = not self._log
@@ -204,7 +204,7 @@ class Simulation:
             before = round_
 
     def _named(self, before: _Round | None) -> Generator[simpy.Event, Any, _Round]:
-        """The next round, of what the log has; as soon as it has something."""
+        """The next round, as soon as the log has pages for it."""
         while not self._log:
             self._logged = self._env.event()
             yield self._logged
@@ -219,12 +219,12 @@ class Simulation:
         return round_
 
     def _announce(self, round_: _Round, before: _Round | None) -> Waits:
-        """before: the round whose outcome names this one in the same transaction; None: a record of its own does"""
+        """before: the round whose outcome announces this one in the same transaction; None: a separate record does"""
         yield self._hop("fenced.small") if before is None else before.resolved
         round_.announced.succeed()
 
     def _answering(self, shard: int, round_: _Round) -> float:
-        """CPU seconds of a shard's answer. What it has not read ahead it reads now."""
+        """CPU seconds of a shard's response, with the buckets that were not read ahead."""
         costs, shards = self._costs, self._plan.shards
         if not self._plan.ahead:
             return costs.alone.of_one(round_.pages, shards)
@@ -234,7 +234,7 @@ class Simulation:
         return costs.answer.of_one(round_.pages, shards) + (costs.ahead.of_one(unread, shards) if unread else 0.0)
 
     def _shard(self, shard: int, round_: _Round, before: _Round | None) -> Waits:
-        """A shard and a round: answer, confirm, walk, file; each waits for what it needs of the round before."""
+        """The steps of a shard in a round: respond, confirm, resolve, index; each one waits for the previous round."""
         core, costs, shards = self._shards[shard], self._costs, self._plan.shards
         yield round_.announced
         if before is not None:
@@ -277,7 +277,7 @@ class Simulation:
             self._env.process(self._commit_all(worker))
 
     def _commit_all(self, worker: int) -> Waits:
-        """One transaction is on its way; the next one takes all that waits by then."""
+        """One transaction is in flight at a time; the next one takes everything that waits."""
         while self._to_commit[worker]:
             batches, self._to_commit[worker] = self._to_commit[worker], []
             pages = sum(batch.pages for batch in batches)
@@ -289,14 +289,14 @@ class Simulation:
         self._committing[worker] = False
 
     def _lose(self) -> Waits:
-        """Keep a role's core for as long as it is away."""
+        """Occupy a role's core while the role is away."""
         core = self._resolver if self._plan.lost == "resolver" else self._shards[0]
         yield self._env.timeout(self._plan.at)
         with core.request(FIRST - 1) as mine:
             yield mine
             yield self._env.timeout(self._plan.away)
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> SimulationResult:
         plan, seconds = self._plan, self._plan.seconds * (1 - WARM_SHARE)
         busy = {"worker": self._busy["worker"] / plan.workers / seconds}
         if plan.shards:
@@ -306,6 +306,6 @@ class Simulation:
         return outcome_of(self._done, plan.seconds - seconds, plan.seconds, busy, lost_at)
 
 
-def simulate(plan: Plan, costs: Costs) -> Outcome:
+def simulate(plan: SimulationPlan, costs: Costs) -> SimulationResult:
     """Run a plan."""
     return Simulation(plan, costs).run()

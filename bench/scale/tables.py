@@ -7,8 +7,8 @@ import numpy as np
 
 from bench.scale.cases import EFFICIENT, LOST_SHARDS, SHARDS, Cases
 from bench.scale.costs import Costs, state_bytes, told_bytes
-from bench.scale.outcomes import Outcome
-from bench.scale.simulation import Plan, simulate
+from bench.scale.outcomes import SimulationResult
+from bench.scale.simulation import SimulationPlan, simulate
 from bench.scale.sizing import LOAD, PAGES, RATES, disk_of_shard, shards_by_disk, traffic
 from bench.targets import met
 
@@ -22,7 +22,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def costs_table(large: Figures) -> str:
-    """What a page costs, role by role."""
+    """The costs of a page, role by role."""
     runs = [large[f"S={shards}"] for shards in MEASURED]
     one = large["judge_us"]
 
@@ -75,7 +75,7 @@ def steps_table(costs: Costs) -> str:
 
 
 def hops_table(hops: dict[str, list[float]]) -> str:
-    """How long records take."""
+    """The latency of records."""
     sizes = {"small": "200 B", "meetings": "100 KB", "outcome": "250 KB"}
     rows = []
     for name, taken in hops.items():
@@ -88,7 +88,7 @@ def real_table(real: Sequence[Figures], costs: Costs) -> str:
     """Real runs beside simulated ones."""
     rows = []
     for one in real:
-        plan = Plan(one["workers"], one["shards"], seconds=10.0)
+        plan = SimulationPlan(one["workers"], one["shards"], seconds=10.0)
         full, at_rate = simulate(plan, costs), simulate(plan._replace(pages_per_s=one["rate"]), costs)
         rows.append(
             [
@@ -107,7 +107,7 @@ def real_table(real: Sequence[Figures], costs: Costs) -> str:
 
 
 def reach_table(cases: Cases) -> str:
-    """How far W workers and S shards go."""
+    """The reach of W workers and S shards."""
     rows = []
     for ahead in (False, True):
         for shards in SHARDS:
@@ -127,12 +127,12 @@ def reach_table(cases: Cases) -> str:
     )
 
 
-def _busy(outcome: Outcome) -> str:
+def _busy(outcome: SimulationResult) -> str:
     return ", ".join(f"{share:.0%}" for share in outcome.busy.values())
 
 
 def loss_table(cases: Cases) -> str:
-    """What waits while a role is away."""
+    """Waiting times while a role is away."""
     return _table(
         ["lost", "longest wait of a page, s", "until pages wait no longer than before, s"],
         [
@@ -143,7 +143,7 @@ def loss_table(cases: Cases) -> str:
 
 
 def sizes_table(figures: Figures, costs: Costs, cases: Cases) -> str:
-    """What each rate needs."""
+    """The size that each rate needs."""
     rows = []
     for size in cases.sizes:
         carried = traffic(size.rate, size.workers, size.shards, figures["roles"], costs.message)
@@ -165,7 +165,7 @@ def sizes_table(figures: Figures, costs: Costs, cases: Cases) -> str:
 
 
 def disk_table(figures: Figures) -> str:
-    """What so many pages take on the disks of shards."""
+    """The disks of shards that a number of pages needs."""
     roles, rows = figures["roles"], []
     for pages in PAGES:
         fewest = shards_by_disk(pages, roles)
@@ -176,7 +176,7 @@ def disk_table(figures: Figures) -> str:
 
 
 def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) -> str:
-    """What shards are to reach."""
+    """The targets of shards."""
     four, larger, worker_us = large["S=4"], figures["larger"], (costs.intake + costs.commit) * 1e6
     told, state = told_bytes(figures["roles"], 8), state_bytes(figures["roles"], 8)
     ratio = larger["shards_us"] / larger["judge_us"]

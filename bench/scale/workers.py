@@ -1,7 +1,7 @@
-"""Measures the CPU of a worker that judges nothing: from messages of 20 KB to the record of their signatures.
+"""Measures the CPU of a worker that does not judge: from messages of 20 KB to the record of their signatures.
 
-What the Kafka client costs is not measured here: it is that of the pass-through in docs/measured/bench.json, which
-reads, sends and commits the same pages and looks at none.
+The cost of the Kafka client is not measured here: docs/measured/bench.json has it as the pass-through, which
+reads, sends and commits the same pages without decoding them.
 """
 
 import time
@@ -17,7 +17,7 @@ PAGES = 512
 
 
 def measure_worker(rounds: int = 7, pages: int = PAGES) -> dict[str, float]:
-    """CPU microseconds a page by step, the least of some rounds, and the bytes of a message."""
+    """CPU microseconds per page by step, the minimum of some rounds, and the bytes of a message."""
     settings = Settings()
     scheme, decoder = scheme_of(settings.scheme), Decoder(settings.input)
     messages = [

@@ -1,1 +1,1 @@
-"""The soak: many pages of mixed sizes through services whose workers are killed again and again."""
+"""The soak test: many pages of mixed sizes through services whose workers are killed again and again."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.soak.report import broken, document
-from bench.soak.run import Plan, soak
+from bench.soak.run import SoakPlan, soak
 from bench.speed.report import machine
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
@@ -19,7 +19,7 @@ from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "soak.md"
-LONG = Plan(
+LONG = SoakPlan(
     pages=100_000,
     wave=500,
     kill_every=(5.0, 18.0),
@@ -33,7 +33,7 @@ LONG = Plan(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Soak, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    """Soak and write the document. Returns 0 if all guarantees hold, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m bench.soak", description="Many pages through workers that are killed again and again."
     )
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     plan = replace(LONG, least_kills=options.kills, pages=LONG.pages * options.kills // LONG.least_kills)
-    # A broker that is just making topics, or a partition without a leader for a moment: aiokafka asks again.
+    # While the broker creates topics, or a partition briefly has no leader, aiokafka retries.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     load = os.getloadavg()[0]
     try:

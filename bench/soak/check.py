@@ -1,4 +1,4 @@
-"""Checks a soak: every page id of the input has one verdict in the outputs, and it is that of the log."""
+"""Checks a soak: every page id of the input has one verdict in the outputs, and it is the verdict of the log."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ QUIET_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What was found in the outputs, read_committed, beside the input and the log.
+class VerdictCounts:
+    """The outputs (read_committed), compared with the input and the log.
 
     missing: page ids of the input without a verdict  strange: verdicts of other page ids
-    doubled: verdicts beyond a page's first  differing: verdicts that are not those of the log judged anew
-    submitted_again: pages that are in the log more than once, because their first attempt was killed
+    doubled: verdicts beyond a page's first  differing: verdicts that differ from a new judgment of the whole log
+    submitted_again: pages that are in the log more than once, because a kill left their first verdict pending
     """
 
     pages: int
@@ -42,15 +42,15 @@ class Checked:
         return not (self.missing or self.strange or self.doubled or self.differing)
 
 
-def together(parts: Sequence[Checked]) -> Checked:
-    """What was found in several services, added up."""
-    return Checked(*(sum(column) for column in zip(*map(astuple, parts), strict=True)))
+def together(parts: Sequence[VerdictCounts]) -> VerdictCounts:
+    """The sums of the counts of several services."""
+    return VerdictCounts(*(sum(column) for column in zip(*map(astuple, parts), strict=True)))
 
 
-def check(topics: TopicSet, toml: str, directory: Path) -> Checked:
-    """Read all outputs and judge the log again, in a state made in the directory.
+def check(topics: TopicSet, toml: str, directory: Path) -> VerdictCounts:
+    """Read all outputs and judge the log again, with a new state in the directory.
 
-    Raises AssertionError where a page that is in the log twice got two different verdicts there.
+    Raises AssertionError if a page that is in the log twice got two different verdicts there.
     """
     sent = topics.read("novel", quiet_seconds=QUIET_SECONDS, keep=_of_page_let_through)
     sent += topics.read("duplicates", quiet_seconds=QUIET_SECONDS, keep=_of_report)
@@ -68,7 +68,7 @@ def check(topics: TopicSet, toml: str, directory: Path) -> Checked:
     verdicts = Counter(page for page, _ in sent)
     kinds = Counter(kind for _, (kind, _) in sent)
     signed = sum(len(decode(record.value or b"", log_name, record.offset).signatures) for record in log)
-    return Checked(
+    return VerdictCounts(
         pages=len(pages),
         missing=len(pages - verdicts.keys()),
         strange=len(verdicts.keys() - pages),

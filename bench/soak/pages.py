@@ -1,4 +1,4 @@
-"""Generates the pages of the soak: sizes spread log-normally from 1 to 200 KB, three in ten of them copies."""
+"""Generates the pages of the soak: sizes are log-normal from 1 to 200 KB, three in ten pages are copies."""
 
 import math
 import random
@@ -15,15 +15,15 @@ SPREAD = 1.0
 COPIES = (3, 6, 9)
 """Last digits of the numbers whose pages are copies."""
 TEXT_SHARE = 0.13
-"""Of a page's bytes, as in bench/speed/pages.py; the rest is menu and script."""
+"""Share of a page's bytes, as in bench/speed/pages.py; the rest is menu and script."""
 SENTENCE_BYTES = 90
 SITES = 5
 
 
 def soak_pages(first: int, count: int, partitions: int) -> Iterator[PageMessage]:
-    """Pages number first, first + 1, ..., dealt to the partitions in turn: a number always gives the same page.
+    """Pages number first, first + 1, ..., assigned to the partitions in turn. A number always gives the same page.
 
-    A copy is of any page before it: the same bytes, or the article in another site's frame, or with a line above it.
+    A copy is of any earlier page: the same bytes, or the article in another site's frame, or with a line above it.
     """
     for number in range(first, first + count):
         dice, shown, way = random.Random(number), number, 0
@@ -37,7 +37,7 @@ def soak_pages(first: int, count: int, partitions: int) -> Iterator[PageMessage]
 
 
 def _body(article: int, site: int, above: str) -> str:
-    """The page of an article on a site; its size is the article's."""
+    """The page of an article on a site. The article determines its size."""
     dice = random.Random(-1 - article)
     size = min(MOST_BYTES, max(LEAST_BYTES, round(dice.lognormvariate(math.log(MEDIAN_BYTES), SPREAD))))
     sentences = max(4, round(size * TEXT_SHARE / SENTENCE_BYTES))
@@ -60,7 +60,7 @@ def _vocabulary() -> list[str]:
 
 @cache
 def _surroundings() -> tuple[str, str]:
-    """An item of a menu, and script of half of the largest page."""
+    """A menu item, and a script of half of the largest page."""
     dice = random.Random("script")
     item = "<li class='menu__item'><a class='menu__link' href='/local/'><span>Local</span></a></li>\n"
     return item, ",".join(dice.randbytes(4).hex() for _ in range(MOST_BYTES // 18))

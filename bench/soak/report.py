@@ -1,4 +1,4 @@
-"""Writes docs/measured/soak.md: what the last soak gave, on which machine."""
+"""Writes docs/measured/soak.md: machine and results of the last soak."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,23 +6,24 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from bench.soak.run import EARLY_SECONDS, PARTITIONS, Kill, Life, Plan, Soaked
+from bench.soak.run import EARLY_SECONDS, PARTITIONS, Kill, Life, SoakPlan, SoakResult
 
 MOST_RSS_MIB = 600.0
 MOST_GROWTH = 0.25
-"""Of the largest process of the last third of all lives over the largest of the first; and of a long life, from its
-first two minutes to its end."""
+"""Bound of the growth of memory: of the largest process from the first to the last third of all lives; and of a long
+life from its first two minutes to its end.
+"""
 LONG_LIFE = 5 * EARLY_SECONDS
 
 
 def peaks(lives: Sequence[Life]) -> tuple[float, float]:
-    """Largest resident memory, MiB, of the first and of the last third of the lives, in the order of their ends."""
+    """Largest resident memory, MiB, in the first and in the last third of the lives, ordered by their ends."""
     third = max(1, len(lives) // 3)
     return max(life.rss_mib for life in lives[:third]), max(life.rss_mib for life in lives[-third:])
 
 
 def grown(lives: Sequence[Life]) -> Life | None:
-    """Of the lives of LONG_LIFE and more, the one that took most beyond what it had early."""
+    """The life of LONG_LIFE or more with the largest growth after its first minutes."""
     return max(
         (life for life in lives if life.seconds >= LONG_LIFE),
         key=lambda life: life.rss_mib / life.early_mib,
@@ -30,8 +31,8 @@ def grown(lives: Sequence[Life]) -> Life | None:
     )
 
 
-def broken(soaked: Soaked) -> list[str]:
-    """The promises that a soak broke, in words; empty where all hold."""
+def broken(soaked: SoakResult) -> list[str]:
+    """A sentence for each guarantee that a soak broke; empty if all hold."""
     first, last = peaks(soaked.lives)
     checked, leak = soaked.checked, grown(soaked.lives)
     kept = {
@@ -49,8 +50,8 @@ def broken(soaked: Soaked) -> list[str]:
     return [what for what, well in kept.items() if not well]
 
 
-def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any], load: float) -> str:
-    """The text of the document. load: the load average of the minute before, which tells of other programs."""
+def document(soaked: SoakResult, plan: SoakPlan, command: str, machine: dict[str, Any], load: float) -> str:
+    """The text of the document. load: the load average of the minute before, a sign of other programs"""
     checked, kills = soaked.checked, soaked.kills
     first, last = peaks(soaked.lives)
     leak = grown(soaked.lives)
@@ -110,7 +111,7 @@ What was done:
 
 
 def _intervals(kills: Sequence[Kill]) -> str:
-    """The seconds between one kill and the next."""
+    """The seconds between consecutive kills."""
     at = sorted(kill.at_seconds for kill in kills)
     waits = [later - earlier for earlier, later in pairwise(at)]
     return f"{min(waits):.0f} to {max(waits):.0f} s apart, {median(waits):.0f} s in the median" if waits else "once"

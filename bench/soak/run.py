@@ -1,4 +1,4 @@
-"""Runs the soak: lanes of workers, side by side on one broker, in each of which workers are killed again and again."""
+"""Runs the soak: several lanes of workers on one broker. In each lane, workers are killed again and again."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from bench.soak.check import Checked, check, together
+from bench.soak.check import VerdictCounts, check, together
 from bench.soak.pages import soak_pages
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.worlds.pages.crawls import PageMessage
@@ -21,25 +21,25 @@ from tests.worlds.services.service import Spotsieve
 PARTITIONS = 4
 MIB = 2**20
 LOOK_SECONDS = 0.5
-"""Between two looks at lag and memory."""
+"""Interval of polling lag and memory."""
 EARLY_SECONDS = 120.0
-"""After so long a worker's caches are full: what it takes more from then on is a leak."""
+"""After this time a worker's caches are full: any further growth is a leak."""
 STOP_SECONDS = 30.0
-# Memory that grows by design, RocksDB's cache, is full early, so that any other growth shows.
+# RocksDB's cache grows by design; a small one is full early, so that any other growth shows.
 SETTINGS = 'index.cache_mb = 8\nindex.write_buffer_mb = 8\nlog.format = "json"\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How long and how hard. All but `lanes` is said of one lane: a service with topics, log and workers of its own.
+class SoakPlan:
+    """Length and intensity of a soak. All values except `lanes` are per lane: a service with its own topics and log.
 
-    wave: pages sent as fast as the broker takes them; the next wave begins when all before it is committed, so that it
-    is seen after every kill how the lag goes back to 0
-    kill_every: seconds from a kill to the next, at least and at most; more where no worker has committed anything since
-    its start by then, or nothing waits to be committed
-    least_kills: more pages than `pages` are sent until there were so many
+    wave: pages sent as fast as the broker takes them; the next wave begins when all earlier pages are committed, so
+    that the lag returns to 0 after every kill
+    kill_every: seconds between two kills, minimum and maximum; longer while no worker has committed anything since its
+    start, or no page waits to be committed
+    least_kills: after `pages` pages, more are sent until there were this many kills
     pause_seconds: from the end of a wave to the next
-    spared_seconds: one worker at a time is spared for so long, so that a leak shows; 0: all are killed alike
+    spared_seconds: one worker at a time is not killed for this time, so that a leak shows; 0: none is exempt
     """
 
     pages: int
@@ -56,8 +56,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """at_seconds: since the first page  lag, most_lag: pages not committed, at the kill and at most from then on
-    recovered_seconds: from the kill until there were none
+    """at_seconds: since the first page  lag, most_lag: uncommitted pages, at the kill and at most after it
+    recovered_seconds: from the kill until all pages are committed
     """
 
     worker: str
@@ -81,8 +81,8 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Soaked:
-    """What a soak gave, all lanes together; lives in the order of their ends.
+class SoakResult:
+    """The result of a soak, all lanes together; lives in the order of their ends.
 
     seconds: from the first page to the last commit  most_lag: of any lane
     """
@@ -93,18 +93,18 @@ class Soaked:
     kills: Sequence[Kill]
     lives: Sequence[Life]
     most_lag: int
-    checked: Checked
+    checked: VerdictCounts
 
     @property
     def pages_per_second(self) -> float:
-        """With all kills and waves in it."""
+        """Throughput including all kills and pauses."""
         return self.pages / self.seconds
 
 
-def soak(servers: str, directory: Path, plan: Plan, progress: Callable[[str], None]) -> Soaked:
+def soak(servers: str, directory: Path, plan: SoakPlan, progress: Callable[[str], None]) -> SoakResult:
     """Run a plan, then read all outputs and judge the logs again. progress(line) is called after each wave.
 
-    Raises AssertionError where a worker ends by itself, or the plan's time is over before all is committed.
+    Raises AssertionError if a worker ends by itself, or the plan's time is over before everything is committed.
     """
     with ThreadPoolExecutor(plan.lanes) as threads:
         lanes = [
@@ -115,7 +115,7 @@ def soak(servers: str, directory: Path, plan: Plan, progress: Callable[[str], No
         ]
         soaked = [lane.result() for lane in lanes]
     runs = [run for run, _ in soaked]
-    return Soaked(
+    return SoakResult(
         pages=sum(run.sent for run in runs),
         sent_bytes=sum(run.sent_bytes for run in runs),
         seconds=max(run.seconds for run in runs),
@@ -127,8 +127,8 @@ def soak(servers: str, directory: Path, plan: Plan, progress: Callable[[str], No
 
 
 def _soak_lane(
-    servers: str, directory: Path, plan: Plan, lane: int, progress: Callable[[str], None]
-) -> tuple["_Run", Checked]:
+    servers: str, directory: Path, plan: SoakPlan, lane: int, progress: Callable[[str], None]
+) -> tuple["_Run", VerdictCounts]:
     config = {"segment.bytes": str(64 * MIB)}
     with TopicSet(servers, PARTITIONS, config) as topics:
         toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
@@ -154,14 +154,14 @@ def _soak_lane(
 
 @dataclass
 class _Run:
-    """The part of a lane in which pages flow; everything in one event loop.
+    """The part of a lane in which pages flow; everything runs in one event loop.
 
-    lives: with the moment of each end, as time.monotonic tells it
+    lives: with the time.monotonic() of each end
     """
 
     topics: TopicSet
     workers: Sequence[Spotsieve]
-    plan: Plan
+    plan: SoakPlan
     progress: Callable[[str], None]
     kills: list[Kill] = field(default_factory=list)
     lives: list[tuple[float, Life]] = field(default_factory=list)
@@ -184,7 +184,7 @@ class _Run:
             self._lives_from_now(worker)
 
     async def to_the_end(self) -> None:
-        """Send, kill and look until every page is committed."""
+        """Send, kill and poll until every page is committed."""
         began = time.monotonic()
         partitions = [TopicPartition(self.topics.names["input"], number) for number in range(PARTITIONS)]
         async with AIOKafkaConsumer(
@@ -208,14 +208,14 @@ class _Run:
             self._note_life(worker)
 
     async def _send(self, offsets: AIOKafkaConsumer) -> None:
-        """Wave after wave; the next begins when all before it is committed."""
+        """Send wave after wave; the next one begins when all earlier pages are committed."""
         async with AIOKafkaProducer(
             bootstrap_servers=self.topics.servers, max_batch_size=2**18, max_request_size=2**20, linger_ms=5
         ) as producer:
             making = self._make(0)
             while self.sent < self.plan.pages or self._killed < self.plan.least_kills:
                 pages = await making
-                # Made while the wave before it drains, so that the broker limits the speed and not the making of pages.
+                # Generated while the previous wave drains, so that the broker limits the rate and not the generator.
                 making = self._make(self.sent + self.plan.wave)
                 waiting = [
                     await producer.send(self.topics.names["input"], page.value, page.key, page.partition)
@@ -238,7 +238,7 @@ class _Run:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _measure_lag(self, offsets: AIOKafkaConsumer) -> int:
-        """Pages that are in the topic and not committed; notes which kills are recovered from."""
+        """Pages that are in the topic and not committed; records which kills are recovered from."""
         partitions = list(offsets.assignment())
         ends = await offsets.end_offsets(partitions)
         for partition in partitions:
@@ -274,7 +274,7 @@ class _Run:
                 await asyncio.sleep(LOOK_SECONDS * self._dice.random())
                 victims = self._victims([task.result() for task in working.values() if task.done()])
             victim = self._dice.choice(victims)
-            # Nothing is awaited in between, so that whoever looks at the workers sees them alive.
+            # No await in between, so that other code that polls the workers sees them alive.
             self._note_life(victim)
             victim.kill()
             self._killed += 1
@@ -287,7 +287,7 @@ class _Run:
             working[victim.name] = asyncio.create_task(_first_commit(victim))
 
     def _victims(self, ready: Sequence[Spotsieve]) -> list[Spotsieve]:
-        """Of those that may be killed, all but the spared one; that one alone when it has lived long enough."""
+        """The workers that may be killed, except the exempt one; only that one when it has lived long enough."""
         old = [worker for worker in ready if worker is self._excluded and self._age(worker) >= self.plan.spared_seconds]
         return old or [worker for worker in ready if worker is not self._excluded]
 
@@ -303,8 +303,8 @@ class _Run:
 
 
 async def _first_commit(worker: Spotsieve) -> Spotsieve:
-    """Wait until a worker has committed something since it was started: workers that are killed sooner, one after the
-    other, get nowhere, and show nothing.
+    """Wait until a worker has committed something since its start. Workers that are killed sooner, one after the other,
+    make no progress and show nothing.
     """
     await asyncio.to_thread(worker.until_ready)
     while not await asyncio.to_thread(worker.committed):  # noqa: ASYNC110 - the worker is asked; there is no event

@@ -1,4 +1,4 @@
-"""`python -m bench.speed` runs the measurements that are asked for, and prints one table."""
+"""`python -m bench.speed` runs the selected measurements and prints one table."""
 
 import argparse
 import logging
@@ -26,7 +26,7 @@ COMPRESSED_PAGES = 400
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, write docs/measured/bench.json and docs/measured/speed.md, print the table. 5 without a broker.
+    """Measure, write docs/measured/bench.json and docs/measured/speed.md, print the table. Returns 5 without a broker.
 
     1 where a target is missed, measured now or before; small sizes are held to none.
     """
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; the documents are left alone")
     options = parser.parse_args(arguments)
-    # Topics are used the moment they are made; that aiokafka then asks twice is no news.
+    # Topics are used as soon as they are created; the retry of aiokafka is not worth a warning.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
     try:
@@ -112,7 +112,7 @@ def _compression(quick: bool) -> dict[str, Any]:
     rounds = 1 if quick else 5
     if not (DATA / "news" / "pages.jsonl.xz").exists():
         return {**measure_compression(rounds), "source": "generated pages"}
-    # One page after another as in a crawl: generated ones share their sentences, and would shrink more than real ones.
+    # Consecutive pages, as in a crawl. Generated pages share sentences and would compress better than real ones.
     real = [(name.encode(), orjson.dumps({"url": name, "body": page.decode()})) for name, page in pages_of("news")]
     return {**measure_compression(rounds, real[:COMPRESSED_PAGES]), "source": "pages of ../shared/data/news"}
 

@@ -1,4 +1,4 @@
-"""Measures `spotsieve backfill` on the cores of this machine beside `spotsieve filter`, over the same files."""
+"""Measures `spotsieve backfill` on the cores of this machine against `spotsieve filter`, over the same files."""
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def measure_backfill(
 
 
 def _write_files(folder: Path, pages: int) -> Sequence[str]:
-    """FILES files with as many pages each, in their order."""
+    """FILES files with the same number of pages each, in order."""
     messages, files = json_messages(pages, 1), [folder / f"pages-{number}.jsonl" for number in range(FILES)]
     for file in files:
         with file.open("wb") as writing:

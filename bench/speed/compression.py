@@ -1,4 +1,4 @@
-"""Measures producer compression: CPU a page and the size left, through aiokafka's own codecs."""
+"""Measures producer compression: CPU per page and compressed size, through aiokafka's own codecs."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ PAGES = 440
 
 
 def measure_compression(rounds: int = 5, pages: Sequence[tuple[bytes, bytes]] = ()) -> dict[str, dict[str, float]]:
-    """Codec -> cpu_us_per_page (of building whole record batches as the producer does, for 20 KB of pages) and ratio
+    """Codec -> cpu_us_per_page (building whole record batches as the producer does, for 20 KB of pages) and ratio
     (size before / after). Medians over alternating rounds; CPU of this thread. pages: (key, value), or generated ones.
     """
     messages = pages or list(json_messages(PAGES, 2))

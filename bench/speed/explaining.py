@@ -1,4 +1,4 @@
-"""Measures `spotsieve explain` on a large state: finding a page by its address, and telling why it has its verdict."""
+"""Measures `spotsieve explain` on a large state: find a page by its URL, and explain its verdict."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 BATCH_PAGES = 2_048
 ASKED = 5
-"""Pages that are explained."""
+"""Number of pages that are explained."""
 
 
 def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, float]:
-    """Judge pages of the default scheme over a directory, then explain some by their address.
+    """Judge pages of the default scheme over a directory, then explain some of them by URL.
 
     entries: pages that the state knows  cpu_s, seconds: of one explanation, by the state's own log, a mean
     by_entries_cpu_s: of finding a page among the entries, as in the state of a service, a mean
@@ -51,12 +51,12 @@ def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, f
                 assert isinstance(found, ExplainSubject), "the state has a log of its own"
                 explain(name, found, judged)
 
-            ask(names[0])  # the first one compiles, or reads, the kernels
+            ask(names[0])  # The first run compiles or loads the kernels.
             entries = float(view.entry_count)
             seconds, cpu = _mean(ask, names[1:])
             _, by_entries = _mean(lambda name: find_in_entries(state, name), names[1:])
         command = ["-m", "spotsieve.stream", "explain", "--state", folder]
-        _cpu_of(*command, names[0])  # the first one writes the modules' byte code
+        _cpu_of(*command, names[0])  # The first run writes the modules' byte code.
         return {
             "entries": entries,
             "seconds": seconds,
@@ -68,7 +68,7 @@ def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, f
 
 
 def _mean(act: Callable[[str], object], names: list[str]) -> tuple[float, float]:
-    """Seconds, and CPU seconds, of one."""
+    """Seconds, and CPU seconds, per explanation."""
     began, cpu = time.perf_counter(), time.process_time()
     for name in names:
         act(name)
@@ -76,7 +76,7 @@ def _mean(act: Callable[[str], object], names: list[str]) -> tuple[float, float]
 
 
 def _cpu_of(*arguments: str) -> float:
-    """CPU seconds of a Python process. Byte code may be written, as an installation has it."""
+    """CPU seconds of a Python process. It may write byte code, as an installation does."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)

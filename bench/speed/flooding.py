@@ -1,7 +1,7 @@
 """Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
     shared     every page has the same host, title, heaviest prints and smallest hashes: all meet the same candidates
-    crossed    every key is one of so many that all are full at half the run, and for each kind of key pages are grouped
+    crossed    the keys are few enough that all are full at half the run, and for each kind of key pages are grouped
                anew: the pages in one bucket are in none of the others, so that a page meets the most candidates, and no
                read of an entry serves two pages of a micro-batch. All are of one host: others have other keys
     chain      the same against `chain`, whose every key decides: fingerprints in turn of many groups; those of one
@@ -42,16 +42,16 @@ from spotsieve.stream.sign.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
 
 CAP = IndexSettings().bucket_cap
 KEY_PRINTS = SOME_KEYS
-"""A page of FEATURES is filed under so many of its prints: the first, which are the heaviest."""
+"""The number of block fingerprints, the heaviest ones, under which a page of FEATURES is indexed."""
 CHAIN_BLOCK_BITS = 12
-"""Of the narrowest of five blocks."""
+"""Bits of the narrowest of five blocks."""
 
 
 class Flood:
-    """Pages of the default scheme that share every candidate key with others, and nothing that decides."""
+    """Pages of the default scheme that share every candidate key with others, but nothing decisive."""
 
     def __init__(self, count: int, groups: int, random: np.random.Generator) -> None:
-        """groups: buckets of each kind of key; with one, all pages share all of them."""
+        """groups: buckets for each kind of key; with one group, all pages share all buckets."""
         in_turn = np.arange(count) % groups
         group = np.stack(
             [
@@ -88,7 +88,7 @@ class Flood:
 
 
 class ChainFlood:
-    """Fingerprints of which those of one group agree on all blocks but the first, or the first two."""
+    """Fingerprints: those of one group agree on all blocks except the first, or the first two."""
 
     def __init__(self, count: int, groups: int, random: np.random.Generator) -> None:
         words = _far_words(CHAIN_BLOCK_BITS)
@@ -110,7 +110,7 @@ class ChainFlood:
 
 @cache
 def _far_words(bits: int) -> NDArray[np.uint64]:
-    """Words of so many bits, each more than 3 bits from the others: the lexicographic code."""
+    """Words of `bits` bits, each more than 3 bits from the others: the lexicographic code."""
     words: list[int] = []
     for word in range(2**bits):
         if all((word ^ other).bit_count() > 3 for other in words):
@@ -121,7 +121,7 @@ def _far_words(bits: int) -> NDArray[np.uint64]:
 def measure_floods(
     pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
-    """CPU a page of ordinary pages and of each flood, at states of this many pages; `of_ordinary` is the ratio."""
+    """CPU per page of ordinary pages and of each flood, in states of these sizes; `of_ordinary` is the ratio."""
     default, chain = SpotsieveScheme(SpotsieveSettings()), ChainScheme(ChainSettings())
     groups = max(1, pages // (2 * CAP))
     random = np.random.default_rng(pages)
@@ -143,7 +143,7 @@ def measure_floods(
 
 
 def main() -> None:
-    """`python -m bench.speed.flooding [pages]`: every flood beside ordinary pages, as JSON."""
+    """`python -m bench.speed.flooding [pages]` prints every flood and ordinary pages as JSON."""
     pages = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     figures = measure_floods(pages, progress=lambda line: print(line, file=sys.stderr, flush=True))
     print(json.dumps({"cores": os.cpu_count(), "pages": pages, **figures}, indent=1))

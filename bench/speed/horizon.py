@@ -1,4 +1,4 @@
-"""Measures the horizon: CPU a page from signatures to verdicts with a horizon, beside the same pages without."""
+"""Measures the deduplication window: CPU per page from signatures to verdicts, with and without a window."""
 
 import json
 import os
@@ -24,23 +24,23 @@ from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 PAGE_MS = 1000
-"""Of event time between two pages."""
+"""Event time between two pages."""
 HOUR_MS = 3_600_000
 _NO_SETTINGS = bytes(16)
 
 
 def horizon_of(pages: int) -> float:
-    """Hours of event time that so many pages take."""
+    """The hours of event time that `pages` pages take."""
     return pages * PAGE_MS / HOUR_MS
 
 
 def horizon_load(pages: int, horizons: int, batch_pages: int) -> Iterator[LogRecord]:
-    """Records of a stream in steady state, page by page PAGE_MS apart; copies lie at most half a horizon back."""
+    """Records of a stream in steady state, pages PAGE_MS apart; copies are at most half a window old."""
     load = CandidateLoad(pages * horizons, np.random.default_rng(pages), pages // 2)
     for number, first in enumerate(range(0, len(load), batch_pages)):
         signatures = load.signatures(first, min(first + batch_pages, len(load)))
         signatures = replace(signatures, event_time_ms=signatures.offset * PAGE_MS)
-        # As a service does: what it judged before this record is committed by now.
+        # As in a service, everything judged before this record is committed by now.
         marks = (CommitMark(signatures.sources[0], 0, first),)
         yield LogRecord(bytes(16), number, _NO_SETTINGS, signatures, number, committed=marks)
 
@@ -51,7 +51,7 @@ def engine_over(state: State, limits: IndexSettings) -> Engine:
 
 
 def measure_horizon(pages: int, horizons: int = 6, directory: Path | None = None) -> dict[str, float]:
-    """Judge a stream twice, record by record in turns: with a horizon of so many pages, and without.
+    """Judge a stream twice, alternating by record: with a window of `pages` pages, and without.
 
     cpu_us_per_page: of all threads, so RocksDB's too, over the second half of the horizons  ratio: with by without
     """
@@ -84,7 +84,7 @@ def measure_horizon(pages: int, horizons: int = 6, directory: Path | None = None
 
 
 def main() -> None:
-    """`python -m bench.speed.horizon [pages of a horizon]`: one run as JSON."""
+    """`python -m bench.speed.horizon [pages of a window]` prints one run as JSON."""
     pages = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     print(json.dumps({**measure_horizon(pages), "cores": os.cpu_count()}, indent=1))
 

@@ -1,4 +1,4 @@
-"""Measures the index: CPU a page from signatures to verdicts, RocksDB's threads included, and bytes a page."""
+"""Measures the index: CPU per page from signatures to verdicts, including RocksDB's threads, and bytes per page."""
 
 import json
 import os
@@ -32,7 +32,7 @@ INDEX = IndexSettings()
 
 
 class Load(Protocol):
-    """Pages to be judged, in order."""
+    """A sequence of pages to judge."""
 
     def __len__(self) -> int: ...
 
@@ -47,7 +47,7 @@ def measure_index(
     cap: int = INDEX.bucket_cap,
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
-    """File this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
+    """Index this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
     scheme = ChainScheme(ChainSettings(tables=tables))
     compile_kernels(scheme)
     load = FingerprintLoad(fingerprints, np.random.default_rng(fingerprints + tables))
@@ -57,7 +57,7 @@ def measure_index(
 def measure_candidates(
     pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
 ) -> dict[str, float]:
-    """File this many pages under the default scheme (CandidateLoad), with the memory of their hosts."""
+    """Index this many pages under the default scheme (CandidateLoad), with the memories of their hosts."""
     scheme = SpotsieveScheme(SpotsieveSettings())
     compile_kernels(scheme)
     load = CandidateLoad(pages, np.random.default_rng(pages))
@@ -67,7 +67,7 @@ def measure_candidates(
 def measure(
     scheme: Scheme, load: Load, directory: Path | None, cap: int, progress: Callable[[str], None]
 ) -> dict[str, float]:
-    """Judge and file the whole load; -> figures.
+    """Judge and index the whole load; returns figures.
 
     cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
     threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean over the run's second half, so
@@ -113,7 +113,7 @@ def measure(
 
 
 def main() -> None:
-    """`python -m bench.speed.index [pages] [tables]`: one run as JSON; 0 tables: of the default scheme."""
+    """`python -m bench.speed.index [pages] [tables]` prints one run as JSON; 0 tables: the default scheme."""
     arguments = [int(text) for text in sys.argv[1:]]
     pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
 

@@ -1,4 +1,4 @@
-"""Generates the pages of the index benchmark: fingerprints alone, or signatures of the default scheme's shape."""
+"""Generates the pages of the index benchmark: bare fingerprints, or signatures shaped like the default scheme's."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ URL_BYTES = 60
 MINIMA = 8
 SKETCH_WORDS = 8
 COMMON_HASHES = 1000
-"""Hashes that pages share although they are no copies: phrases of templates."""
+"""Number of MinHash values that unrelated pages share: phrases of templates."""
 WITH_COMMON_HASH = 0.1
 FEATURES = 200
-"""Of a page: between the medians of ../shared/data/news (427) and catalogue (73)."""
+"""Tokens of a page: between the medians of ../shared/data/news (427) and catalogue (73)."""
 PRINTS, TEMPLATE_PRINTS, WORDS, COMMON_WORDS = 22, 8, 8, 2
-"""Of a page, and how many of these are its host's. Pages of news have 22 prints and 8 title words, on average."""
+"""Block fingerprints of a page, and those of its host. News pages have 22 and 8 title words on average."""
 HOST_PAGES = 50
 CLASSES = np.array([6, 6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3, 2, 2, 4, 4, 3, 3, 2, 2, 1, 1])
-"""Weights of the prints, heaviest first; those behind the first PRINTS - TEMPLATE_PRINTS are the host's."""
+"""Weights of the block fingerprints, heaviest first; those behind the first PRINTS - TEMPLATE_PRINTS are the host's."""
 
 
 class FingerprintLoad:
-    """Random fingerprints, a share of them copies of an earlier original with 0..3 bits changed."""
+    """Random fingerprints; a share of them are copies of an earlier original with 0..3 changed bits."""
 
     def __init__(self, count: int, random: np.random.Generator) -> None:
         self.fingerprints, _ = _plant(count, random)
@@ -35,19 +35,19 @@ class FingerprintLoad:
         return len(self.fingerprints)
 
     def signatures(self, first: int, last: int) -> Signatures:
-        """Pages first..last - 1, which have fingerprints and nothing else to be compared by."""
+        """Pages first..last - 1, with fingerprints and nothing else to compare."""
         digest = np.zeros((last - first, 2), np.uint64)
         return signatures_of(self._letters, first, digest, self.fingerprints[first:last], {})
 
 
 class CandidateLoad:
-    """Pages with digest, minima, sketch, prints and title; a share are copies, a tenth hold a hash of strangers.
+    """Pages with digest, MinHash values, sketch, block fingerprints and title; a share are copies, a tenth share a key.
 
     Of the copies a fifth have the original's bytes and two fifths its text. Of the others' minima and prints a fifth
     are new, and a sixteenth of the sketch's bits are turned round, in expectation. Half of the copies are on their
     original's host. A third of the prints and a quarter of the title's words are all its host's pages'.
-    most_back: a copy's original is one of so many before it that are no copies (None: any)
-    old: the first so many pages are no copies, and all copies are of them (0: of any page before)
+    most_back: a copy's original is among this many preceding pages that are no copies (None: any)
+    old: this many first pages are no copies, and all copies are of them (0: of any earlier page)
     hosts: how many there are (None: one for HOST_PAGES pages)
     """
 
@@ -157,7 +157,7 @@ def signatures_of(
     columns: dict[str, NDArray[Any]],
     features: int = 300,
 ) -> Signatures:
-    """At offsets first, first + 1, ..., with addresses of URL_BYTES random letters. columns: those that are used"""
+    """Pages at offsets first, first + 1, ..., with URLs of URL_BYTES random letters. columns: the used columns"""
     count = len(fingerprints)
     starts = [(first + row) * 7919 % (len(letters) - URL_BYTES) for row in range(count)]
     return Signatures(

@@ -1,4 +1,4 @@
-"""The speed of the kernels, HTML bytes to complete signature, beside selectolax's (lexbor's) parse and text."""
+"""Measures the kernels, HTML bytes to complete signature, against selectolax's (lexbor's) parse and text."""
 
 import statistics
 import sys
@@ -49,11 +49,11 @@ def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, fl
             LexborHTMLParser(page).text()
 
     for run in (kernel, chain):
-        run()  # compiles it, or reads it from the cache
+        run()  # Compiles it, or reads it from the cache.
     megabytes = sum(map(len, pages)) / 1e6
     kernel_speeds, chain_speeds, lexbor_speeds = [], [], []
     for _ in range(rounds):
-        # the kernel is so much quicker that one pass would be measured over a tenth of a second only
+        # The kernel is so much faster that one pass would only take a tenth of a second.
         kernel_speeds.append(5 * megabytes / _seconds(lambda: repeat(kernel, 5)))
         chain_speeds.append(5 * megabytes / _seconds(lambda: repeat(chain, 5)))
         lexbor_speeds.append(megabytes / _seconds(lexbor))
@@ -74,7 +74,7 @@ def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, fl
 
 
 def repeat(run: Callable[[], object], times: int) -> None:
-    """Run several times in a row."""
+    """Run `step` several times in a row."""
     for _ in range(times):
         run()
 

@@ -1,4 +1,4 @@
-"""Measures how long a page takes from the producer to a reader of committed outputs, at a steady rate."""
+"""Measures the latency of a page from the producer to a reader of committed outputs, at a steady rate."""
 
 import asyncio
 import statistics
@@ -23,7 +23,7 @@ OUTPUTS = ("novel", "duplicates")
 def measure_latency(
     seconds: float = 10.0, rounds: int = 3, progress: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
-    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of 16 KB, sent one by one when each is due;
+    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of 16 KB, each sent when it is due
     passthrough_p50_ms and passthrough_p99_ms: of the plain pass-through, in turn.
 
     A page has arrived when a consumer with read_committed has it, or its report. The first two seconds do not count.
@@ -81,7 +81,7 @@ def _run(
 async def _drive(
     servers: str, topics: dict[str, str], rate: int, pages: list[tuple[bytes, bytes]]
 ) -> tuple[float, float]:
-    """Send the pages when they are due, read what comes out; -> p50 and p99 in ms, counted from when a page was due.
+    """Send the pages when they are due, read the outputs; returns p50 and p99 in ms, counted from the due times.
 
     The first one is sent alone, and the others when it has arrived: then the group is joined.
     """

@@ -1,4 +1,4 @@
-"""Measures the library beside `spotsieve filter`, over the same file: `python -m bench.speed library`."""
+"""Measures the library against `spotsieve filter`, over the same file: `python -m bench.speed library`."""
 
 import json
 import statistics
@@ -23,11 +23,11 @@ ONE_BY_ONE = 500
 def measure_library(
     rounds: int = 3, pages: int = 8_000, progress: Callable[[str], None] = print
 ) -> dict[str, float | int]:
-    """Medians of alternating rounds over one file of JSON pages of 20 KB, each in a process of its own.
+    """Medians of alternating rounds over one file of JSON pages of 20 KB, each in a separate process.
 
     filter_pages_per_s, library_pages_per_s (reading the file included, start-up left out, both with a state on disk);
     ratio: filter over library, ratio_most: the worst round's; add_us, query_us: a page at a time;
-    memory_bytes_per_page: what a page that was let through takes in memory
+    memory_bytes_per_page: memory of a novel page
     """
     found: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -63,7 +63,7 @@ def _pages(file: Path, prefix: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def _measure_one(file: Path, directory: Path) -> dict[str, float]:
-    """One round of the library, in a process that has done nothing else."""
+    """One round of the library, in a fresh process."""
     with Deduplicator(directory) as seen:
         began = time.perf_counter()
         kinds = [verdict.kind for verdict in seen.add_many(_pages(file))]

@@ -10,14 +10,14 @@ END = "<!-- End of the table of speeds. -->"
 
 
 def with_table(text: str) -> str:
-    """The page's text with the table of the figures in docs/measured/bench.json. ValueError where it has no place."""
+    """The page's text with the table of figures from docs/measured/bench.json. Raises ValueError without its marks."""
     table = report.table(json.loads(report.bench_file().read_text("utf-8")))
     begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     return f"{text[:begin]}\n\n{table}\n\n{text[end:]}"
 
 
 def rewrite() -> None:
-    """Bring docs/measured/speed.md up to date."""
+    """Update docs/measured/speed.md."""
     PAGE.write_text(with_table(PAGE.read_text("utf-8")), "utf-8")
 
 

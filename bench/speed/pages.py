@@ -1,4 +1,4 @@
-"""Generates the pages that the benchmarks send, so that measuring needs no data of others."""
+"""Generates the pages of the benchmarks, so that measuring needs no foreign data."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,7 +20,7 @@ from spotsieve.stream.demo.articles import (
 PAGE_BYTES = 20_000
 DUPLICATES = 0.3
 ARTICLE_SHARE = 0.13
-"""Of a page's bytes. Of the 1,953 pages of ../shared/data/news, 11 % are words and 18 % script and style."""
+"""Shares of a page's bytes. Of the 1,953 pages of ../shared/data/news, 11 % are words, 18 % script and style."""
 SCRIPT_SHARE = 0.18
 JSON_BYTES = 1_800
 """Field names, and the escapes of quotation marks."""
@@ -29,7 +29,7 @@ _NEWSPAPER_SITES = [site for site in SITES if site.template in NEWSPAPERS]
 
 
 def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of `count` JSON messages of about page_bytes; three in ten bring the article of an earlier page.
+    """(key, value) of `count` JSON messages of about page_bytes; three in ten repeat the article of an earlier page.
 
     A copy has another address, and stands in the menus, scripts and teasers of another site.
     """
@@ -51,12 +51,12 @@ def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterat
 
 
 def html_pages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> list[bytes]:
-    """The pages alone, as UTF-8."""
+    """Only the pages, as UTF-8."""
     return [orjson.loads(value)["body"].encode() for _, value in json_messages(count, seed, page_bytes)]
 
 
 def _article(random: Random, size: int) -> Article:
-    """Sentences of all beats in random order, with numbers and names drawn anew: `size` characters."""
+    """Sentences of all beats in random order, with new random numbers and names: `size` characters."""
     words, (sentences, subjects) = material(), _sentences()
     paragraphs: list[str] = []
     while sum(map(len, paragraphs)) < size:
@@ -72,13 +72,13 @@ def _article(random: Random, size: int) -> Article:
 
 @cache
 def _any_article() -> Article:
-    """Any article: what the generated ones take their author and section from."""
+    """Any article: the source of author and section of the generated ones."""
     return write_articles(0)[0]
 
 
 @cache
 def _sentences() -> tuple[list[str], list[str]]:
-    """All sentences, and all subjects, of the demo's material."""
+    """All sentences and all subjects of the demo's material."""
     beats = material()["beat"]
     sentences = [
         text for beat in beats for kind in ("facts", "backgrounds", "quotes", "outlooks") for text in beat[kind]

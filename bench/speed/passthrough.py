@@ -1,4 +1,4 @@
-"""Copies a topic as a competent user of aiokafka would, in a process: the rival of the pipeline benchmark.
+"""Copies a topic as a competent user of aiokafka would, in one process: the baseline of the pipeline benchmark.
 
 `python -m bench.speed.passthrough SERVERS INPUT OUTPUT GROUP GUARANTEE` copies until SIGTERM or its parent
 ends, under the same guarantee and with the same batch sizes as the filter, and looks at no page.
@@ -17,7 +17,7 @@ from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 
 
 async def copy(servers: str, source: str, target: str, group: str, guarantee: str) -> None:
-    """Read a batch, send every message as it came, commit: in a transaction, or after a flush."""
+    """Read a batch, send every message unchanged, commit: in a transaction, or after a flush."""
     exactly_once, owner = guarantee == "exactly_once", os.getppid()
     service = ServiceSettings()
     consumer = AIOKafkaConsumer(

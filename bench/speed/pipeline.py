@@ -1,4 +1,4 @@
-"""Measures the whole filter beside a plain pass-through of the same pages on the same broker."""
+"""Measures the whole filter against a plain pass-through of the same pages on the same broker."""
 
 import asyncio
 import statistics
@@ -31,7 +31,7 @@ SYSTEMS = ("passthrough", "filter")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """One round: from the first commit that is seen to the last. CPU in microseconds a page."""
+    """One round, from the first observed commit to the last. CPU in microseconds per page."""
 
     pages_per_s: float
     client_cpu_us: float
@@ -87,7 +87,7 @@ async def _fill(servers: str, pages: int) -> None:
 
 
 async def make_topics(servers: str, topics: dict[str, int]) -> None:
-    """Create topics: name -> partitions."""
+    """Create topics. counts: topic -> number of partitions"""
     async with administrator(bootstrap_servers=servers) as admin:
         await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
 
@@ -126,7 +126,7 @@ def _run(kafka: LocalKafka, scratch: Path, system: str, guarantee: str, number: 
 
 @contextmanager
 def passthrough(servers: str, source: str, target: str, group: str, guarantee: str) -> Iterator[int]:
-    """A process that copies a topic to another while the context lasts; -> its number."""
+    """Run a process that copies a topic to another while the block runs; yields its process id."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.speed.passthrough", servers, source, target, group, guarantee]
     )
@@ -138,7 +138,7 @@ def passthrough(servers: str, source: str, target: str, group: str, guarantee: s
 
 
 async def _watch(servers: str, group: str, pages: int, client: int, broker: int, running: FilterProcess | None) -> Pace:
-    """Look at the group's committed offsets until they reach the end: the same ruler for both systems."""
+    """Poll the group's committed offsets until they reach the end: the same clock for both systems."""
     partitions = [TopicPartition("pages", number) for number in range(PARTITIONS)]
     client_process, broker_process = psutil.Process(client), psutil.Process(broker)
     async with administrator(bootstrap_servers=servers) as admin:
@@ -172,7 +172,7 @@ async def _committed(
     try:
         return await admin.list_consumer_group_offsets(group, partitions=partitions)  # type: ignore[no-any-return]
     except GroupCoordinatorNotAvailableError:
-        return {}  # The broker makes its offsets topic for the first group.
+        return {}  # The broker creates its offsets topic for the first group.
 
 
 def _cpu(process: psutil.Process) -> float:

@@ -1,4 +1,4 @@
-"""Measures asking a state in a batch: CPU of a bucket by MultiGet in key order, and by a pass over all."""
+"""Measures batch queries of a state: CPU per bucket by MultiGet in key order, and by a scan of all buckets."""
 
 import json
 import sys
@@ -20,11 +20,11 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine.warmup import compile_kernels
 
 SHARES = (0.01, 0.1, 0.5)
-"""Of all buckets, those that are asked for."""
+"""Shares of all buckets that are queried."""
 
 
 def measure_query(pages: int, directory: Path | None = None) -> dict[str, float]:
-    """File pages of the default scheme, then read some of their buckets both ways.
+    """Index pages of the default scheme, then read some of their buckets both ways.
 
     buckets: of the state  asked_us_X: CPU microseconds a bucket by MultiGet, X % of all buckets in key order
     passed_us: a bucket that a pass reads, half of them wanted  ratio: of passed_us by asked_us of 10 %

@@ -1,4 +1,4 @@
-"""Keeps and shows figures: docs/measured/bench.json, and one table with each target and whether it is met."""
+"""Stores and shows figures: docs/measured/bench.json, and one table with each target and whether it is met."""
 
 import json
 import subprocess
@@ -18,9 +18,9 @@ INDEX_US = 45
 CANDIDATES_US = 90
 STATE_BYTES = 400
 PIPELINE_RATIO = {"exactly_once": 0.9, "at_least_once": 0.85}
-"""Of the pages/s of a worker that sends every page on."""
+"""Share of the throughput of a worker that emits every page."""
 LATENCY_MS = {"exactly_once": (50, 120), "at_least_once": (20, 60)}
-"""The most that p50 and p99 of a page's way may be."""
+"""Bounds of p50 and p99 of a page's latency."""
 MEMORY_GROWTH = 0.1
 LIBRARY_RATIO = 1.1
 BACKFILL_RATIO = 1.6
@@ -31,29 +31,29 @@ PACKAGES = ("aiokafka", "orjson", "rocksdict", "selectolax")
 
 
 def bench_file() -> Path:
-    """Where the figures are kept: docs/measured/bench.json of this repository."""
+    """The path of docs/measured/bench.json in this repository."""
     return Path(__file__).resolve().parents[2] / "docs" / "measured" / "bench.json"
 
 
 def keep(figures: dict[str, Any]) -> dict[str, Any]:
-    """Put new figures over those of the same name in bench.json, and return all of them with what they ran on."""
+    """Merge new figures into bench.json by name, and return all of them with the machine."""
     path = bench_file()
     kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     stamped = {name: {**parts, "measured": datetime.now(UTC).date().isoformat()} for name, parts in figures.items()}
     merged = {**kept, **stamped, "machine": machine()}
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(merged, indent=2, sort_keys=True) + "\n", "utf-8")
     return merged
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on, with Kafka, the commit and the packages that are measured."""
+    """The machine of the figures, with Kafka, the commit and the measured packages."""
     packages = {package: version(package) for package in PACKAGES}
     return {**report.machine(), "kafka": _kafka_version(), "commit": _commit(), **packages}
 
 
 def table(figures: dict[str, Any]) -> str:
-    """All figures as a Markdown table: what, how much, the target, whether it is met."""
+    """All figures as a Markdown table: figure, value, target, whether it is met."""
     rows = [
         ("measurement", "figure", "target", "met"),
         ("---", "---:", "---:", "---"),

@@ -27,7 +27,7 @@ ASKED = 500
 def measure_serve(
     rounds: int = 3, pages: int = 20_000, seconds: float = 10.0, progress: Callable[[str], None] = print
 ) -> dict[str, float | int]:
-    """Medians of rounds over a state on disk, asked about pages of 20 KB, one a request, half of them known.
+    """Medians of rounds over a state on disk, with look-ups of pages of 20 KB, one per request, half of them indexed.
 
     lookups_per_s, p50_ms, p99_ms: at a steady RATE, each from the moment at which it was due to its answer;
     server_cpu_us: CPU of the server a look-up then; most_lookups_per_s: with CONNECTIONS clients that wait for answers
@@ -49,7 +49,7 @@ def measure_serve(
 
 
 def _round(state: Path, file: Path, seconds: float) -> dict[str, float]:
-    """One server, and one client in a process of its own."""
+    """One server, and one client in a separate process."""
     command = [sys.executable, "-m", "spotsieve.stream", "serve", "--state", str(state), "--port", "0"]
     with subprocess.Popen([*command, "--set", "log.format=json"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
@@ -85,7 +85,7 @@ def _cpu(process: int) -> float:
 
 
 def _requests(file: Path, port: int) -> Iterator[bytes]:
-    """Requests for ever, by turns: a page of the file, and one of other articles."""
+    """An endless sequence of requests, alternating: a page of the file, and a page of other articles."""
     with file.open("rb") as lines:
         some = list(islice(lines, ASKED))
     others = [value for _, value in json_messages(ASKED, 2)]
@@ -129,8 +129,8 @@ class _Client(asyncio.Protocol):
 
 
 async def _load(port: int, file: Path, seconds: float, rate: float) -> dict[str, float]:
-    """Ask at a steady rate, or, at a rate of 0, as fast as answers come."""
-    loop, now = asyncio.get_running_loop(), time.perf_counter  # uvloop's own time stands still while code runs
+    """Send requests at a steady rate or, at a rate of 0, as fast as responses come."""
+    loop, now = asyncio.get_running_loop(), time.perf_counter  # uvloop's own time stands still while code runs.
     clients = [(await loop.create_connection(_Client, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
     requests, spans = _requests(file, port), list[float]()
     next(requests)
@@ -138,7 +138,7 @@ async def _load(port: int, file: Path, seconds: float, rate: float) -> dict[str,
     numbers = iter(range(int(rate * seconds) if rate else sys.maxsize))
 
     async def ask(client: _Client) -> None:
-        # Each takes the next number, and is late if all were busy: a span begins when its look-up was due.
+        # Each connection takes the next number, and is late if all were busy: time counts from the due time.
         for number in numbers:
             due = began + number / rate if rate else now()
             wait = due - now()

@@ -1,4 +1,4 @@
-"""The cost of signing through every registered scheme: pages of 20 KB to complete signatures, one core."""
+"""Measures signing with every registered scheme: pages of 20 KB to complete signatures, on one core."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ BATCH_PAGES = 256
 
 
 def signing_pages(count: int) -> list[Page]:
-    """Generated pages of 20 KB, mostly markup, as the pipeline's."""
+    """Generated pages of 20 KB, mostly markup, as in the pipeline benchmark."""
     bodies = html_pages(count, 5)
     return [
         Page("bench", 0, number, f"https://{number % 50}.example/{number}", body, True, 0)
@@ -22,7 +22,7 @@ def signing_pages(count: int) -> list[Page]:
 
 
 def signing_us(scheme: Scheme, pages: Sequence[Page], rounds: int) -> float:
-    """CPU microseconds a page of this thread, the least of some rounds: others only take the machine away from it."""
+    """CPU microseconds per page of this thread, the minimum of some rounds: other programs can only add to it."""
     scheme.sign(pages[:2])
     least = float("inf")
     for _ in range(rounds):
@@ -33,7 +33,7 @@ def signing_us(scheme: Scheme, pages: Sequence[Page], rounds: int) -> float:
 
 
 def measure_signing(rounds: int = 5, count: int = BATCH_PAGES) -> dict[str, float]:
-    """Scheme -> CPU microseconds a page, under its defaults; a model is that of the tests' small crawl.
+    """Scheme -> CPU microseconds per page, with its defaults; models are built from the tests' small crawl.
 
     LSI vectors of `concept` are of that model's few concepts: docs/measured/papers.md has what more of them cost.
     """

@@ -1,4 +1,4 @@
-"""Gives the tests of bench/ the fixtures that they share with tests/."""
+"""Makes the fixtures of tests/ available to the tests of bench/."""
 
 from tests.conftest import shared_data
 

@@ -1,4 +1,4 @@
-"""The crash matrix kills where it says, and that its document changes only with what it shows."""
+"""The crash matrix kills at the named steps, and its document changes only with its results."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The dashboard is what its code writes, and a real Prometheus with our metrics answers each of its queries."""
+"""The dashboard is generated from its code, and a real Prometheus with our metrics answers each of its queries."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from tests.worlds.waiting import SECONDS, wait_until
 WORKER = {"job": "spotsieve", "instance": "w:9464"}
 POINTS, STEP_SECONDS = 40, 15
 IN_PLACE_OF = {"$__rate_interval": "1m", "$__range": "5m", "$instance": ".*"}
-"""What Grafana puts in place of its own words."""
+"""The values of Grafana's own variables."""
 PANELS = [panel for panel in json.loads(FILE.read_text("utf-8"))["panels"] if panel["type"] != "row"]
 QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]
 
@@ -52,7 +52,7 @@ def counted() -> Metrics:
 
 
 def history(metrics: Metrics, end: float) -> str:
-    """Ten minutes of every series in the format of OpenMetrics: what is counted grows by 30 a step."""
+    """Ten minutes of every series in the format of OpenMetrics: counters grow by 30 per step."""
     lines = []
     for family in metrics.registry.collect():
         lines.append(f"# TYPE {family.name} {family.type}")
@@ -66,7 +66,7 @@ def history(metrics: Metrics, end: float) -> str:
 
 
 class Prometheus:
-    """A real one on a port of its own, with a history."""
+    """A real Prometheus on a port of its own, with a history."""
 
     def __init__(self, url: str, end: float) -> None:
         self._url = url
@@ -78,7 +78,7 @@ class Prometheus:
         return False
 
     def ask(self, query: str) -> list[dict[str, Any]]:
-        """The series of the answer at the end of the history. Raises HTTPError for a query that it refuses."""
+        """The series of the result at the end of the history. Raises HTTPError for an invalid query."""
         asked = urllib.parse.urlencode({"query": query, "time": f"{self._end:.3f}"})
         with urllib.request.urlopen(f"{self._url}/api/v1/query?{asked}", timeout=60) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]

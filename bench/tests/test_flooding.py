@@ -14,9 +14,9 @@ from spotsieve.stream.sign.schemes.spotsieve import PRINT_CAP, SOME_KEYS, Spotsi
 
 PAGES = 20_480
 MOST_OF_ORDINARY = 5.0
-"""Of CPU a page; measured: 3.6 to 3.9. Before the tables' buckets had a cap of 16 pages it was 8."""
+"""Bound of CPU per page, relative to ordinary pages; measured: 3.6 to 3.9 (8 before tables had a cap of 16 pages)."""
 ROUNDS = 3
-"""Of which the least CPU counts: what other programs add to it differs from run to run."""
+"""Rounds; the minimum of CPU counts, because other programs only add to it."""
 
 
 def cpu_of(scheme: Scheme, load: Load) -> dict[str, float]:
@@ -25,7 +25,7 @@ def cpu_of(scheme: Scheme, load: Load) -> dict[str, float]:
 
 
 def check_flood(scheme: Scheme, flood: Load, ordinary: Load, least_postings: int) -> None:
-    """No page of the flood is a duplicate, all meet many others, and the CPU is that of a few ordinary pages each."""
+    """No page of the flood is a duplicate, all have many candidates, and each costs only a few ordinary pages' CPU."""
     flooded, usual = [], []
     for _ in range(ROUNDS):
         found = cpu_of(scheme, flood)
@@ -55,6 +55,6 @@ def test_a_flood_of_chain_costs_at_most_a_few_ordinary_pages() -> None:
 def test_pages_that_all_meet_the_same_full_buckets_are_filed_once_and_met_no_more() -> None:
     scheme = SpotsieveScheme(SpotsieveSettings())
     found = cpu_of(scheme, Flood(PAGES, 1, np.random.default_rng(1)))
-    # 8 smallest hashes, 4 of them for the host once more, and the title, of 16 pages each; 4 prints of 4
+    # 8 MinHash values, 4 of them once more for the host, and the title, of 16 pages each; 4 block fingerprints of 4
     assert found["postings_per_page"] < 13 * scheme.settings.minima_cap + SOME_KEYS * PRINT_CAP
     assert found["entries"] == PAGES

@@ -1,4 +1,4 @@
-"""`make fuzz` runs its targets, tells what breaks a rule and where its input is, and writes what it did."""
+"""`make fuzz` runs its targets, reports broken rules with the input that broke them, and writes its report."""
 
 import importlib.util
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.fuzz import __main__ as fuzz
-from bench.fuzz.__main__ import Ran
+from bench.fuzz.__main__ import FuzzResult
 from bench.fuzz.targets import TARGETS
 from tests.conftest import REPOSITORY
 
@@ -54,8 +54,8 @@ def test_figures_are_read_from_what_a_guided_process_says() -> None:
 
 
 def test_the_report_has_a_row_for_each_target_the_sums_and_every_finding() -> None:
-    ran = {name: Ran(1_000, 60.0, 30, 7, []) for name in TARGETS}
-    ran["markup"] = Ran(5, 60.0, None, 7, [("AssertionError: a rule", Path("input"))])
+    ran = {name: FuzzResult(1_000, 60.0, 30, 7, []) for name in TARGETS}
+    ran["markup"] = FuzzResult(5, 60.0, None, 7, [("AssertionError: a rule", Path("input"))])
     lines = fuzz.report(ran, 10.0, 1).splitlines()
     rows = [line for line in lines if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == list(TARGETS)

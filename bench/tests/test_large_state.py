@@ -1,4 +1,4 @@
-"""`make large` at a tiny size: the state that it fills is judged like one that was filed, and the document tells."""
+"""`make large` at a tiny size: the filled state is judged like an indexed one, and the document reports it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from bench.large_state import filling, report
-from bench.large_state.filling import KEYS, Postings, fill, in_buckets, old_numbers, postings_of
-from bench.large_state.judging import Judged
-from bench.large_state.report import PAGES, Ran, broken, document
-from bench.large_state.variants import DEFAULTS, HALF_CACHE, VARIANTS, Plan, compare
+from bench.large_state.filling import KEYS, StatePostings, fill, in_buckets, old_numbers, postings_of
+from bench.large_state.judging import JudgingCosts
+from bench.large_state.report import PAGES, VariantRuns, broken, document
+from bench.large_state.variants import DEFAULTS, HALF_CACHE, VARIANTS, LargeStatePlan, compare
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
-PLAN = Plan(pages=2_000, judged=400, batch=100, buffer_mb=1)
-WELL = Judged(360, 90.0, 200.0, 9.0, 20.0, 30.0, 15.0, 0.5, 2e3, 40.0, 900.0, 10 * 2**30, 2**30, 270, 130)
+PLAN = LargeStatePlan(pages=2_000, judged=400, batch=100, buffer_mb=1)
+WELL = JudgingCosts(360, 90.0, 200.0, 9.0, 20.0, 30.0, 15.0, 0.5, 2e3, 40.0, 900.0, 10 * 2**30, 2**30, 270, 130)
 MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11"}
 
 
 @pytest.fixture
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write table files in threads: a process of its own takes seconds to begin."""
+    """Write table files in threads: a separate process takes seconds to start."""
     monkeypatch.setattr(filling, "ProcessPoolExecutor", lambda workers, _: ThreadPoolExecutor(workers))
 
 
@@ -69,17 +69,17 @@ def test_made_up_keys_are_as_many_as_the_scheme_s() -> None:
 def test_a_bucket_keeps_its_first_different_numbers() -> None:
     words = [np.array(column, np.uint64) for column in ([7, 5, 7, 7, 7], [9, 1, 3, 3, 4], [0] * 5)]
 
-    names, values = in_buckets(Postings(*words), 2)
+    names, values = in_buckets(StatePostings(*words), 2)
 
     assert names == [(5).to_bytes(8, "big"), (7).to_bytes(8, "big")]
     assert [len(value) for value in values] == [1 + 13, 1 + 2 * 13]
 
 
 def test_the_document_says_what_does_not_hold() -> None:
-    small, large = Ran(PLAN, [(DEFAULTS, WELL)]), Ran(replace(PLAN, pages=PAGES), [(DEFAULTS, WELL)])
+    small, large = VariantRuns(PLAN, [(DEFAULTS, WELL)]), VariantRuns(replace(PLAN, pages=PAGES), [(DEFAULTS, WELL)])
     stalled, fat = replace(WELL, write_ms=1001.0), replace(WELL, resident=3 * 2**30)
-    worse = Ran(PLAN, [(DEFAULTS, stalled), (HALF_CACHE, fat)])
-    other = Ran(PLAN, [(DEFAULTS, WELL), (HALF_CACHE, replace(WELL, novel=271, copies=129))])
+    worse = VariantRuns(PLAN, [(DEFAULTS, stalled), (HALF_CACHE, fat)])
+    other = VariantRuns(PLAN, [(DEFAULTS, WELL), (HALF_CACHE, replace(WELL, novel=271, copies=129))])
 
     assert broken(large) == []
     assert len(broken(worse)) == 3

@@ -1,4 +1,4 @@
-"""papers.md: how a section gets into it; resemblances and distances against the obvious way; kinds of pairs."""
+"""papers.md: how a section gets into it; resemblances and distances against brute force; kinds of pairs."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from bench.papers import __main__ as papers
 from bench.papers import ye
 from bench.papers.manku import candidates, expected, shared
 from bench.papers.page import HEAD, decimals, find_papers, table, with_section
-from bench.papers.roul import Found, all_duplicates, found_pages, sample_of
+from bench.papers.roul import PageCounts, all_duplicates, found_pages, sample_of
 from bench.papers.williams_giles import kinds_of
 from bench.papers.yuan import distances, resemblances, shingle_sets
 from spotsieve.stream.base.page import Page
@@ -136,7 +136,7 @@ def test_the_sample_has_all_duplicates_and_other_posts_evenly_spread() -> None:
 
 def test_pages_paired_with_an_earlier_one_are_found_and_pages_between_do_not_count() -> None:
     found = found_pages(truth_of_posts(), np.array([[5, 10], [4, 10], [6, 30], [1, 7]]))
-    assert found == Found(found=2, right=1, duplicates=2)
+    assert found == PageCounts(found=2, right=1, duplicates=2)
     assert found.cells() == ["0.500", "0.500", "0.500"]
     nothing = found_pages(truth_of_posts(), np.empty((0, 2), np.int64))
     assert nothing.cells() == ["", "0.000", "0.000"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.papers.theobald import LEAST_SPOTS, equal_sets, figures_of, searches
-from bench.papers.theobald_matching import Collection, Matched, brute_force, collect
+from bench.papers.theobald_matching import Collection, Matches, brute_force, collect
 from spotsieve.stream.research.scoring.truth import Truth, TruthPair
 
 PAGES = st.lists(st.lists(st.integers(0, 9), max_size=25), min_size=2, max_size=25)
@@ -68,7 +68,7 @@ def test_equal_sets_are_pages_whose_different_terms_are_the_same() -> None:
 def test_called_pairs_are_right_wrong_or_count_for_nothing() -> None:
     pairs = (TruthPair(0, 1, 0.9, "cut"), TruthPair(0, 2, 0.4, "cut"), TruthPair(1, 2, 1.0, "copy"))
     truth = Truth(tuple("abcd"), ("page",) * 4, pairs)
-    matched = Matched(np.array([[0, 1], [0, 2], [2, 3]]), np.array([0.9, 0.8, 0.5]), 6, 0.0)
+    matched = Matches(np.array([[0, 1], [0, 2], [2, 3]]), np.array([0.9, 0.8, 0.5]), 6, 0.0)
     assert figures_of(matched, truth) == (0.5, 0.5, 0.5)
     assert figures_of(matched, truth, 0.8)[:2] == (1.0, 0.5)
     assert figures_of(matched, truth, 0.8).f1 == pytest.approx(2 / 3)

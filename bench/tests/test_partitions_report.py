@@ -1,17 +1,17 @@
-"""The documents of `make partitions`, `make memory` and `make classic` say what does not hold."""
+"""The documents of `make partitions`, `make memory` and `make classic` name every broken bound."""
 
 from dataclasses import replace
 
 import pytest
 
 from bench import index_memory, kafka39
-from bench.index_memory import Look
+from bench.index_memory import MemorySample
 from bench.kafka39 import Race
 from bench.partitions.report import broken, document
-from bench.partitions.run import Found, Plan
+from bench.partitions.run import PartitionsPlan, PartitionsResult
 
-PLAN = Plan(partitions=1000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)
-FOUND = Found(
+PLAN = PartitionsPlan(partitions=1000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)
+FOUND = PartitionsResult(
     sent_bytes=2**32,
     opened_seconds=20.0,
     most_rss_mib=420.0,
@@ -26,7 +26,7 @@ FOUND = Found(
     movable=500,
 )
 MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11", "kafka": "4.1.0"}
-LOOK = Look(
+LOOK = MemorySample(
     pages=20_000_000,
     rss=700 * 2**20,
     cache=256 * 2**20,
@@ -52,7 +52,7 @@ BARE = 250 * 2**20
         replace(FOUND, stayed=250),
     ],
 )
-def test_each_thing_that_many_partitions_must_keep_is_told_where_it_is_broken(worse: Found) -> None:
+def test_each_thing_that_many_partitions_must_keep_is_told_where_it_is_broken(worse: PartitionsResult) -> None:
     assert len(broken(worse)) == 1
     assert f"DOES NOT HOLD: {broken(worse)[0]}." in document(worse, PLAN, "make partitions", MACHINE, 0.5)
 
@@ -62,7 +62,7 @@ def test_many_partitions_that_kept_everything_say_so() -> None:
 
 
 @pytest.mark.parametrize("worse", [replace(LOOK, cache=300 * 2**20), replace(LOOK, rss=800 * 2**20)])
-def test_memory_that_is_not_bounded_is_told(worse: Look) -> None:
+def test_memory_that_is_not_bounded_is_told(worse: MemorySample) -> None:
     assert len(index_memory.broken([LOOK, worse], BARE)) == 1
     assert "DOES NOT HOLD: " in index_memory.document([LOOK, worse], BARE, "make memory", MACHINE, 0.5)
     assert "All holds." in index_memory.document([LOOK], BARE, "make memory", MACHINE, 0.5)

@@ -1,4 +1,4 @@
-"""The robustness bench edits as many words as it says, and nothing else."""
+"""The robustness bench edits exactly the number of words that it reports."""
 
 import difflib
 import re

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from bench.quality import ours, validation
-from bench.quality.folds import FOLDS, Outcome, choose, make_folds, objective
+from bench.quality.folds import FOLDS, FoldCounts, choose, make_folds, objective
 from bench.quality.scorecard_fit import Material
 from bench.quality.sets import load_set
-from bench.quality.thresholds import AXES, Axis, Step, axis, choices
+from bench.quality.thresholds import AXES, Axis, AxisStep, axis, choices
 from bench.quality.validation import outcome_of
 
 
@@ -56,22 +56,22 @@ def test_the_same_seed_gives_the_same_folds() -> None:
 
 
 def test_a_lost_page_outweighs_a_missed_duplicate() -> None:
-    careful = {"a": Outcome(97, 100, 0, 200)}
-    greedy = {"a": Outcome(100, 100, 2, 200)}
+    careful = {"a": FoldCounts(97, 100, 0, 200)}
+    greedy = {"a": FoldCounts(100, 100, 2, 200)}
     assert objective(careful) > objective(greedy)
-    assert objective({"a": Outcome(0, 0, 0, 50)}) == 0.0
-    assert (Outcome(8, 10, 2, 5).f1, Outcome(0, 0, 1, 5).f1) == (0.8, 0.0)
+    assert objective({"a": FoldCounts(0, 0, 0, 50)}) == 0.0
+    assert (FoldCounts(8, 10, 2, 5).f1, FoldCounts(0, 0, 1, 5).f1) == (0.8, 0.0)
 
 
 def test_the_choice_is_made_on_the_training_part_alone() -> None:
-    def training(choice: Mapping[str, object]) -> dict[str, Outcome]:
-        return {"a": Outcome({1: 5, 2: 9, 3: 9}[int(str(choice["k"]))], 10, 0, 10)}
+    def training(choice: Mapping[str, object]) -> dict[str, FoldCounts]:
+        return {"a": FoldCounts({1: 5, 2: 9, 3: 9}[int(str(choice["k"]))], 10, 0, 10)}
 
     seen: list[object] = []
 
-    def held_out(choice: Mapping[str, object]) -> dict[str, Outcome]:
+    def held_out(choice: Mapping[str, object]) -> dict[str, FoldCounts]:
         seen.append(choice["k"])
-        return {"a": Outcome(7, 10, 1, 10)}
+        return {"a": FoldCounts(7, 10, 1, 10)}
 
     result = choose([{"k": 1}, {"k": 2}, {"k": 3}], training, held_out)
     assert (result.choice, seen, result.held_out["a"].found) == ({"k": 2}, [2], 7)
@@ -79,9 +79,9 @@ def test_the_choice_is_made_on_the_training_part_alone() -> None:
 
 def test_every_combination_of_the_steps_is_tried() -> None:
     axes = [
-        Axis("one", (), (Step(1, {"a": 1}), Step(2, {"a": 2, "b": 0}))),
-        Axis("only swept", (Step(9, {"d": 9}),)),
-        Axis("two", (), (Step(5, {"c": 5}),)),
+        Axis("one", (), (AxisStep(1, {"a": 1}), AxisStep(2, {"a": 2, "b": 0}))),
+        Axis("only swept", (AxisStep(9, {"d": 9}),)),
+        Axis("two", (), (AxisStep(5, {"c": 5}),)),
     ]
     assert choices(axes) == [{"a": 1, "c": 5}, {"a": 2, "b": 0, "c": 5}]
     assert choices([]) == [{}]

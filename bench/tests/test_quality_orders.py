@@ -1,4 +1,4 @@
-"""Orders of a set, figures kept from run to run, and a document that is measured part by part."""
+"""Orders of a set, figures stored from run to run, and a document that is measured part by part."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.quality import figures, keep, ours, report_orders
-from bench.quality.orders import Arrivals, Ordered, count_arrivals, in_orders
+from bench.quality.orders import Arrivals, OrderRuns, count_arrivals, in_orders
 from bench.quality.sets import LabelledSet
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
@@ -63,7 +63,7 @@ def test_the_document_has_the_median_and_the_worst_order(shop: LabelledSet) -> N
     judged = ours.run(shop, ours.settings_with({}))
     pages = judged.scores.pages
     worse = replace(judged, scores=replace(judged.scores, pages=replace(pages, lost={"page": (3, 28)})))
-    ordered = Ordered([judged, worse, judged])
+    ordered = OrderRuns([judged, worse, judged])
     assert (ordered.median_lost, ordered.lost) == (0, [0, 3, 0])
     text = report_orders.orders(figures.Figures(ordered={"shop": ordered}))
     assert "| shop | 1.000, 1.000 | 1.000, 1.000 | 0, 3 | 0, 3, 0 |" in text

@@ -1,4 +1,4 @@
-"""The judge with rules changed: what is compiled anew is the product's judge, but for what was asked."""
+"""The judge with changed rules: the recompiled judge equals the product's, except for the requested change."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def records(seed: int) -> list[Record]:
 
 
 def novel_pages(records: Sequence[Record], outcomes: Sequence[Sequence[Outcome]]) -> Counter[int]:
-    """How many each host has."""
+    """The number of pages of each host."""
     hosts = (host for record in records for host in signatures_of(record.pages).host.tolist())
     found = (outcome for record in outcomes for outcome in record)
     return Counter(host for host, outcome in zip(hosts, found, strict=True) if outcome[:4] == NOVEL)

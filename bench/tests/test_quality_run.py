@@ -13,9 +13,9 @@ import pytest
 
 from bench.quality import ablations, figures, ours, peers, report, report_targets, robustness, variants
 from bench.quality.__main__ import _shown, main
-from bench.quality.ablations import Ablation, Instead
+from bench.quality.ablations import Ablation, Replacement
 from bench.quality.candidates import ways_of_finding
-from bench.quality.orders import Ordered
+from bench.quality.orders import OrderRuns
 from bench.quality.sets import LabelledSet, find_sets, load_set
 from bench.quality.thresholds import AXES, Axis, axis
 from spotsieve.stream.base.errors import SettingError
@@ -139,7 +139,7 @@ def test_a_scheme_without_titles_or_sites_leaves_the_rest_of_a_page_as_it_is() -
     pages = [Page("x", 0, 0, "http://a.example.com/", f"<title>One two</title><p>{article(1)}".encode(), True, 0)]
     whole, untitled, unknown = (
         variants.scheme_of(Ablation("", instead=instead), settings).sign(pages)
-        for instead in (None, Instead.NO_TITLES, Instead.NO_SITES)
+        for instead in (None, Replacement.NO_TITLES, Replacement.NO_SITES)
     )
     assert (len(whole.titles), len(untitled.titles), untitled.titles_bounds.tolist()) == (2, 0, [0, 0])
     assert (whole.site[0] > 0, untitled.site[0] > 0, unknown.site[0]) == (True, True, 0)
@@ -148,7 +148,9 @@ def test_a_scheme_without_titles_or_sites_leaves_the_rest_of_a_page_as_it_is() -
 
 def test_a_group_of_cards_is_switched_by_points_alone(small: LabelledSet) -> None:
     html = small.pages[0].body
-    every, first = (Ablation("", instead=instead) for instead in (Instead.EVERY_BLOCK, Instead.FIRST_CARD_ALONE))
+    every, first = (
+        Ablation("", instead=instead) for instead in (Replacement.EVERY_BLOCK, Replacement.FIRST_CARD_ALONE)
+    )
     with variants.points_of(every):
         assert all(block.kept for block in blocks_of(html, True))
     with variants.points_of(first):
@@ -249,10 +251,10 @@ def test_the_document_names_no_folder_of_this_machine() -> None:
 
 def test_each_target_is_met_or_not(small: LabelledSet, chain: Path) -> None:
     run = figures.Run([replace(small, name="docs")], {}, chain, True, lambda _: None)
-    found = figures.Figures(ordered={"docs": Ordered([ours.run(small, run.settings)] * 2)})
+    found = figures.Figures(ordered={"docs": OrderRuns([ours.run(small, run.settings)] * 2)})
     found.robustness["docs"] = [
-        robustness.Row("half of it", 0.9, 0.95, 0.89),
-        robustness.Row("none of it", None, 0.1, 0.1),
+        robustness.RobustnessRow("half of it", 0.9, 0.95, 0.89),
+        robustness.RobustnessRow("none of it", None, 0.1, 0.1),
     ]
     text = report_targets.targets(run, found)
     wished = ">= 0.995, <= 0 of 12 lost | met |"

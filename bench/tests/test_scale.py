@@ -1,19 +1,19 @@
-"""The simulation that sizes a cluster: what it says where the answer is known, and that a seed gives one answer."""
+"""The simulation that sizes a cluster: results for cases with a known answer, and one result per seed."""
 
 import pytest
 
-from bench.scale.costs import MICRO, Costs, Step, costs_of, state_bytes, told_bytes
+from bench.scale.costs import MICRO, Costs, StepCost, costs_of, state_bytes, told_bytes
 from bench.scale.hops import undisturbed
-from bench.scale.simulation import Plan, simulate
+from bench.scale.simulation import SimulationPlan, simulate
 from bench.scale.sizing import size_for, traffic, workers_for
 
-NOTHING = Step(0.0, 0.0, 0.0)
+NOTHING = StepCost(0.0, 0.0, 0.0)
 HOPS = {f"{kind}.{size}": [5.0] for kind in ("plain", "fenced") for size in ("small", "meetings", "outcome")}
 
 
-def once(microseconds: float) -> Step:
-    """A step that costs this once for each page, whatever the number of shards."""
-    return Step(microseconds * MICRO, 0.0, 0.0)
+def once(microseconds: float) -> StepCost:
+    """A step that costs this much once per page, for any number of shards."""
+    return StepCost(microseconds * MICRO, 0.0, 0.0)
 
 
 COSTS = Costs(
@@ -34,11 +34,11 @@ COSTS = Costs(
     hops=HOPS,
     message=20_000.0,
 )
-"""A shard adds nothing for pages that are not its own, and every hop takes 5 ms."""
+"""Shards do no work for other pages, and every hop takes 5 ms."""
 
 
 def measured(shards: int, a_round: int) -> dict[str, float]:
-    """Figures as of bench/shards.py: 10 us once, 2 us in each shard, 100 us a round in each."""
+    """Figures in the form of bench/shards.py: 10 us once, 2 us in each shard, 100 us a round in each."""
     total = 10 + 2 * shards + 100 * shards / a_round
     steps = ("read", "ahead", "keys and buckets", "answer", "confirm", "walk", "file")
     names = [*(f"shard_{name}" for name in steps), "alone_keys and buckets", "rebuild", "resolver_read", "resolver"]
@@ -57,25 +57,25 @@ ROLES = [
 
 
 def test_one_process_takes_as_many_pages_as_its_cpu_allows() -> None:
-    outcome = simulate(Plan(1, 0, seconds=5.0), COSTS)
+    outcome = simulate(SimulationPlan(1, 0, seconds=5.0), COSTS)
     assert outcome.pages_per_s == pytest.approx(1 / (200 * MICRO), rel=0.03)
     assert outcome.bottleneck == "worker"
 
 
 def test_processes_that_judge_all_pages_end_where_judging_takes_all_their_time() -> None:
-    few, many = (simulate(Plan(workers, 0, seconds=5.0), COSTS).pages_per_s for workers in (4, 24))
+    few, many = (simulate(SimulationPlan(workers, 0, seconds=5.0), COSTS).pages_per_s for workers in (4, 24))
     assert few < many < 1 / COSTS.judge
 
 
 def test_a_round_takes_its_cpu_and_four_hops() -> None:
-    outcome = simulate(Plan(8, 2, ahead=False, seconds=5.0, round_pages=4096), COSTS)
+    outcome = simulate(SimulationPlan(8, 2, ahead=False, seconds=5.0, round_pages=4096), COSTS)
     seconds = 4096 * (60 / 2 + 4) * MICRO + 4 * 5e-3
     assert outcome.pages_per_s == pytest.approx(4096 / seconds, rel=0.05)
 
 
 def test_buckets_are_read_ahead_while_a_round_is_resolved() -> None:
-    plan = Plan(8, 2, seconds=5.0, round_pages=4096)
-    # What is read ahead goes into the time of the hops and of the resolver.
+    plan = SimulationPlan(8, 2, seconds=5.0, round_pages=4096)
+    # Reading ahead happens during the hops and the resolver's work.
     seconds = 4096 * ((10 + 10 + 20) / 2 + 4) * MICRO + 4 * 5e-3
     ahead, alone = (simulate(plan._replace(ahead=one), COSTS).pages_per_s for one in (True, False))
     assert ahead == pytest.approx(4096 / seconds, rel=0.1)
@@ -83,22 +83,22 @@ def test_buckets_are_read_ahead_while_a_round_is_resolved() -> None:
 
 
 def test_a_page_waits_for_its_batch_its_round_and_the_hops() -> None:
-    outcome = simulate(Plan(1, 1, 100.0, seconds=10.0), COSTS)
-    # To the worker, the log, the range, the answer, the walk, the outcome and the output.
+    outcome = simulate(SimulationPlan(1, 1, 100.0, seconds=10.0), COSTS)
+    # Hops to the worker, the log, the range, the response, the resolution, the outcome and the output.
     assert 35.0 < outcome.p50_ms < 35.0 + 50.0 + 35.0
     assert outcome.p99_ms >= outcome.p50_ms
 
 
 def test_the_same_seed_gives_the_same_run_and_another_one_does_not() -> None:
     costs = COSTS._replace(hops={name: [4.0, 5.0, 9.0] for name in HOPS})
-    plan = Plan(2, 2, 2_000.0, seconds=3.0)
+    plan = SimulationPlan(2, 2, 2_000.0, seconds=3.0)
     assert simulate(plan, costs) == simulate(plan, costs)
     assert simulate(plan, costs) != simulate(plan._replace(seed=2), costs)
 
 
 @pytest.mark.parametrize("lost", ["shard", "resolver"])
 def test_pages_wait_while_a_role_is_away_and_then_no_longer(lost: str) -> None:
-    outcome = simulate(Plan(2, 2, 1_000.0, seconds=14.0, lost=lost, at=7.0, away=2.0), COSTS)
+    outcome = simulate(SimulationPlan(2, 2, 1_000.0, seconds=14.0, lost=lost, at=7.0, away=2.0), COSTS)
     assert 1_500.0 < outcome.most_ms < 3_000.0
     assert 1.5 < outcome.recovered_s < 5.0
 

@@ -1,4 +1,4 @@
-"""docs/measured/schemes.md: what `python -m bench.schemes` writes of a set, and that the page has a place for it."""
+"""docs/measured/schemes.md: the section of a set that `python -m bench.schemes` writes, and its place on the page."""
 
 import re
 from pathlib import Path

@@ -1,22 +1,24 @@
-"""A soak which lost, doubled or changed anything, or whose memory grew, says so in its document."""
+"""A soak that lost, doubled or changed a verdict, or whose memory grew, reports it in its document."""
 
 from dataclasses import replace
 
 import pytest
 
-from bench.soak.check import Checked
+from bench.soak.check import VerdictCounts
 from bench.soak.pages import LEAST_BYTES, MOST_BYTES, soak_pages
 from bench.soak.report import broken, document
-from bench.soak.run import Kill, Life, Plan, Soaked
+from bench.soak.run import Kill, Life, SoakPlan, SoakResult
 
-PLAN = Plan(pages=100, wave=50, kill_every=(1.0, 2.0), least_kills=1, most_seconds=10.0)
-CHECKED = Checked(pages=100, missing=0, strange=0, doubled=0, differing=0, novel=70, duplicate=30, submitted_again=5)
+PLAN = SoakPlan(pages=100, wave=50, kill_every=(1.0, 2.0), least_kills=1, most_seconds=10.0)
+CHECKED = VerdictCounts(
+    pages=100, missing=0, strange=0, doubled=0, differing=0, novel=70, duplicate=30, submitted_again=5
+)
 LIVES = [
     Life("worker-1", 10.0, 200.0, 200.0),
     Life("worker-2", 10.0, 210.0, 210.0),
     Life("worker-1", 10.0, 220.0, 220.0),
 ]
-SOAKED = Soaked(
+SOAKED = SoakResult(
     100, 400_000, 5.0, [Kill("worker-1", 4.0, 10, 3.0, 40), Kill("worker-2", 19.0, 10, 3.0, 40)], LIVES, 50, CHECKED
 )
 MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11", "kafka": "4.1.0"}
@@ -34,7 +36,7 @@ MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11", "kaf
         replace(SOAKED, lives=[*LIVES, Life("worker-1", 1_200.0, 225.0, 170.0)]),
     ],
 )
-def test_each_thing_that_a_soak_must_keep_is_told_where_it_is_broken(worse: Soaked) -> None:
+def test_each_thing_that_a_soak_must_keep_is_told_where_it_is_broken(worse: SoakResult) -> None:
     assert len(broken(worse)) == 1
     assert f"DOES NOT HOLD: {broken(worse)[0]}." in document(worse, PLAN, "make soak", MACHINE, 0.5)
 

@@ -1,4 +1,4 @@
-"""A command that measures fails where a target is missed, and names it."""
+"""A measuring command fails if a target is missed, and names the target."""
 
 import pytest
 

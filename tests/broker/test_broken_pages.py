@@ -1,4 +1,4 @@
-"""A page that breaks the code, in any step, is passed on unchecked and kept for a report; all others are judged."""
+"""A page that breaks the code, in any step, is emitted unchecked and kept for a report; all others are judged."""
 
 import base64
 import json

@@ -54,7 +54,7 @@ def skip_record(service: Spotsieve, offset: int) -> subprocess.CompletedProcess[
 
 
 def check_state_of_log(topics: TopicSet, service: Spotsieve, *states: Path) -> None:
-    """Check that these states are those that the log gives, byte for byte."""
+    """Check that these states equal the states that the log gives, byte for byte."""
     settings = settings_from(service.toml)
     text, log = verdict_settings_text(settings), topics.names["log"]
     _, in_memory = judge_again(service.toml, topics.read("log"), log)

@@ -47,7 +47,7 @@ async def test_records_that_come_while_the_log_is_read_are_read_before_the_worke
     apply = engine.apply
 
     def slow_apply(record: bytes | LogRecord, offset: int) -> ApplyResult:
-        time.sleep(SLOW_SECONDS)  # Time itself: what is left of the log is told in seconds.
+        time.sleep(SLOW_SECONDS)  # Time itself: the rest of the log is reported in seconds.
         for reached, number in ((FIRST, MORE), (FIRST + MORE, LATER)):
             if offset == reached - 1:
                 topics.send(records(engine, reached, number), role="log")

@@ -276,7 +276,7 @@ def test_longer_copies_replace_shorter_ones_whatever_crashes_or_comes_again(
             topics.until_all_committed()
             assert service.terminate() == 0, service.text()
         # What a page replaced is known until a record says that it is committed, as the records after it do; sent again
-        # later it is let through, and no more. The last ones may have no record after them.
+        # later it is novel, and no more. The last ones may have no record after them.
         again = verdicts_sent(topics)
         for page, verdict in zip(sent, verdicts, strict=True):
             first, second = again[page.key or b""]

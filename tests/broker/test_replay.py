@@ -39,7 +39,7 @@ EDITED, SHORT, BROKEN, EMPTY = 60, 20, 5, 5
 
 @dataclass(frozen=True)
 class Recorded:
-    """A crawl that two workers have judged, one of which was killed on the way; nobody works on it any more."""
+    """A crawl that two workers have judged, one of them killed midway; no worker runs any more."""
 
     topics: TopicSet
     config: Path

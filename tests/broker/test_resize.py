@@ -80,7 +80,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
                 assert "is needed no longer: the number of shards is 3" in roles[f"shard-{number}"].text()
             topics.send(parts[3])
             topics.until_all_committed()
-            wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all to be told")
+            wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all outcomes to be published")
             status = ask.status()
             assert (status["shards"], status["asked"], len(status["answering"])) == (3, None, 3)
             assert "has no resize to cancel" in ask("resize", "--cancel")[1]

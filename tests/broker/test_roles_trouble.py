@@ -25,7 +25,7 @@ from tests.worlds.waiting import SECONDS, wait_until
 PAGES = crawl(1_400).messages
 SETTINGS = "cluster.round_pages = 1000\ncluster.resolver_session_ms = 3000\n"
 LONG_ADDRESS, LONG_PAGES = 1_900, 800
-"""So many originals of such addresses are more than a message, and those of a shard's hosts are less."""
+"""This many originals with such URLs are more than a message, and those of a shard's hosts are less."""
 BREAKS_EVERY = 20
 WORKERS = ("worker-0", "worker-1")
 pytestmark = pytest.mark.slow
@@ -287,7 +287,7 @@ def as_broken(process: Spotsieve, step: str) -> Iterator[None]:
 
 
 def _breaking(number: int) -> PageMessage:
-    """A page of these tests' own; every so many of them break the code."""
+    """A page of these tests; some of them, at regular distances, break the code."""
     word = WORD if number % BREAKS_EVERY == 0 else "plain"
     return json_page(100_000 + number, html_of(60_000_000 + number), url=f"https://b.example/{word}/{number}")
 

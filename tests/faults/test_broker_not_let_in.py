@@ -35,7 +35,7 @@ class Coming:
         wait_until(lambda: not serves_clients("127.0.0.1", self._port), 60, "a broker that is not let in", every=0.02)
 
     def settings(self, topics: TopicSet) -> Settings:
-        """Of a service on these topics."""
+        """The settings of a service on these topics."""
         return Settings.model_validate(
             {"kafka": {"bootstrap_servers": self.servers, "group_id": topics.group}, "topics": topics.names}
         )

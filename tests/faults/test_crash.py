@@ -21,21 +21,21 @@ RESERVE = 1_000
 
 
 def check_verdicts(topics: TopicSet, toml: str, sent_pages: Crawl, sent: dict[bytes, list[Verdict]]) -> None:
-    """Every verdict that was sent is the one the log gives, and one page of each article was let through."""
+    """Every verdict that was sent is the one the log gives, and one page of each article is novel."""
     expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])
     ids = ids_by_key(topics)
     assert len(expected) == len(ids) == len(sent_pages.messages)
     wrong = {key: verdicts for key, verdicts in sent.items() if set(verdicts) != {expected[ids[key]]}}
     assert not wrong, f"{len(wrong)} pages, such as {next(iter(wrong.items()))}"
     novel = [sent_pages.articles[key] for key, verdicts in sent.items() if verdicts[0][0] == "novel"]
-    assert len(novel) == len(set(novel)), "two pages of one article were let through"
-    assert set(novel) == set(sent_pages.articles.values()), "an article was not let through at all"
+    assert len(novel) == len(set(novel)), "two pages of one article are novel"
+    assert set(novel) == set(sent_pages.articles.values()), "an article has no novel page"
 
 
 def run_with_crashes(
     service: Spotsieve, topics: TopicSet, messages: Sequence[PageMessage], kill_after: Sequence[int]
 ) -> None:
-    """Kill and restart in the middle of the run, each time after so many messages, then let it finish."""
+    """Kill and restart in the middle of the run, each time after a number of messages, then let it finish."""
     kept = list(messages[len(messages) * 3 // 4 :])
     topics.send(messages[: len(messages) * 3 // 4])
     for committed in kill_after:

@@ -1,4 +1,4 @@
-"""A topic that is gone or made anew is reported and refused: nobody waits for it or judges pages without it."""
+"""A topic that is deleted or recreated is reported and refused: nobody waits for it or judges pages without it."""
 
 import os
 from pathlib import Path

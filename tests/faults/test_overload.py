@@ -19,7 +19,7 @@ MIB = 2**20
 BATCH_PAGES = 32
 WARM_PAGES, PAGES = 600, 5_000
 COPIES = 5
-"""Every so many pages one is a copy."""
+"""The distance between two copies, in pages."""
 MENU = "<li><a href='/local/'>Local</a></li>" * 800
 """29 KB: all pages together are more than memory may grow by."""
 MOST_FETCHED = BATCH_PAGES * (MOST_IN_FLIGHT + 1)

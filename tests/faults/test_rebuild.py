@@ -45,7 +45,7 @@ def test_a_deleted_state_directory_is_rebuilt_equal_from_the_log(kafka: Broker, 
             assert first_difference(before, after) is None
             _, in_memory = judge_again(service.toml, topics.read("log"), topics.names["log"])
             assert first_difference(after, in_memory) is None
-        # And it goes on from there: copies of what was filed before are still found.
+        # It continues from there: copies of pages indexed before are still found.
         again = crawl(3_000, seed=5)
         topics.send(again.messages)
         with service:

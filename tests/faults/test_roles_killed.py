@@ -42,6 +42,6 @@ def test_roles_that_are_killed_lose_and_double_nothing(kafka: Broker, tmp_path: 
             topics.until_all_committed()
             rounds = lost.metric("spotsieve_rounds_total")
             answered = lost.metric("spotsieve_stage_duration_seconds_count", stage="answer")
-            assert answered < rounds / 2, "what was judged before is filed, and not judged again"
+            assert answered < rounds / 2, "rounds judged before are indexed, and not judged again"
             roles.stop()
             roles.check({page.key for page in pages if page.key})

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bench.soak.report import MOST_RSS_MIB
-from bench.soak.run import Plan, soak
+from bench.soak.run import SoakPlan, soak
 from tests.conftest import Broker
 
-SHORT = Plan(pages=4_000, wave=2_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=600.0, lanes=2)
+SHORT = SoakPlan(pages=4_000, wave=2_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=600.0, lanes=2)
 
 
 @pytest.mark.promise(

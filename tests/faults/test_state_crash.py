@@ -1,4 +1,4 @@
-"""kill -9 in the middle of writing: the state is that of the log up to its position, never something between."""
+"""kill -9 in the middle of writing: the state equals the log up to its position, never something between."""
 
 import random
 import signal

@@ -224,7 +224,7 @@ def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
     kept = {page_id_text(*page_id) for number, page_id in enumerate(ids) if page_id and number not in numbers}
     first = list(zip(pages, without_reason(reader.outcomes), strict=True))
     names = {page: original_id_of(page) for page, _ in first}
-    # A page that was let through met itself. So it must be there too, and not only the page it replaced.
+    # A novel page met itself. So it must be there too, and not only the page it replaced.
     untouched = [
         (page, outcome)
         for page, outcome in first

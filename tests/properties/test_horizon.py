@@ -45,7 +45,7 @@ class Crash(Exception):
 
 
 class Fragile:
-    """A state whose process dies after so many filings."""
+    """A state whose process dies after a number of index updates."""
 
     def __init__(self, state: State, filings: int) -> None:
         self._state = state

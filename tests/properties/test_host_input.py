@@ -80,7 +80,7 @@ class Judged(NamedTuple):
 
 
 def pages_of(look: Look, count: int = PAGES) -> list[Page]:
-    """So many pages of different text, then some of the same text in other bytes."""
+    """`count` pages of different text, then some of the same text in other bytes."""
 
     def shown(number: int, words: str = "") -> str:
         around = f"{look.frame(number)}<article><p>{article(number)}{words}</p></article>"

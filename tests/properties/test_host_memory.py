@@ -55,7 +55,7 @@ def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
 
 
 def joined(outcomes: Sequence[Sequence[Outcome]]) -> list[Outcome]:
-    """Of all records, one after the other."""
+    """The outcomes of all records, one after the other."""
     return [outcome for record in outcomes for outcome in record]
 
 
@@ -122,7 +122,7 @@ def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_h
         assert found == run_reference([record], reference_kernel)
         assert without_reason(joined(found)) == [expected[page_id] for _, page_id in record.pages]
     assert_same_memory(state, reference_kernel)
-    # What came again taught nothing and was filed nowhere; what is committed is remembered no more.
+    # Pages that came again are neither learned nor indexed; committed ones are no longer remembered.
     everything = CommitMark("", -1, 0)
     for one in (state, plain):
         run([Record([], (everything,))], one, limits)

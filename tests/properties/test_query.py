@@ -91,7 +91,7 @@ def test_pages_asked_about_in_a_batch_get_the_verdict_that_each_would_get_next(n
 def test_all_matches_are_what_the_judge_finds_one_by_one_with_earlier_ones_hidden(name: str) -> None:
     scheme, state = scheme_of(settings_named(name)), memory_state()
     number_of: dict[int, int] = {}
-    for one in CRAWL:  # as if there were nothing before it: so copies are filed too, and there is more than one match
+    for one in CRAWL:  # as if there were nothing before it: so copies are indexed too, and there is more than one match
         _, index_update = judge(scheme.sign([one]), scheme, Without(state, set(range(len(CRAWL)))), CAP, LIMIT)
         if len(index_update.pages):
             number_of[one.offset] = state.entry_count

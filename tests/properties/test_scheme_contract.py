@@ -96,7 +96,7 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
         if reason is Reason.EMPTY:
             assert copy[:3] == (Kind.UNCHECKED, Reason.EMPTY, None)
         elif kind is Kind.DUPLICATE and scheme.bars is not None and copy[2] != original:
-            # Its bytes were not filed, so it is judged by what its host has learned since
+            # Its bytes were not indexed, so it is judged by what its host has learned since
             changed += 1
         else:
             assert copy[0] is Kind.DUPLICATE

@@ -1,4 +1,4 @@
-"""Any labels and any verdicts: the measures are those of the labelled sets' own score.py, to the last digit."""
+"""Any labels and any verdicts: the measures equal the labelled sets' own score.py, to the last digit."""
 
 import importlib.util
 import json

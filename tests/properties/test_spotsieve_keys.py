@@ -1,4 +1,4 @@
-"""The keys of the scheme `spotsieve` are those of the plain twin, whatever the signatures."""
+"""The keys of the scheme `spotsieve` equal those of the reference implementation, for any signatures."""
 
 import dataclasses
 

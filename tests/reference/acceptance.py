@@ -95,7 +95,7 @@ def exact_or(near: Accepts) -> Accepts:
 
 
 def resembling(least_equal: int, h: int) -> Accepts:
-    """At least so many of h minima of 32 bits are equal."""
+    """At least `least_equal` of h MinHash values of 32 bits are equal."""
 
     def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
         minima = signatures.sketch.view(np.uint32)[:, :h]

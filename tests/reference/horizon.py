@@ -27,7 +27,7 @@ class ForgetfulJudge:
         return {number for number, step in enumerate(self._filed_in) if not self._dead(step)}
 
     def buckets(self) -> dict[object, list[tuple[int, int]]]:
-        """Of every bucket that is not empty, the living postings."""
+        """The live postings of every bucket that is not empty."""
         self._forget()
         return {key: postings for key, postings in self._judge.buckets.items() if postings}
 

@@ -1,7 +1,7 @@
 """What a host's pages taught, and when two pages are copies by it: the obvious way. Twin of spotsieve.stream.judge.
 
-Prints and title words are those of the signatures. A memory counts on how many of the host's pages each was. What many
-pages have is template, which is no text of any of them.
+Block fingerprints and title words come from the signatures. A memory counts the pages of the host that have each of
+them. Those of many pages are template text, which does not distinguish any of them.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Of a print, by its class."""
+"""The weight of a block fingerprint, by its class."""
 KEPT_TENTHS, LEFT_OUT_TENTHS = 10, 4
 """What a word of a kept print counts, and of one that was not kept. In tenths sums are whole, in whatever order."""
 MOST_ITEMS, MOST_ITEM_COUNT = 1_024, 15
@@ -127,7 +127,7 @@ class Host(NamedTuple):
         return [one for one in prints if not self.is_template(one)]
 
     def share(self, prints: Iterable[Print]) -> tuple[float, int]:
-        """Of a page's listed kept text: what is template now, and the weight of all of it."""
+        """The share of template text in a page's listed main text, and the weight of the listed main text."""
         listed = kept_text(prints)
         weight = sum(one.weight for one in listed)
         template = sum(one.weight for one in listed if self.is_template(one))
@@ -140,7 +140,7 @@ def kept_text(prints: Iterable[Print]) -> list[Print]:
 
 
 class Answer(NamedTuple):
-    """Of a pair: why the page is a copy, "" if it is none  sure: a copy that teaches only what is new in it."""
+    """The verdict on a pair: the reason of a copy, "" for none  sure: only the new parts of the copy are learned."""
 
     reason: str
     score: float

@@ -10,14 +10,14 @@ from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy, Preference
 from tests.reference.worth import is_better, preference_of
 
 Outcome = tuple[str, str, float | None, str, int, bool]
-"""Of a page: verdict, id of the original or of the page that a novel one replaces, score, reason, kinds of keys that
+"""The outcome of a page: verdict, id of the original or of the superseded page, score, reason, kinds of keys that
 found it, whether candidates were cut."""
 
 
 class Key(NamedTuple):
     """One key of a page: a posting passes where its inline bits differ in at most limit places.
 
-    cap: no more pages are filed under it, nor than the judge's cap
+    cap: bound of the pages indexed under it, besides the judge's cap
     """
 
     bucket: object
@@ -51,9 +51,9 @@ class Row(NamedTuple):
 class ObviousJudge:
     """keys_of: the keys of a page  confirm: a page and a candidate  cap: most postings of a bucket
     candidate_limit: most candidates of a page that are confirmed
-    policy: longer_by, a copy that is worth more than so many times as much replaces a page; inf: the first page is
-    kept; worth, what pages are worth; same_address, kinds of decisive keys under which a page is a copy of one of its
-    own address
+    policy: longer_by, a copy whose preference is more than this many times the original's supersedes it; inf: the first
+    page is kept; worth, the preferences of pages; same_address, kinds of decisive keys under which a page is a copy of
+    one with its own URL
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]

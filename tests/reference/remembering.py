@@ -37,7 +37,7 @@ class Found(NamedTuple):
 @dataclass
 class RememberingJudge:
     """keys_of: the keys of a page  cap: most postings of a bucket  candidate_limit: most candidates that are compared
-    policy: as of tests/reference/judge.py
+    policy: as in tests.reference.judge.ObviousJudge
 
     entries: by number, None for one that was forgotten  memories: by host  floor: entries below it are dead
     pending_verdicts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say
@@ -244,7 +244,7 @@ class RememberingJudge:
     def _learn(
         self, page: PageText, host: Host, original: int | None, answer: Answer | None, indexed: int | None
     ) -> None:
-        """host: as of before  original, answer: of a copy  indexed: the number of a page that was filed just now"""
+        """host: before the page  original, answer: of a copy  indexed: the entry number of a newly indexed page"""
         if answer and answer.reason == "exact":
             return
         number = len(self.entries) if indexed is None else indexed

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 
 def ratio_of(words: int, sizes: Sequence[int], ratios: Sequence[int]) -> int:
-    """N of the ratio 1/n for a page of so many words."""
+    """N of the ratio 1/n for a page with this number of words."""
     return ratios[sum(words >= size for size in sizes)]
 
 

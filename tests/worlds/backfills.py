@@ -1,4 +1,4 @@
-"""Runs backfills in this process: the readers and shards that are actors on Ray elsewhere, and can be lost here too."""
+"""Runs backfills in this process. Readers and shards, which are Ray actors in production, can be lost here too."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ PAGES = [page for page in CRAWL if page.judgeable]
 
 
 def write_inputs(directory: Path, form: str, files: int = 3) -> list[str]:
-    """The small crawl, cut into files of this form: jsonl, warc or parquet. The first of jsonl is not compressed."""
+    """The small crawl in files of this form: jsonl, warc or parquet. The first jsonl file is not compressed."""
     names = list[str]()
     for number in range(files):
         pages = PAGES[number::files]
@@ -62,7 +62,7 @@ def write_inputs(directory: Path, form: str, files: int = 3) -> list[str]:
 
 @dataclass(slots=True)
 class _Answer:
-    """What a reader gave; a fault is raised by result(). late: how often ready() says no before"""
+    """The response of a reader; result() raises a fault. late: how often ready() returns False first"""
 
     given: Any
     late: int = 0
@@ -80,8 +80,8 @@ class _Answer:
 class OwnReaders:
     """Readers in this process.
 
-    lose: called before each call with its method and input; True: the reader is lost at it
-    late: how often ready() of a call says no
+    lose: called before each call with its method and input; True loses the reader at that call
+    late: how often ready() of a call returns False
     """
 
     def __init__(
@@ -178,7 +178,7 @@ def backfilled(
     readers: int = 2,
     tell: Callable[[str], None] = lambda _: None,
 ) -> FilterSummary:
-    """Run a backfill of these files in a directory, or go on with it: its state, and the parts of each output."""
+    """Start or continue a backfill of these files in a directory; returns its state, and the parts of each output."""
     outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
     for name in outputs.values():
         Path(name).mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ def backfilled(
 
 
 def verdict_rows(directory: Path) -> list[dict[str, object]]:
-    """All verdicts of a backfill, in the order of the inputs, as the lines of `filter --verdicts` have them."""
+    """All verdicts of a backfill, in the order of the inputs, as lines of `filter --verdicts`."""
     rows = [row for part in sorted((directory / "verdicts").iterdir()) for row in parquet.read_table(part).to_pylist()]
     for row in rows:
         if row["replaces"] is None:
@@ -206,7 +206,7 @@ def verdict_rows(directory: Path) -> list[dict[str, object]]:
 
 
 def logged_pages(directory: Path) -> int:
-    """How many pages the log of a backfill has."""
+    """The number of pages in the log of a backfill."""
     log = LocalLog(directory / "state")
     try:
         return sum(len(decode(record).signatures) for _, record in log.read_from(0))

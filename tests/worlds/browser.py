@@ -1,7 +1,7 @@
-"""A real browser for tests of pages that people open: Debian's chromium, driven by Playwright.
+"""A real browser for tests of HTML that people open: Debian's chromium, driven by Playwright.
 
-Import the fixture `browser` where it is wanted: `from tests.worlds.browser import browser, opened`. The tests are
-skipped where chromium is not there, and the end of the run says so (tests/worlds/debian.py).
+Import the fixture: `from tests.worlds.browser import browser, opened`. Without chromium the tests are skipped, and the
+end of the run reports it (tests/worlds/debian.py).
 """
 
 import contextlib
@@ -17,13 +17,13 @@ ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-"""Nothing here may ask the network for anything but what a test serves."""
+"""The browser must not use the network, except for the files that a test serves."""
 
 
 class Opened(NamedTuple):
-    """A page that is open. page: Playwright's  told: what it wrote to its console, and errors of its scripts
+    """An open page. page: Playwright's  told: its console messages and errors of its scripts
 
-    asked: addresses that it asked for, its own first
+    asked: URLs that it requested, its own first
     """
 
     page: Any
@@ -33,9 +33,9 @@ class Opened(NamedTuple):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser without a window, for the tests of a module. They open contexts of their own in it.
+    """A headless browser for the tests of a module. They open their own contexts in it.
 
-    Not for longer: while it is open, Playwright's event loop counts as running, and tests with a loop of theirs fail.
+    Not for longer: while it is open, Playwright's event loop counts as running, and tests with their own loop fail.
     """
     chromium = needs_debian("chromium", program="chromium")
     from playwright.sync_api import sync_playwright
@@ -48,7 +48,7 @@ def browser() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def opened(browser: Any, path: Path, **context: Any) -> Iterator[Opened]:
-    """A file in a context of its own. context: as of Browser.new_context, such as color_scheme, viewport"""
+    """Open a file in a separate context. context: arguments of Playwright's new_context, such as viewport"""
     own = browser.new_context(accept_downloads=True, **context)
     page = own.new_page()
     told: list[str] = []

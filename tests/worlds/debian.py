@@ -1,4 +1,4 @@
-"""Programs of Debian packages that some tests need, and what a run says of those that were not there."""
+"""Programs of Debian packages that some tests need, and the report of missing ones at the end of a run."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ REASON = re.compile(r"needs Debian's ([a-z0-9.+-]+), for ")
 
 
 def needs_debian(package: str, program: str) -> str:
-    """Where a program is. The test is skipped, by a reason that names the package, where it is not there."""
+    """The path of a program. Without it the test is skipped, with a reason that names the package."""
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"needs Debian's {package}, for {program}")
@@ -19,7 +19,7 @@ def needs_debian(package: str, program: str) -> str:
 
 
 def said_of_skipped(reasons: Iterable[str]) -> list[str]:
-    """The lines for the end of a run: what was skipped for want of which package, and how to install all of them."""
+    """The lines for the end of a run: tests skipped by missing package, and the command that installs all of them."""
     wanted: Counter[str] = Counter()
     for reason in reasons:
         if match := REASON.search(reason):

@@ -1,4 +1,4 @@
-"""What the tests of `spotsieve filter` share: pages of our own making, and running the command."""
+"""Fixtures of the tests of `spotsieve filter`: generated pages, and running the command."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ LITTLE = ("the", "a", "an", "of", "to", "in", "and", "was", "is", "were", "been"
 
 
 def article(seed: int) -> str:
-    """About 25 sentences that no other seed has, with the little words that chains begin at."""
+    """About 25 sentences that are unique to the seed, with the small words at which spots begin."""
     rng = random.Random(seed)
     return " ".join(
         " ".join(f"{rng.choice(LITTLE)} {rng.choice(WORDS)} {rng.choice(WORDS)}{rng.randrange(100)}" for _ in range(6))
@@ -60,7 +60,7 @@ def read_json(path: Path) -> list[dict[str, Any]]:
 
 
 def filter_json(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
-    """Run the command in this process; its summary."""
+    """Run the command in this process; returns its summary."""
     assert main(["filter", "--json", *map(str, arguments)]) == code
     summary: dict[str, Any] = json.loads(capsys.readouterr().out)
     return summary

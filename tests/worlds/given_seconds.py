@@ -1,4 +1,4 @@
-"""A clock for promises in seconds: time that the machine withholds from everybody does not count."""
+"""A clock for guarantees in seconds: it leaves out the time in which the machine ran nothing."""
 
 import threading
 import time
@@ -6,11 +6,11 @@ from typing import Self
 
 WAKE_SECONDS = 0.02
 PROMISED_STOP_SECONDS = 15.0
-"""docs/operations.md promises 10 s. The rest is for a machine that is busy with other work."""
+"""docs/operations.md guarantees 10 s. The rest is for a machine that is busy with other work."""
 
 
 class GivenSeconds:
-    """Seconds of a block, without those in which a machine that stands still did not wake this process."""
+    """Seconds of a block, without those in which a stalled machine did not wake this process."""
 
     def __enter__(self) -> Self:
         self.seconds = 0.0
@@ -28,7 +28,7 @@ class GivenSeconds:
         self.seconds = self._ended - self._began - self._withheld
 
     def _watch(self) -> None:
-        # The beginning, not the time now: a stall may come before this thread has run at all.
+        # The beginning, not the current time: a stall may come before this thread has run at all.
         asked = self._began
         over = False
         while not over:

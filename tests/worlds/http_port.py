@@ -1,4 +1,4 @@
-"""What tests of `spotsieve serve` share: a port in a process of its own, and requests to it."""
+"""Fixtures of the tests of `spotsieve serve`: a server in a separate process, and requests to it."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class HttpPort(NamedTuple):
-    """A running port."""
+    """A running server."""
 
     number: int
     process: "subprocess.Popen[str]"
@@ -25,7 +25,7 @@ class HttpPort(NamedTuple):
     def ask(
         self, path: str, body: object = None, headers: Mapping[str, str] = JSON, method: str = ""
     ) -> tuple[int, Any]:
-        """The status, and what the answer holds. body: bytes as they are, anything else as JSON"""
+        """Send a request; returns status and response body. body: bytes are sent unchanged, anything else as JSON"""
         connection = http.client.HTTPConnection("127.0.0.1", self.number, timeout=START_SECONDS)
         try:
             data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -44,7 +44,7 @@ class HttpPort(NamedTuple):
 
 @contextmanager
 def http_port(state: Path, *arguments: str) -> Iterator[HttpPort]:
-    """`spotsieve serve` on a free port, until the block ends."""
+    """Run `spotsieve serve` on a free port until the block ends."""
     command = [sys.executable, "-m", "spotsieve.stream", "serve", "--state", str(state), "--port", "0", *arguments]
     with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""Counts what numba has compiled, in a process that a test starts."""
+"""Counts the kernels that numba has compiled, in a process that a test starts."""
 
 import sys
 
@@ -6,7 +6,7 @@ from numba.core.dispatcher import Dispatcher
 
 
 def compiled() -> dict[str, int]:
-    """The kernels of Spotsieve that are loaded, and for how many kinds of arguments each is compiled."""
+    """The loaded kernels of Spotsieve, and the number of signatures that each is compiled for."""
     modules = [module for name, module in sys.modules.items() if name.startswith("spotsieve.")]
     there = [value for module in modules for value in vars(module).values()]
     return {
@@ -17,6 +17,6 @@ def compiled() -> dict[str, int]:
 
 
 def compiled_since(before: dict[str, int]) -> list[str]:
-    """The kernels that were compiled since, by name."""
+    """The names of the kernels that were compiled since then."""
     after = compiled()
     return [name for name in after if after[name] != before.get(name)]

@@ -8,7 +8,7 @@ from tests.conftest import REPOSITORY
 
 
 def exported(*options: str) -> str:
-    """The requirements of these extras and groups. Asks no network."""
+    """The requirements of these extras and groups. Works offline."""
     uv = str(Path(sys.executable).with_name("uv"))
     command = [uv, "export", "--quiet", "--frozen", "--offline", "--no-emit-project", "--no-header", "--no-annotate"]
     return subprocess.run([*command, *options], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout

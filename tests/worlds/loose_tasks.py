@@ -1,4 +1,4 @@
-"""Starts tasks that no scope owns, for tests of what a worker's scope starts."""
+"""Starts tasks that no scope owns, for tests of tasks that normally belong to a worker's scope."""
 
 import asyncio
 from collections.abc import Coroutine

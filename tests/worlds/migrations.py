@@ -1,4 +1,4 @@
-"""A crawl that is moved from one log into another, and the state that judging it from scratch would make."""
+"""A crawl that is migrated from one log into another, and the state that judging it from scratch would make."""
 
 import json
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ PAGES = _pages()
 
 
 def filtered(directory: Path, settings: Settings) -> None:
-    """A local log with pages, and with two that are forgotten on the way."""
+    """A local log with pages, two of them forgotten midway."""
     with LocalEngine(directory, settings, scheme_in_scope(settings)) as local:
         for first in range(0, 92, BATCH):
             list(local.judge(PAGES[first : first + BATCH]))
@@ -69,14 +69,15 @@ def records_of(directory: Path) -> list[tuple[int, bytes]]:
 
 
 def remembered(state: State) -> dict[bytes, bytes]:
-    """All that a state remembers, but how far its log is applied: another log has other records."""
+    """The whole content of a state except its log position, since another log has other records."""
     return {name: value for name, value in state.items() if not name.endswith(b"progress")}
 
 
 class FromScratch:
-    """A state and verdicts under settings, of the pages themselves, in the order of an old log.
+    """The state and verdicts of the same pages under other settings, judged in the order of an old log.
 
-    Pages are signed by these settings. What the old log forgets is forgotten, by the numbers and keys of this state.
+    Pages are signed under these settings. Pages that the old log forgets are forgotten, by the numbers and keys of this
+    state.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -88,7 +89,7 @@ class FromScratch:
         self.by_id = {(one.source, one.partition, one.offset): one for one in PAGES}
 
     def judge(self, log: Sequence[tuple[int, bytes]]) -> list[Told]:
-        """The verdicts, in the order of the log."""
+        """Judge the log; returns the verdicts in its order."""
         found = []
         for _, value in log:
             record = decode(value)

@@ -1,4 +1,4 @@
-"""A file system of some kilobytes that a test can fill and empty again."""
+"""A file system of a few kilobytes that a test can fill and empty again."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from tests.worlds.waiting import SECONDS, wait_until
 
 
 class SmallDisk:
-    """A tmpfs, mounted while the block runs. Where mounting is not allowed, the test is skipped."""
+    """A tmpfs, mounted while the block runs. The test is skipped if mounting is not allowed."""
 
     def __init__(self, path: Path, kib: int = 64) -> None:
         self.path = path
@@ -34,9 +34,9 @@ class SmallDisk:
         subprocess.run(["mount", "-o", f"remount,size={kib}k", self.path], check=True)
 
     def fill(self, room_kib: int) -> Path:
-        """Write a file that leaves only this much room. Removing it gives the room back.
+        """Write a file that leaves only this much room. Removing it frees the room again.
 
-        Others may write at the same time: what they take after the look at what is free is left out at the next try.
+        Others may write at the same time: the next attempt accounts for their writes.
         """
         ballast = self.path / "ballast"
         with ballast.open("wb") as file:

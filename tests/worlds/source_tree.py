@@ -1,4 +1,4 @@
-"""The project's own source tree: the files that git knows, and what its modules import."""
+"""The project's own source tree: tracked files, and the imports of its modules."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from tests.conftest import REPOSITORY
 
 
 def tracked_names(*patterns: str) -> list[str]:
-    """Paths below the project's folder, of files that git knows and that are there."""
+    """Paths of tracked files that exist, relative to the project's folder."""
     done = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=REPOSITORY, capture_output=True, check=False)
     if done.returncode != 0:
         pytest.skip("needs a git work tree")
@@ -20,12 +20,12 @@ def tracked_names(*patterns: str) -> list[str]:
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """The same as paths."""
+    """Paths of tracked files that exist."""
     return [REPOSITORY / name for name in tracked_names(*patterns)]
 
 
 def imported_names(text: bytes) -> Iterator[str]:
-    """The dotted names that a module imports, or imports from."""
+    """The dotted names of the modules that a module imports, or imports from."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -7,13 +7,14 @@ from typing import TypeVar
 
 START_SECONDS = 240.0
 SECONDS = 240.0
-"""Deadlines are for a machine that is ten times as slow and stands still for 20 s now and then. They cost time only
-where something is wrong."""
+"""The deadlines fit a machine that is ten times slower and stalls for 20 s now and then. They cost time only if
+something is wrong.
+"""
 T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T | None], seconds: float, about: str, every: float = 0.05) -> T:
-    """Ask until the answer is true, and return it. Raises AssertionError after so many seconds."""
+    """Poll until the condition is true, and return its value. Raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()
@@ -24,7 +25,7 @@ def wait_until(condition: Callable[[], T | None], seconds: float, about: str, ev
 
 
 async def wait_until_async(condition: Callable[[], Awaitable[T | None]], seconds: float, about: str) -> T:
-    """As wait_until, for a condition that is itself awaited; what else runs in the event loop goes on meanwhile."""
+    """Like wait_until, for an awaitable condition; other tasks of the event loop continue meanwhile."""
     deadline = time.monotonic() + seconds
     while True:
         found = await condition()

@@ -1,4 +1,4 @@
-"""What surrounds a worker: the rows of the dashboard for the log, the broker and the process."""
+"""The rows of the dashboard for the surroundings of a worker: the log, the broker and the process."""
 
 from bench.deploy.dashboard.panels import graph, row, stacked, table
 from bench.deploy.dashboard.queries import asked, each, gained, quantile, rate

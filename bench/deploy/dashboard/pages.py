@@ -1,4 +1,4 @@
-"""What became of pages: the rows of the dashboard for verdicts, hosts and text."""
+"""The rows of the dashboard for pages: verdicts, hosts and text."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, number, row, stacked
 from bench.deploy.dashboard.queries import asked, gained, rate

@@ -1,4 +1,4 @@
-"""The kinds of panels of our dashboard, made by Grafana's own builders."""
+"""The kinds of panels of our dashboard, built with Grafana's own builders."""
 
 from collections.abc import Sequence
 from typing import TypeVar, cast
@@ -35,7 +35,7 @@ def number(
     colors: Sequence[Color] = ((None, "text"),),
     width: int = 4,
 ) -> stat.Panel:
-    """The present value, large, over a small graph. colors: from which value on"""
+    """The current value, large, over a small graph. colors: the lower bound of each color"""
     steps = [dashboard_model.Threshold(value=value, color=color) for value, color in colors]
     last = common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False)
     thresholds = dashboard.ThresholdsConfig().mode(dashboard_model.ThresholdsMode.ABSOLUTE).steps(steps)
@@ -47,7 +47,7 @@ def number(
 def graph(
     title: str, about: str, *queries: prometheus.Dataquery, unit: str = "short", width: int = 6, stack: bool = False
 ) -> timeseries.Panel:
-    """Lines over time, from 0 on."""
+    """Lines over time, starting at 0."""
     mode = model.StackingMode.NORMAL if stack else model.StackingMode.NONE
     legend = common.VizLegendOptions().display_mode(model.LegendDisplayMode.LIST).show_legend(True)
     hover = common.VizTooltipOptions().mode(model.TooltipDisplayMode.MULTI).sort(model.SortOrder.DESCENDING)
@@ -61,7 +61,7 @@ def graph(
 def stacked(
     title: str, about: str, *queries: prometheus.Dataquery, unit: str = "short", width: int = 6
 ) -> timeseries.Panel:
-    """Areas over time, one upon the other."""
+    """Stacked areas over time."""
     return graph(title, about, *queries, unit=unit, width=width, stack=True)
 
 
@@ -76,7 +76,7 @@ def heatmap(title: str, about: str, query: prometheus.Dataquery, unit: str = "sh
 
 
 def table(title: str, about: str, query: prometheus.Dataquery, hidden: Sequence[str], width: int = 6) -> tables.Panel:
-    """The present labels, a line each, without the hidden ones."""
+    """The current labels, one line each, without the hidden ones."""
     columns = {"excludeByName": dict.fromkeys(hidden, True)}
     made = tables.Panel().show_header(True)
     made = made.transformations([dashboard_model.DataTransformerConfig(id_val="organize", options=columns)])

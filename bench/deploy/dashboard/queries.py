@@ -1,4 +1,4 @@
-"""What panels ask Prometheus for. Every query is narrowed to the chosen workers in one place."""
+"""Prometheus queries of the panels. Every query is restricted to the selected workers in one place."""
 
 import re
 
@@ -9,7 +9,7 @@ CHOSEN = 'instance=~"$instance"'
 
 
 def asked(expression: str, legend: str = "") -> prometheus.Dataquery:
-    """A query, narrowed to the chosen workers: each of its series is one of ours."""
+    """A query, restricted to the selected workers: each of its series is one of ours."""
     narrowed = SERIES.sub(lambda found: f"{found[1]}{{{', '.join(filter(None, (found[2], CHOSEN)))}}}", expression)
     return prometheus.Dataquery().expr(narrowed).legend_format(legend).range()
 
@@ -20,12 +20,12 @@ def each(name: str, legend: str = "{{instance}}") -> prometheus.Dataquery:
 
 
 def rate(name: str, by: str = "", where: str = "", legend: str = "", *, or_zero: bool = False) -> prometheus.Dataquery:
-    """A counter's growth a second, over all workers. or_zero: also where nothing was counted yet."""
+    """A counter's rate per second, over all workers. or_zero: also while nothing was counted yet"""
     return _summed("rate", name, by, where, legend, or_zero=or_zero)
 
 
 def gained(name: str, by: str = "", where: str = "", legend: str = "") -> prometheus.Dataquery:
-    """A counter's growth between two points of the graph."""
+    """A counter's increase between two points of the graph."""
     return _summed("increase", name, by, where, legend)
 
 

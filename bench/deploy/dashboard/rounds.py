@@ -1,4 +1,4 @@
-"""How shards and a resolver judge together: a row of the dashboard, empty where one process judges alone."""
+"""The row of the dashboard for shards and resolver; empty for a single-process service."""
 
 from bench.deploy.dashboard.panels import graph, row
 from bench.deploy.dashboard.queries import asked, each, quantile, rate

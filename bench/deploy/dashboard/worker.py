@@ -1,4 +1,4 @@
-"""How a worker does its work: the rows of the dashboard for stages and the index."""
+"""The rows of the dashboard for the work of a worker: stages and the index."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, row
 from bench.deploy.dashboard.queries import asked, each, gained, mean, quantile, rate

@@ -1,4 +1,4 @@
-"""`make dashboard`: writes the dashboard for Grafana from the code beside this file."""
+"""`make dashboard` writes the dashboard for Grafana from the code in this folder."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def dashboard_text() -> str:
 
 
 def _workers() -> dashboard.QueryVariable:
-    """The choice of workers, from those that Prometheus knows."""
+    """The selection of workers, from those that Prometheus knows."""
     return (
         dashboard.QueryVariable("instance")
         .label("Worker")
@@ -72,7 +72,7 @@ def _rebalances() -> dashboard.AnnotationQuery:
 
 
 def main() -> int:
-    """Write the file; the exit code."""
+    """Write the file; returns the exit code."""
     FILE.write_text(dashboard_text(), "utf-8")
     print(f"{FILE.name}: {len(ROWS)} rows, {sum(len(panels) for _, panels in ROWS)} panels")
     return 0

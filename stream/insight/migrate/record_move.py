@@ -34,6 +34,7 @@ from spotsieve.state.log.record import (
 )
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.finding import PageQuery, file_places, find_entries
+from spotsieve.state.still.reading import own_checkpoint
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.page import PageId

@@ -213,7 +213,7 @@ def test_a_state_of_another_user_is_refused_in_a_line_that_says_so(
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return stat(path, **how)
 
-    monkeypatch.setattr(os, "stat", refusing)  # root, as whom tests may run, reads all files
+    monkeypatch.setattr(os, "stat", refusing)  # tests may run as root, which reads all files
     assert main(command) == EXIT_STATE
     error = capsys.readouterr().err
     assert "Permission denied; run this command as its owner" in error

@@ -1,4 +1,4 @@
-"""Sampled shingles are those of the plain-Python twin, and trials of sampling are the paper's, pair by pair."""
+"""Sampled shingles equal those of the plain-Python reference, and trials of sampling are the paper's, pair by pair."""
 
 from itertools import combinations, pairwise
 from statistics import mean

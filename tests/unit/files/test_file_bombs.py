@@ -26,7 +26,7 @@ from tests.worlds.pages.warc_records import chunked, http, warc
 
 MIB = 2**20
 MOST_RESIDENT = 1200 * MIB
-"""Of a filter that meets bombs: 330 MiB of it are the interpreter, its libraries and the compiled kernels."""
+"""Bound of a filter's memory: 330 MiB of it are the interpreter, its libraries and the compiled kernels."""
 MEASURED = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:]).returncode
@@ -107,7 +107,7 @@ def test_records_that_unfold_beyond_the_limit_are_unchecked_and_the_next_is_judg
             out.write(warc(http(folded, f"Content-Encoding: {coding}")) * 20)
         out.write(warc_record(1, "https://b.example/"))
     ran = filter_alone(tmp_path, file)
-    # their beginnings are alike to the byte
+    # their beginnings are byte-identical
     assert ran.summary["reasons"] == {"not_text": 1, "exact": 79, "no_match": 1}
     assert ran.verdicts[-1]["verdict"] == "novel"
     assert ran.resident < MOST_RESIDENT

@@ -1,4 +1,4 @@
-"""WACZ and ARC are read as the WARC records that they hold, in bounded memory; what is no such file is told."""
+"""WACZ and ARC are read as the WARC records that they hold, in bounded memory; any other file is reported."""
 
 import gzip
 import io

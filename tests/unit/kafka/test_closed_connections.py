@@ -30,7 +30,7 @@ async def send_when_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert connection._writer is not None
         connection._writer.transport.abort()
         await asyncio.sleep(0)
-        assert connection._writer is not None, "aiokafka has not heard of it"
+        assert connection._writer is not None, "aiokafka has not noticed it"
         try:
             await connection.send(ApiVersionRequest())
         finally:

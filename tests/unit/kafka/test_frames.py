@@ -1,4 +1,4 @@
-"""Answers of a broker are divided alike, however the network cuts them, and a connection's end is told as before."""
+"""Responses of a broker are divided alike for any cut of the network, and a connection's end is reported."""
 
 import asyncio
 import io

@@ -28,7 +28,7 @@ class Records:
 
 
 class Waiting:
-    """What aiokafka's FetchResult holds of a partition that waits."""
+    """The content of aiokafka's FetchResult for a partition that waits."""
 
     def __init__(self, size: int) -> None:
         self._partition_records = type("PartitionRecords", (), {"_records": Records(size)})()

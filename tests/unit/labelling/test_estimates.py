@@ -1,4 +1,4 @@
-"""Estimates from stratified labels: they are those of the whole where all is judged, and intervals cover the truth."""
+"""Estimates from stratified labels: they are exact if everything is judged, and intervals cover the truth."""
 
 import numpy as np
 import pytest

@@ -22,7 +22,7 @@ def pages_of(thread: int) -> list[tuple[str, str, str]]:
 
 
 def check(verdicts: list[Verdict], known: int) -> None:
-    """One page of each text was let through, and all others are its copies, whoever came first."""
+    """One page of each text is novel, and all others are its copies, in any order of arrival."""
     novel = {verdict.id.partition("-")[2]: verdict.id for verdict in verdicts if verdict.kind == "novel"}
     assert len(verdicts) == THREADS * TEXTS
     assert known == len(novel) == sum(verdict.kind == "novel" for verdict in verdicts) == TEXTS

@@ -17,7 +17,7 @@ from tests.worlds.backfills import backfilled, verdict_rows
 from tests.worlds.filter_crawl import article, filter_json, read_json, write_crawl
 
 REASONS = ["no_match", "no_match", "own_text", "too_few_features", "exact"]
-"""Of the crawl."""
+"""The reasons of the crawl's pages."""
 
 
 @pytest.fixture(params=["sign", "probe"])

@@ -1,4 +1,4 @@
-"""An error page, a redirect or another media type is passed on unchecked and never becomes an original."""
+"""An error page, a redirect or another media type is emitted unchecked and never becomes an original."""
 
 from pathlib import Path
 

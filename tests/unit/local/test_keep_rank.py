@@ -25,7 +25,7 @@ COPIES: list[tuple[str, object, str]] = [
     ("least", -2, "2024-03-03"),
     ("best", 9, "2024-03-04"),
 ]
-"""Copies of one text, some to the byte, with ranks and times."""
+"""Copies of one text, some byte-identical, with ranks and times."""
 EXPECTED = {
     HIGHEST: {"b": ("better", "a"), "best": ("better", "b")},
     LOWEST: {"least": ("better", "a")},
@@ -63,7 +63,7 @@ def test_a_better_copy_goes_out_and_says_what_it_replaces(
     summary = filter_json(capsys, crawl, *keep, *batch, "--verdicts", verdicts)
     assert kept(verdicts) == EXPECTED[keep]
     assert summary["reasons"]["better"] == len(EXPECTED[keep])
-    # The two copies and the page of its own whose rank cannot be read are told of.
+    # The two copies and the page of its own whose rank cannot be read are reported.
     assert summary["without_rank"] == (0 if keep is NEWEST else 3)
 
 

@@ -11,7 +11,7 @@ URL = "https://example.com/story"
 
 
 def fetched(name: str, note: str = "", more: str = "", url: str = URL) -> dict[str, Any]:
-    """The article at an address, with a line of its own and a comment that nobody sees."""
+    """The article at a URL, with a line of its own and an invisible comment."""
     body = f"<html><!-- {note} --><body><p>{article(1)} {more}</p></body></html>"
     return page(1, name) | {"url": url, "body": body}
 

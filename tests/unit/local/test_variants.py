@@ -1,4 +1,4 @@
-"""`policy.variants` as a user sees it: sizes and prices of one product are copies, or each is let through."""
+"""`policy.variants` as a user sees it: sizes and prices of one product are copies, or each is novel."""
 
 from pathlib import Path
 from typing import Any

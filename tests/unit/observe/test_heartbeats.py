@@ -1,4 +1,4 @@
-"""An event loop without a beat, and a task without an end, are told after their bounds and not before."""
+"""An event loop without a beat, and a task without an end, are reported after their bounds and not before."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -163,7 +163,7 @@ def test_a_cosine_of_scaled_vectors_is_near_that_of_the_exact_ones(seed: int) ->
 
 
 def compared(distances: list[int], cosine_of: list[tuple[int, int]]) -> tuple[CandidateColumns, CandidateColumns]:
-    """Pairs with so many bits between them and vectors (1, 0) and (a, b)."""
+    """Pairs with this number of differing bits and vectors (1, 0) and (a, b)."""
     fingerprint = np.array([(1 << bits) - 1 for bits in distances], np.uint64)
     vectors = np.zeros((len(distances), 8), np.int8)
     vectors[:, :2] = cosine_of

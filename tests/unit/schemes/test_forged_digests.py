@@ -1,6 +1,6 @@
 """A body with the XXH3 of another page's body drops nothing: what decides alone cannot be forged by arithmetic.
 
-The forger is given what XXH3 gives away: every body here has the digest that he wants. What is left tells them apart.
+The forger is given what XXH3 gives away: every body here has the digest that he wants. The rest distinguishes them.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The scheme `spotsigs`: partitions, the order of spots, what is filed and probed; exact against brute force."""
+"""The scheme `spotsigs`: partitions, the order of spots, indexed and probed keys; exact against brute force."""
 
 from collections import Counter
 from dataclasses import replace

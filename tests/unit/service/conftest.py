@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 async def no_task_is_left() -> AsyncIterator[None]:
-    """Fails a test that leaves a task behind, or an error that nobody has retrieved."""
+    """Fails a test that leaves a task behind, or an unretrieved error."""
     complaints = list[str]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
     before = asyncio.all_tasks()

@@ -24,7 +24,7 @@ from tests.worlds.waiting import SECONDS, wait_until_async
 SETTINGS = Settings()
 DIGEST = settings_digest(verdict_settings_text(SETTINGS))
 PAGES = 3
-"""Of a record."""
+"""The number of pages in a record."""
 
 
 class Record(NamedTuple):

@@ -1,4 +1,4 @@
-"""Offsets of several partitions go in one request, one request at a time, and each waiter hears of its own."""
+"""Offsets of several partitions go in one request, one request at a time, and each waiter gets its own result."""
 
 import asyncio
 from typing import cast

@@ -1,4 +1,4 @@
-"""What a resolver makes of an open round: whom it waits for, and when it names a smaller one."""
+"""How a resolver treats an open round: the shards that it waits for, and when it announces a smaller round."""
 
 import time
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ DIGEST = settings_digest(verdict_settings_text(SETTINGS))
 
 
 def log_of(records: int, pages: int) -> list[tuple[int, Any]]:
-    """A log of so many records of so many pages."""
+    """A log of `records` records with `pages` pages each."""
     some = signatures_of(any_world(8003)[1]).part(0, pages)
     return [(number, decode(encode(some, bytes(16), number, DIGEST))) for number in range(records)]
 

@@ -1,4 +1,4 @@
-"""A shard goes on behind the outcome that its state was filed by, or says that `verdicts` was made anew."""
+"""A shard continues behind the last outcome in its state, or reports that `verdicts` was recreated."""
 
 import asyncio
 from typing import cast

@@ -24,7 +24,7 @@ PAGES = len(RESOLVED.verdicts)
 
 
 class Broker:
-    """Takes a record when it is told its offset, and gives outcomes of rounds of one record each."""
+    """Accepts a record when it gets the offset, and gives outcomes of rounds of one record each."""
 
     def __init__(self) -> None:
         self.offsets = asyncio.Queue[int]()

@@ -15,7 +15,7 @@ from tests.worlds.waiting import SECONDS, wait_until_async
 
 
 class Watched(Deduplicator):
-    """One in memory that notes its batches, and fails where it is told to."""
+    """An in-memory deduplicator that records its batches, and fails on request."""
 
     def __init__(self) -> None:
         super().__init__()

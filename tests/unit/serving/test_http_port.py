@@ -173,7 +173,7 @@ def test_look_ups_see_what_the_owner_filed_since(tmp_path: Path) -> None:
         with http_port(tmp_path / "state", "--set", "serve.refresh_seconds=0.2") as port:
             assert port.ask("/v1/lookup", page)[1]["known"] is False
             seen.add("later", page["url"], page["body"])
-            wait_until(lambda: port.ask("/v1/lookup", page)[1]["known"], SECONDS, "the page that was filed since")
+            wait_until(lambda: port.ask("/v1/lookup", page)[1]["known"], SECONDS, "the page that was indexed since")
             port.process.terminate()
             assert port.process.wait(SECONDS) == 0
 

@@ -125,7 +125,7 @@ def heard(kind: int, shard: int, checksum: int, body: bytes = b"") -> RoundMessa
 
 
 def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
-    """Two processes of one shard, or one that was told to spare a page, may answer otherwise than before."""
+    """Two processes of one shard, or one that isolates a page, may respond differently than before."""
 
     def confirmed(shard: int, of: list[RoundMessage]) -> RoundMessage:
         body = write_confirmations(confirms_of([], []), combined_checksum(of), RANGE.first_number)

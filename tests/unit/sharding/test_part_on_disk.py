@@ -58,7 +58,7 @@ def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:
 def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
     told, nothing = OutcomeRef(70, 2**63), empty_update(NO_PAGES, 0)
     with opened(tmp_path, PARTS[0]) as state:
-        # Pages are filed elsewhere, and none of them here.
+        # Pages are indexed elsewhere, and none of them here.
         state.file(replace(nothing, places=EntryPlaces(np.empty(0, np.uint64), 5, told)), 1, 7)
         state.file(None, 2, 8)
         assert [state.heard, state.entry_count] == [told, 5]

@@ -1,4 +1,4 @@
-"""What a record knows to be committed is filed once, with its first run; also where the record has no pages."""
+"""The committed offsets of a record are stored once, with its first run; also where the record has no pages."""
 
 import dataclasses
 from typing import Any, cast
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 
 class Filed:
-    """In place of a state: keeps what it is to file, and stays at position 3. pages_applied: as of State"""
+    """Replaces a state: keeps the index updates, and stays at position 3. pages_applied: like State.pages_applied"""
 
     position, entry_count, last_record = 3, 9, 0
 
@@ -74,7 +74,7 @@ def test_a_record_of_marks_alone_is_filed_and_moves_the_position(monkeypatch: py
 
 @pytest.mark.parametrize("done", [0, 2])
 def test_the_marks_of_a_record_are_filed_with_its_first_run_alone(done: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a crash between two runs they are filed already: a run after them may remember what lies below them."""
+    """After a crash between two runs they are already stored: a later run may remember pages below them."""
     times: dict[str, Any] = {"event_time_ms": np.arange(6) // 2 * HOUR_MS}
     signatures = dataclasses.replace(make_signatures(6, seed=1), **times)
     record = encode(signatures, WRITER, 1, DIGEST, MARKS)

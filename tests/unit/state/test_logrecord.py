@@ -1,4 +1,4 @@
-"""The log record: what goes in comes out, damage is told from news, and records stay below the broker's limit."""
+"""The log record: read back as written; damage and newer formats differ; it stays below the broker's limit."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Buckets in memory are those of a dictionary, however they grow, shrink and go."""
+"""Buckets in memory equal those of a dictionary, while they grow, shrink and go."""
 
 import numpy as np
 import pytest

@@ -25,7 +25,7 @@ MOST_TRIES = 5
 """Others on the machine make CPU time longer, never shorter: the least of some tries is the page's own."""
 PAGE_BYTES = 16_000_000
 MOST_MEMORY = 64
-"""Of the largest page, in bytes for each of its bytes; measured: 26."""
+"""Memory for the largest page, per byte of the page; measured: 26."""
 
 
 def repeated(piece: bytes) -> Callable[[int], bytes]:

@@ -9,7 +9,7 @@ from tests.worlds.given_seconds import GivenSeconds
 
 
 class StoodStill:
-    """The clock of a machine that stands still for 100 s once it is told to."""
+    """The clock of a machine that stands still for 100 s on request."""
 
     def __init__(self) -> None:
         self.stalled = 0.0

@@ -1,1 +1,1 @@
-"""Real brokers, and what stands between them and a service."""
+"""Real brokers, and proxies between them and a service."""

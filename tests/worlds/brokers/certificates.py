@@ -1,4 +1,4 @@
-"""Certificates for one test run, made by the openssl command: an authority, and what it signs."""
+"""Certificates for one test run, made by the openssl command: an authority, and certificates that it signs."""
 
 import subprocess
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Authority:
         _openssl("req", "-x509", *KEY, *subject, *extensions, "-keyout", self._key, "-out", self.certificate)
 
     def sign(self, name: str, alternative: str = "") -> Certificate:
-        """A certificate of this name; alternative: the hosts it is for, such as "IP:127.0.0.1,DNS:localhost"."""
+        """Sign a certificate of this name; alternative: its hosts, such as IP:127.0.0.1,DNS:localhost"""
         made = Certificate(*(self._directory / f"{name}.{ending}" for ending in ("pem", "key", "both")))
         request, extensions = self._directory / f"{name}.csr", self._directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={alternative}\n" if alternative else "", "utf-8")
@@ -45,7 +45,7 @@ class Authority:
 
 
 def locked(key: Path, password: str) -> Path:
-    """The same key, which a password opens."""
+    """The same key, protected by a password."""
     copy = key.with_suffix(".locked")
     _openssl("pkcs8", "-topk8", "-in", key, "-passout", f"pass:{password}", "-out", copy)
     return copy

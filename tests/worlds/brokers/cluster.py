@@ -1,4 +1,4 @@
-"""Clusters of two or three local brokers. When one is lost, leaders and coordinators move."""
+"""Clusters of two or three local brokers. When a broker is lost, leaders and coordinators move."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ COPIES = {
     "offsets.topic.replication.factor": "2",
     "transaction.state.log.replication.factor": "2",
     "group.initial.rebalance.delay.ms": "0",
-    # Both odd: the hash of a group and that of its transactional id are odd or even together, or never. Where leaders
+    # Both are odd: the hashes of a group and its transactional id have equal parity always or never. With leaders that
     # alternate over an even number of partitions, no name would have both coordinators on one broker.
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "7",
-    # On a busy machine a broker may be late with its heartbeat and lose what it leads. It soon gets that back.
+    # On a busy machine a broker may be late with its heartbeat and lose its leaderships. It soon regains them.
     "broker.session.timeout.ms": "6000",
     "leader.imbalance.check.interval.seconds": "2",
     "leader.imbalance.per.broker.percentage": "0",
@@ -29,7 +29,7 @@ GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 @contextmanager
 def two_brokers() -> Iterator[tuple[LocalKafka, LocalKafka]]:
-    """A controller and broker, and a second broker (0.3 GB, 4 s) that can be killed and started again."""
+    """A controller and broker, and a second broker (0.3 GB, 4 s) that can be killed and restarted."""
     first, second = _cluster(2)
     with first, second:
         yield first, second
@@ -37,14 +37,14 @@ def two_brokers() -> Iterator[tuple[LocalKafka, LocalKafka]]:
 
 @contextmanager
 def three_brokers() -> Iterator[LocalKafka]:
-    """A controller and broker, and two more brokers, so that a topic may have three copies; -> the first."""
+    """A controller and broker, and two more brokers, so that a topic may have three replicas; returns the first one."""
     first, second, third = _cluster(3)
     with first, second, third:
         yield first
 
 
 def _cluster(number: int) -> list[LocalKafka]:
-    """So many brokers, not started; the first of them is the controller too."""
+    """`count` brokers, not started; the first one is the controller too."""
     prepare()
     controller, first_port, *ports = free_ports(number + 1)
     settings = listener_settings({"PLAINTEXT": Listener(first_port)}, controller)
@@ -61,9 +61,9 @@ def _cluster(number: int) -> list[LocalKafka]:
 
 
 class Coordinators:
-    """Which node coordinates each group and transactional id, as it is now.
+    """The nodes that currently coordinate each group and transactional id.
 
-    It leads the partition of the internal topic that Java's hash of the name chooses (Kafka,
+    The coordinator leads the partition of the internal topic that Java's hash of the name selects (Kafka,
     "GroupCoordinator.partitionFor").
     """
 

@@ -1,4 +1,4 @@
-"""The settings of a local broker that listens at several ports, each for another kind of client."""
+"""The settings of a local broker with several ports, each for another kind of client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from spotsieve.stream.demo.localkafka.broker import NODE_ID, free_port
 
 HOST = "127.0.0.1"
 NOBODY = f"{HOST}:1"
-"""An address that nobody answers. A free port would do only until a broker of another test takes it."""
+"""An address without a server. A free port would only do until a broker of another test takes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One port of a broker: how it speaks, and the port that clients are told of where that is another one."""
+    """One port of a broker: its protocol, and the port that it advertises if that is another one."""
 
     port: int
     protocol: str = "PLAINTEXT"
@@ -20,7 +20,7 @@ class Listener:
 
 
 def listener_settings(listeners: Mapping[str, Listener], controller_port: int) -> dict[str, str]:
-    """server.properties of a combined node: listener name -> port; PLAINTEXT must be one, brokers speak there."""
+    """server.properties of a combined node: listener name -> port; PLAINTEXT is required, brokers use it."""
     listening = {**{name: each.port for name, each in listeners.items()}, "CONTROLLER": controller_port}
     told = {name: each.told_port or each.port for name, each in listeners.items()}
     protocols = {**{name: each.protocol for name, each in listeners.items()}, "CONTROLLER": "PLAINTEXT"}
@@ -33,7 +33,7 @@ def listener_settings(listeners: Mapping[str, Listener], controller_port: int) -
 
 
 def free_ports(number: int) -> list[int]:
-    """So many different ports that nothing listens on now."""
+    """`count` different ports that are free now."""
     found: set[int] = set()
     while len(found) < number:
         found.add(free_port())

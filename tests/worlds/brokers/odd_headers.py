@@ -1,8 +1,8 @@
-"""Header names that are not UTF-8, which Kafka takes and a Python client would not send."""
+"""Header names that are not UTF-8, which Kafka accepts and a Python client would not send."""
 
 
 class AnyName(str):
-    """A name whose bytes are its characters' numbers."""
+    """A name whose bytes are the code points of its characters."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""A proxy to the broker that breaks at one request: the request or its answer is lost, and every connection."""
+"""A proxy to the broker that fails at one request: the request or its response is lost, with every connection."""
 
 import contextlib
 import socket
@@ -18,10 +18,10 @@ Lost = Literal["request", "answer"]
 
 
 class Proxy:
-    """Passes bytes between clients and a broker's port, frame by frame, until the way is cut.
+    """Passes bytes between clients and a broker's port, frame by frame, until the connection is cut.
 
-    A frame is its size (4 bytes) and so many bytes, which begin with api key, version and correlation id in a request,
-    and with the correlation id in an answer (Kafka protocol guide, "Network").
+    A frame is its size (4 bytes) and its content, which begins with api key, version and correlation id in a request,
+    and with the correlation id in a response (Kafka protocol guide, "Network").
     """
 
     def __init__(self, port: int, broker_port: int) -> None:
@@ -44,12 +44,12 @@ class Proxy:
         self._close_all()
 
     def cut_at(self, api_key: int, lost: Lost) -> None:
-        """Cut at the next such request: before it reaches the broker, or once the broker has answered it."""
+        """Cut at the next such request: before it reaches the broker, or once the broker has responded."""
         self.was_cut.clear()
         self._cut_at = (api_key, lost)
 
     def mend(self) -> None:
-        """Take connections again."""
+        """Accept connections again."""
         self._passing = True
 
     def _accept(self) -> None:
@@ -122,7 +122,7 @@ def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy, str]]:
 
 
 def _read_frame(connection: socket.socket) -> bytes:
-    """A whole frame with its size before it; nothing where the connection has ended, be it in the middle of one."""
+    """A whole frame with its size in front; empty if the connection has ended, even within a frame."""
     size = _read(connection, 4)
     rest = _read(connection, *struct.unpack(">i", size)) if size else b""
     return size + rest if rest else b""
@@ -140,5 +140,5 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 def _end(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # Otherwise a thread that reads from it would go on.
+        connection.shutdown(socket.SHUT_RDWR)  # Otherwise a thread that reads from it would continue.
     connection.close()

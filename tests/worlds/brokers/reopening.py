@@ -1,4 +1,4 @@
-"""Takes a partition anew straight after a commit whose outcome nobody has heard, many times: what a worker does too."""
+"""Reopens a partition straight after a commit of unknown outcome, many times, like a worker after a crash."""
 
 import asyncio
 import random
@@ -16,15 +16,16 @@ from spotsieve.stream.service.pages.commit import deliver
 from spotsieve.stream.service.pages.outputs import OutputBatches
 
 Ask = Callable[[AIOKafkaConsumer, TopicPartition], Awaitable[int | None]]
-"""A way to ask for the committed offset of a partition."""
+"""A way to look up the committed offset of a partition."""
 LONGEST_HEARD_SECONDS = 0.05
-"""So long a commit is waited for at most before it is given up: some have not begun, some have just ended. Short
-waits are more likely, so that commits are given up whether the broker answers in 2 ms or in 40."""
+"""Timeouts of a commit before it is given up: some have not begun, some have just ended. Short ones are more frequent,
+so that commits are given up whether the broker responds in 2 ms or in 40.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reopened:
-    """unknown: commits that were given up before their outcome was heard  began: where each opening began"""
+    """unknown: commits that were given up before their outcome was known  began: start offset of each opening"""
 
     unknown: int
     began: list[int]
@@ -33,11 +34,11 @@ class Reopened:
 async def reopen_often(
     settings: Settings, partition: TopicPartition, times: int, ask: Ask, seed: int, least_unknown: int = 0
 ) -> Reopened:
-    """Commit one number after the other to the output, each with its offset, and give each commit up half-way.
+    """Commit consecutive numbers to the output, each with its offset, and give each commit up half-way.
 
-    So many times, and then until so many commits were given up before their outcome was heard. Every opening is a
-    worker's: a new producer with the partition's transactional id, then the committed offset. It begins there. So the
-    output has each number once where the offset that it is told is the one that is committed.
+    Stops after `times` openings and `least_unknown` commits of unknown outcome. Every opening is like a worker's: a new
+    producer with the partition's transactional id, then the committed offset, which is where it begins. So the output
+    has each number once if that offset is the committed one.
     """
     dice = random.Random(seed)
     consumer, clients = pages_consumer(settings), SharedClients(settings)
@@ -73,7 +74,7 @@ async def reopen_often(
 
 
 async def _give_up(producer: AIOKafkaProducer) -> None:
-    """Stop a producer without waiting for the answer to what it has asked: the first cancellation alone would."""
+    """Stop a producer without waiting for open requests: the first cancellation alone would wait."""
     sending = producer._sender.sender_task
     if sending is not None:
         sending.cancel()

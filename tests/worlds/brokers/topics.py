@@ -1,4 +1,4 @@
-"""The topics of one service on a real broker: making and deleting them, sending and reading messages."""
+"""The topics of one service on a real broker: create and delete them, send and read messages."""
 
 import asyncio
 import contextlib
@@ -20,19 +20,19 @@ from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until, wait_until_
 ROLES = ("input", "novel", "duplicates", "rejected", "log")
 OF_ONE_PARTITION = ("log", "verdicts")
 SESSION_MS = 60_000
-"""Nobody is taken for dead because the machine is busy. Tests that kill a worker name a shorter one."""
+"""A busy machine must not cost a session. Tests that kill a worker set a shorter one."""
 KILLED_SESSION_MS = 3_000
 """A killed member holds its partitions until its session ends."""
 STOP_SECONDS = 120
-"""A worker may take so long to finish what it fetched. A test that is about the 10 s says so."""
+"""Timeout for a worker to finish its fetched pages. A test of the 10 s default sets its own."""
 ABANDON_SECONDS = 5.0
-"""For removing topics after a failure."""
+"""Timeout for removing topics after a failure."""
 
 
 class TopicSet:
-    """The topics of one service, uniquely named; deleted when the block ends.
+    """The topics of one service, with unique names; deleted when the block ends.
 
-    shards: where shards judge, how many; such a service has seven topics, others have five
+    shards: the number of shards, if any; such a service has seven topics, others have five
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TopicSet:
         self._shards = shards
         self.names = {role: f"{role}-{self.suffix}" for role in (*ROLES, *(("matches", "verdicts") if shards else ()))}
         self.made = [role for role in self.names if role not in leave_out]
-        retry_without_brokers()  # Tests make clients at moments without a broker too.
+        retry_without_brokers()  # Tests create clients while the broker is away too.
 
     def __enter__(self) -> Self:
         new = [
@@ -71,7 +71,7 @@ class TopicSet:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # The block's own error must be seen, not the error that its broker no longer answers.
+        # The block's own error must be seen, not the error that its broker is gone.
         with contextlib.suppress(*[Exception] * (kind is not None)):
             seconds = None if kind is None else ABANDON_SECONDS
             names = [self.names[role] for role in self.made]
@@ -82,7 +82,7 @@ class TopicSet:
             await act(admin)
 
     def delete(self, role: str) -> None:
-        """Delete a topic, if it is there, and wait until the broker no longer lists it."""
+        """Delete a topic if it exists, and wait until the broker no longer lists it."""
 
         async def delete(admin: AIOKafkaAdminClient) -> None:
             await admin.delete_topics([self.names[role]])
@@ -95,7 +95,7 @@ class TopicSet:
         asyncio.run(asyncio.wait_for(self._admin(delete), SECONDS))
 
     def make_anew(self, role: str) -> None:
-        """Delete a topic and make it again, empty."""
+        """Recreate a topic, empty."""
         name = self.names[role]
         self.delete(role)
         new = NewTopic(name, self._number_of(role), 1, topic_configs=self._config)
@@ -133,7 +133,7 @@ class TopicSet:
         )
 
     def send(self, messages: Iterable[PageMessage], role: str = "input", **client: Any) -> None:
-        """Produce to a topic, in order for each partition, and wait until all are acknowledged."""
+        """Produce to a topic, in order within each partition, and wait until all messages are acknowledged."""
         asyncio.run(send(self.servers, self.names[role], messages, **client))
 
     def read(
@@ -143,14 +143,14 @@ class TopicSet:
         quiet_seconds: float = SECONDS,
         keep: Callable[[ConsumerRecord], Any] = lambda record: record,
     ) -> list[Any]:
-        """Committed messages of a topic from its beginning: all that are there, or until there are so many.
+        """Committed messages of a topic from its beginning: all of them, or the first `count`, for which it waits.
 
-        keep: what is kept of a message, where all of them are too much
+        keep: the part of a message to keep, if whole messages are too large
         """
         return asyncio.run(receive(self.servers, self._partitions_of(role), count, quiet_seconds, keep))
 
     def ends(self, role: str) -> dict[int, int]:
-        """Partition -> the offset that its next message gets."""
+        """Partition -> the offset of its next message."""
         return asyncio.run(self._ends(self._partitions_of(role)))
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[int, int]:
@@ -181,7 +181,7 @@ class TopicSet:
             await consumer.stop()
 
     def group_state(self) -> str:
-        """What the broker says of the group, such as Stable, or PreparingRebalance while a member joins."""
+        """The broker's state of the group, such as Stable, or PreparingRebalance while a member joins."""
         return asyncio.run(self._group_state())
 
     async def _group_state(self) -> str:
@@ -191,7 +191,7 @@ class TopicSet:
             return str(state)
 
     def in_transaction(self) -> bool:
-        """Whether the output topics hold messages of an open transaction. Ask while nobody writes to them."""
+        """Whether the output topics contain messages of an open transaction. Call it while nobody writes to them."""
         return asyncio.run(self._unstable()) > 0
 
     async def _unstable(self) -> int:
@@ -259,7 +259,7 @@ async def receive(
                 found.extend(map(keep, records))
                 heard = time.monotonic()
             if count is None:
-                # Positions pass transaction markers too, so the end is reached also where the last record is one.
+                # Positions pass transaction markers too, so the end is reached even if the last record is a marker.
                 if all([await consumer.position(partition) >= ends[partition] for partition in partitions]):
                     return found
             elif len(found) >= count:
@@ -271,10 +271,10 @@ async def receive(
 
 
 async def written_ends(servers: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where the partitions end, with what is not readable yet.
+    """The ends of the partitions, including messages that are not readable yet.
 
-    A commit is answered before its markers are written: for a moment a read_committed consumer is told an end that lies
-    before messages that are committed.
+    A commit is acknowledged before its markers are written: for a moment a read_committed consumer gets an end that
+    lies before committed messages.
     """
     async with AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False) as consumer:
         ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)

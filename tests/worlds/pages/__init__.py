@@ -1,1 +1,1 @@
-"""Pages, crawls and messages that tests make up."""
+"""Generated pages, crawls and messages for tests."""

@@ -1,4 +1,4 @@
-"""Messages as crawlers write them, to the byte: scrapy-cluster's KafkaPipeline, Norconex's ApacheKafkaCommitter."""
+"""Messages byte-identical to those of crawlers: scrapy-cluster's KafkaPipeline, Norconex's ApacheKafkaCommitter."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from tests.worlds.pages.crawls import PageMessage
 
 UNSERIALISED = PageMessage(None, b"json failed to parse")
-"""What scrapy-cluster sends in place of an item that ujson cannot write."""
+"""The message of scrapy-cluster for an item that ujson cannot write."""
 
 
 def scrapy_cluster(
@@ -47,10 +47,10 @@ def norconex_deletion(url: str) -> PageMessage:
 
 
 def _escaped(text: str) -> bytes:
-    """JSON with its slashes escaped, as both write it."""
+    """JSON with escaped slashes, as both crawlers write it."""
     return text.replace("/", "\\/").encode("ascii")
 
 
 def _upper(text: str) -> str:
-    """Escapes of other alphabets in capitals, as Java writes them."""
+    """Escapes of other alphabets in upper case, as Java writes them."""
     return re.sub(r"\\u([0-9a-f]{4})", lambda found: "\\u" + found[1].upper(), text)

@@ -35,14 +35,14 @@ FRAMES = (
 
 
 def article(number: int, sentences: int = 12) -> str:
-    """English-looking text of its own words: about four spots a sentence."""
+    """English-looking text of unique words: about four spots per sentence."""
     dice = random.Random(number)
     words = ["".join(dice.choices(SYLLABLES, k=4)) for _ in range(sentences * 8)]
     return " ".join(FRAMES[n % 3].format(*words[n * 8 : n * 8 + 8]) for n in range(sentences))
 
 
 def html_of(number: int, template: int = 0, sentences: int = 12) -> str:
-    """The article in a site's frame. Another frame gives other bytes with the same kept text."""
+    """The article in a site's frame. Another frame gives other bytes with the same main text."""
     site = f"site{template}"
     return (
         f"<!doctype html><html><head><title>{site}</title><style>p{{margin:{template}px}}</style></head><body>"
@@ -52,13 +52,13 @@ def html_of(number: int, template: int = 0, sentences: int = 12) -> str:
 
 
 def edited(html: str) -> str:
-    """The same page with an editor's line above its text: a near copy, with a different kept text."""
+    """The same page with an editor's line above its text: a near copy, with another main text."""
     return html.replace("<p>", "<p>a line of the editor was put above the text as it came from the agency. ")
 
 
 @dataclass(frozen=True, slots=True)
 class PageMessage:
-    """One message to send; the key names the page through the whole run."""
+    """A message to send; its key names the page during the whole run."""
 
     key: bytes | None
     value: bytes | None
@@ -79,16 +79,16 @@ def json_page(number: int, html: str, **fields: object) -> PageMessage:
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """Messages, and the article that each key shows. Pages of one article are copies of each other."""
+    """Messages, and the article of each key. Pages of one article are copies of each other."""
 
     messages: list[PageMessage]
     articles: dict[bytes, int]
 
 
 def crawl(pages: int, copies_percent: int = 30, seed: int = 1, sentences: int = 5) -> Crawl:
-    """Pages of which every so many are copies (half of them exact, half in another frame) of a page before.
+    """Pages with copies at regular distances (half of them exact, half in another frame) of an earlier page.
 
-    Five sentences are 70 words: below 60, two frames' titles would make the first pages of the host two pages.
+    Five sentences are 70 words: with fewer than 60, two frames' titles would make two pages of the host's first pages.
     """
     dice = random.Random(seed)
     messages, articles = [], {}

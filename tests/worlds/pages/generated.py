@@ -1,4 +1,4 @@
-"""Generated pages for the properties of judging: two schemes, and pages that bring out their corners."""
+"""Generated pages for the properties of judging: two schemes, and pages that exercise their corner cases."""
 
 import random
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_
 from tests.worlds.pages.ranks import made_ranks
 
 ADDRESSES = 5
-"""So many addresses the pages of a world have; now and then a page has none."""
+"""Number of distinct URLs of the pages; a few pages have none."""
 FINGERPRINTED = int(SignatureStatus.FINGERPRINTED)
 
 
 class Look(NamedTuple):
-    """What a page shows: fingerprint (its digest follows from it and from all but the host), status, sketch, minima,
-    kept text (0: none), host, length (which the digest does not follow from).
+    """The features of a page: fingerprint (its digest depends on it and on everything but the host), status, sketch,
+    MinHash values, main text (0: none), host, length (the digest does not depend on it).
     """
 
     word: int
@@ -46,7 +46,7 @@ Submitted = tuple[Look, int]
 """A page and its id."""
 
 NEAR = [0, 1, 3, 7, 15, 31, 1 << 20, (1 << 20) | 1, 1 << 40, (1 << 40) | 3, (1 << 60) | (1 << 40), 2**64 - 1]
-"""Fingerprints that share buckets and lie 1..6 bits apart: chains of near pages and full buckets are common."""
+"""Fingerprints that share buckets and differ in 1..6 bits: chains of near pages and full buckets are common."""
 SKETCHES = [0, 1, 3, 7, 15, 0xFF, 0xFF00, 0xFFFF]
 LENGTHS = st.sampled_from([0, 8, 9, 10, 10, 10, 11, 12, 14, 30])
 STATUS = st.sampled_from(
@@ -57,7 +57,7 @@ STATUS = st.sampled_from(
 
 @dataclass(frozen=True)
 class World:
-    """A scheme, pages that bring out its corners, and the same scheme for the obvious judge."""
+    """A scheme, pages that exercise its corner cases, and the same scheme for the reference judge."""
 
     scheme: Scheme
     looks: st.SearchStrategy[Look]
@@ -65,7 +65,7 @@ class World:
     decisive_tables: bool
 
     def reference_kernel(self, cap: int, candidate_limit: int, policy: Policy = PLAIN) -> ObviousJudge:
-        """The obvious judge of this scheme."""
+        """The reference judge of this scheme."""
         return ObviousJudge(self.keys_of, confirm, cap, candidate_limit, policy)
 
     def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
@@ -94,7 +94,7 @@ class World:
 
 
 def any_look(dice: random.Random, confirmed: bool) -> Look:
-    """A page of a world; confirmed: of the one whose scheme confirms candidates."""
+    """A page of a fixture; confirmed: of the one whose scheme confirms candidates"""
     status, length = dice.choice([0] * 6 + [1, 2, 3]), dice.choice([0, 8, 9, 10, 10, 11, 12, 14, 30])
     if not confirmed:
         return Look(dice.choice(NEAR), status, length=length)
@@ -103,12 +103,12 @@ def any_look(dice: random.Random, confirmed: bool) -> Look:
 
 
 def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:
-    """The first columns of a look, one strategy each."""
+    """A strategy for each of the first columns of a look."""
     return st.tuples(*columns).map(lambda drawn: Look(*drawn))
 
 
 def confirm(page: Row, other: Row) -> Pair:
-    """As ConfirmingScheme(.., 4) does."""
+    """Like ConfirmingScheme(.., 4)."""
     distance = sum((one ^ two).bit_count() for one, two in zip(page.sketch, other.sketch, strict=True))
     return Pair(distance <= 4, 1 - distance / 64)
 
@@ -143,15 +143,15 @@ policies = st.sampled_from(POLICIES)
 
 
 def some(world: World, data: st.DataObject, most: int = 40) -> list[Submitted]:
-    """Pages of that world, each with an id of its own."""
+    """Pages of that fixture, each with a unique id."""
     looks = data.draw(st.lists(world.looks, min_size=1, max_size=most))
-    # Now and then many alike: more than a chunk of the walk.
+    # Sometimes many similar ones: more than a chunk of the sequential resolution.
     looks += data.draw(st.sampled_from([[], [], [], looks[:1] * 70, looks[:4] * 20]))
     return pages_of(looks)
 
 
 def pages_of(looks: Sequence[Look]) -> list[Submitted]:
-    """Give every page an id of its own."""
+    """Give every page a unique id."""
     return [(look, page_id) for page_id, look in enumerate(looks)]
 
 
@@ -189,7 +189,7 @@ def words_of(content: object) -> tuple[int, int]:
 
 
 def outcomes_of(verdicts: Verdicts) -> list[Outcome]:
-    """Verdicts as the obvious judge says them."""
+    """Verdicts in the form of the reference judge."""
     outcomes: list[Outcome] = []
     for index in range(len(verdicts)):
         score = float(verdicts.score[index])
@@ -207,5 +207,5 @@ def outcomes_of(verdicts: Verdicts) -> list[Outcome]:
 
 
 def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None, int]]:
-    """The verdict proper: a page's second attempt says so in its reason, and in nothing else."""
+    """The verdict proper: a page's second pending verdict differs only in its reason."""
     return [(verdict, original, score, found_by) for verdict, original, score, _, found_by, _ in outcomes]

@@ -1,6 +1,7 @@
-"""Made-up pages of a few hosts for the default scheme, straight as signatures: prints, titles and sketches of any kind.
+"""Synthetic signatures of a few hosts for the default scheme: block fingerprints, titles and sketches of any kind.
 
-A host has template prints, which most of its pages have, and pages that copy an earlier page with changes of any size.
+A host has template fingerprints, which most of its pages have, and pages that copy an earlier page with changes of any
+size.
 """
 
 import random
@@ -16,7 +17,7 @@ from tests.worlds.pages.ranks import made_ranks
 FINGERPRINTED = int(SignatureStatus.FINGERPRINTED)
 MOST_HOSTS = 3
 WORDS = 2
-"""Of a sketch: few bits, so that the Jaccard takes few values and each of them often."""
+"""Bits of a sketch: few, so that the Jaccard takes few values and each of them often."""
 BITS = 64 * WORDS
 KEPT, NUMBER = 1 << 4, 1 << 5
 MINIMA = range(1, 1000)
@@ -24,7 +25,7 @@ LENGTHS = (8, 20, 30, 59, 60, 80, 149, 150, 299, 300, 1000)
 
 
 class Made(NamedTuple):
-    """A made-up page. prints: as stored, all of different identity  body: equal where the bytes are"""
+    """A synthetic page. prints: as stored, with distinct identities  body: equal for equal bytes"""
 
     body: int
     host: int
@@ -43,10 +44,10 @@ Submitted = tuple[Made, int]
 
 
 class Temper(NamedTuple):
-    """What the pages of a world are like.
+    """Parameters of generated pages.
 
-    hosts: how many there are, 0 among them  stories: texts that pages tell  vocabulary: prints that pages choose from
-    template: prints that most pages of a host have  longest: title, in words  classes: of prints
+    hosts: their number, 0 among them  stories: texts of pages  vocabulary: block fingerprints that pages choose from
+    template: block fingerprints that most pages of a host have  longest: title, in words  classes: of fingerprints
     """
 
     hosts: int
@@ -61,7 +62,7 @@ class Temper(NamedTuple):
 
 
 def any_temper(dice: random.Random) -> Temper:
-    """Of one kind or another."""
+    """Parameters of one kind or another."""
     return Temper(
         hosts=dice.choice([1, 1, 2, MOST_HOSTS]),
         stories=dice.choice([1, 3, 10]),
@@ -76,7 +77,7 @@ def any_temper(dice: random.Random) -> Temper:
 
 
 def made_pages(dice: random.Random, count: int, temper: Temper) -> list[Made]:
-    """So many pages, in the order of their making; about two in three are made of an earlier one."""
+    """`count` pages in the order of their making; about two in three derive from an earlier one."""
     vocabularies = [[any_print(dice, temper) for _ in range(temper.vocabulary)] for _ in range(temper.hosts)]
     templates = [[any_print(dice, temper) for _ in range(temper.template)] for _ in range(temper.hosts)]
     pages: list[Made] = []
@@ -105,17 +106,17 @@ def made_pages(dice: random.Random, count: int, temper: Temper) -> list[Made]:
 
 
 def changed(dice: random.Random, page: Made, temper: Temper, vocabularies: Sequence[Sequence[int]]) -> Made:
-    """A page made of another: the same bytes, or a little or much of everything changed."""
+    """A page derived from another: the same bytes, or a small or large change in everything."""
     if dice.random() < 0.08:
         return page
     share, moved = (temper.change * dice.choice([0, 0.3, 1]) for _ in range(2))
     host = dice.randrange(temper.hosts) if dice.random() < 0.2 else page.host
     prints = [one for one in page.prints if dice.random() >= share]
     if dice.random() < 0.3:
-        # a part of the page, or the page and more
+        # A part of the page, or the page and more
         prints = list(page.prints[:: dice.choice([1, 2])])
     prints += dice.sample(vocabularies[host], dice.randrange(1 + round(share * min(temper.vocabulary, 20))))
-    # the same block in another place: kept here and not there
+    # The same block in another place: main text here, boilerplate there
     prints = [one ^ KEPT if dice.random() < share / 5 else one for one in prints]
     sketch = list(page.sketch)
     for bit in dice.sample(range(BITS), dice.randrange(1 + round(moved * BITS * 0.7))):
@@ -134,36 +135,36 @@ def changed(dice: random.Random, page: Made, temper: Temper, vocabularies: Seque
 
 
 def any_print(dice: random.Random, temper: Temper) -> int:
-    """Any of all kinds; many are kept text of some weight."""
+    """Any fingerprint of any kind; many are main text of some weight."""
     kind = dice.choice([KEPT, KEPT, KEPT, 0, NUMBER, NUMBER | KEPT])
     return dice.getrandbits(26) << 6 | kind | dice.choice(temper.classes)
 
 
 def different(prints: Sequence[int]) -> tuple[int, ...]:
-    """Ascending, of each identity the first, and no more than a page keeps."""
+    """Ascending, the first of each identity, and at most the number that a page stores."""
     return tuple(sorted({one >> 5: one for one in reversed(prints)}.values()))[:44]
 
 
 def any_title(dice: random.Random, temper: Temper) -> tuple[int, ...]:
-    """Up to so many words, of few."""
+    """Up to `most` words from a small vocabulary."""
     return tuple(sorted(dice.sample(range(1, 30), dice.randrange(temper.longest + 1))))
 
 
 def nearby_title(dice: random.Random, title: Sequence[int], temper: Temper) -> tuple[int, ...]:
-    """The same words but for some."""
+    """The same words with a few changes."""
     words = {word for word in title if dice.random() < 0.8} | set(any_title(dice, temper)[:2])
     return tuple(sorted(words))[:10]
 
 
 def with_ids(pages: Sequence[Made]) -> list[Submitted]:
-    """Give every page an id of its own."""
+    """Give every page a unique id."""
     return [(page, page_id) for page_id, page in enumerate(pages)]
 
 
 def signatures_of(pages: Sequence[Submitted]) -> Signatures:
     """Pages of two sources; the id is spread over source, partition and offset."""
     made, ids = [page for page, _ in pages], [page_id for _, page_id in pages]
-    # A page that is not judged has nothing that it could be compared by.
+    # A page that is not judged has nothing to compare it by.
     whole = [page if page.status == FINGERPRINTED else page._replace(minima=(), prints=(), titles=()) for page in made]
     count = len(pages)
     return Signatures(
@@ -205,7 +206,7 @@ def words_of(content: object) -> tuple[int, int]:
 
 
 def bounds_of(sizes: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Where rows of these sizes begin and end: int64[n + 1]."""
+    """The bounds of rows of these sizes: int64[n + 1]."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds

@@ -1,4 +1,4 @@
-"""A person who judges every pair of a review of the demo's crawl as its truth has it."""
+"""A person who judges every pair of a review of the demo's crawl according to its truth."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from spotsieve.stream.demo.crawl import build_crawl
 
 
 def review_of(page: Path) -> dict[str, Any]:
-    """What the page of a review shows."""
+    """The text of the review's page."""
     found = re.search(r'id="data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
     assert found is not None
     data: dict[str, Any] = json.loads(found[1])

@@ -1,4 +1,4 @@
-"""Small labelled sets on disk, as `spotsieve score` reads them, and the command's refusals."""
+"""Small labelled sets on disk for `spotsieve score`, and the command's errors."""
 
 import gzip
 import lzma

@@ -1,4 +1,4 @@
-"""Reads the tokens of one page in words, as the kernel sees them."""
+"""Reads the tokens of one page as words, as the kernel sees them."""
 
 from spotsieve.stream.sign.features.sieve import blocks_of
 

@@ -1,4 +1,4 @@
-"""The settings of each scheme for tests: its defaults, and a model of the small crawl where it needs one."""
+"""The settings of each scheme for tests: its defaults, with a model of the small crawl if it needs one."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -18,7 +18,7 @@ _FOLDER = TemporaryDirectory(prefix="spotsieve-models-")
 
 @cache
 def settings_named(name: str) -> SchemeSettings:
-    """The crawl is counted twice, so that a story it has three times is in the range of the defaults."""
+    """The crawl is counted twice, so that a story that occurs three times is in the range of the defaults."""
     settings = SCHEME_SETTINGS[name]()
     if name not in TERMS:
         return settings
@@ -30,7 +30,7 @@ def settings_named(name: str) -> SchemeSettings:
 
 
 def model_bytes(terms: Terms, batches: Sequence[Sequence[Page]]) -> bytes:
-    """The file that `spotsieve model build` writes of these pages."""
+    """The file that `spotsieve model build` writes for these pages."""
     if isinstance(terms, ConceptTerms):
         concepts = ConceptCounter(terms)
         for batch in batches:

@@ -1,4 +1,4 @@
-"""A small crawl for tests of schemes: stories in many languages, twice or once or mixed, from two hosts in turn."""
+"""A small crawl for tests of schemes: stories in many languages, twice, once or mixed, from two alternating hosts."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ HERE, THERE = "https://www.herald.example/a/1", "https://news.portal.example/sto
 
 
 def crawl_of_two_hosts() -> list[Page]:
-    """Every story twice or once, and mixtures of stories, from two hosts in turn; some pages that are not judged."""
+    """Every story twice or once, and mixtures of stories, from two alternating hosts; some pages are not judged."""
     texts = [STORIES[name, number] for name in PATHS for number in (1, 2, 1)]
     texts += [STORIES[name, 1][:2] + STORIES[name, 2][:2] for name in PATHS]
     texts += [STORIES["English", 1][:3], STORIES["English", 2][1:], STORIES["English", 2] + STORIES["English", 1]]

@@ -1,4 +1,4 @@
-"""What the tests of the default scheme share: pages of stories in templates, and their verdicts without a broker."""
+"""Fixtures of the tests of the default scheme: pages of stories in templates, and their verdicts without a broker."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,7 +77,7 @@ def portal(paragraphs: Sequence[str], title: str = "News") -> str:
 
 
 def shop(name: str, number: int, text: str, list_name: str = "Also bought") -> str:
-    """A page of a shop: a sentence of its own, in a wordy template."""
+    """A page of a shop: a unique sentence in a wordy template."""
     menu = "".join(f"<li><a href='/{place}'>{link}</a></li>" for place, link in enumerate(LINKS))
     return (
         f"<html><head><title>{name} - The Corner Shop</title></head><body><ul>{menu}</ul><h1>{name}</h1>"

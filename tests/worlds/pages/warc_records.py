@@ -1,4 +1,4 @@
-"""WARC records for tests, made field by field so that a test can break any of them."""
+"""WARC records for tests, built field by field so that a test can break any of them."""
 
 HTML = b"<html><p>The mayor spoke about the budget.</p></html>"
 

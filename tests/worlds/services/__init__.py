@@ -1,1 +1,1 @@
-"""Processes of the service: as they are, killed at a step, with a defect, and what they should have said."""
+"""Processes of the service: unchanged, killed at a step or with a defect; and the verdicts that they should give."""

@@ -1,8 +1,8 @@
-"""A service with a defect: as it is, but one step raises an error on every page that holds a word.
+"""A service with a defect: one step raises an error on every page that contains a certain word.
 
     python -m tests.worlds.services.breaking STEP OPTION...
 
-runs `spotsieve run OPTION...`; STEP is decode, sign or judge, or resolve of a resolver.
+runs `spotsieve run OPTION...`; STEP is decode, sign or judge, or resolve for a resolver.
 """
 
 import functools
@@ -16,11 +16,11 @@ from tests.worlds.services.killed_at import owner_of
 
 STEPS = ("decode", "sign", "judge")
 WORD = "zebrafinch"
-"""In the body and in the address of a page that breaks the step."""
+"""The word in the body and in the URL of a page that breaks the step."""
 
 
 class Defect(RuntimeError):
-    """What nobody has foreseen."""
+    """An unforeseen error."""
 
 
 def breaking_decode(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +48,7 @@ def breaking_sign(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def breaking_judge(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The judge's lookup of keys, which raises on a record with such a page; one that is spared has no keys."""
+    """The judge's key lookup, which raises on a record with such a page; an isolated page has no keys."""
 
     @functools.wraps(step)
     def probe(scheme: Any, signatures: Signatures) -> Any:
@@ -62,7 +62,7 @@ def breaking_judge(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def breaking_resolve(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The resolver's last step, which raises on a round with such a page; one that is spared is taken for empty."""
+    """The resolver's last step, which raises on a round with such a page; an isolated page counts as empty."""
 
     @functools.wraps(step)
     def resolve(round_: Any, *arguments: Any) -> Any:
@@ -83,7 +83,7 @@ PLACES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Patch, then be `spotsieve run`; returns its exit code."""
+    """Patch the step, then run `spotsieve run`; returns its exit code."""
     from spotsieve.stream.cli import main as spotsieve
 
     name, *options = arguments

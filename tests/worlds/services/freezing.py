@@ -11,9 +11,9 @@ STEP = "outputs sent"
 
 @dataclass
 class Freezing(Spotsieve):
-    """A service that freezes once it is armed, when it has sent the outputs of that many transactions.
+    """A service that freezes once it is armed and has sent the outputs of a number of transactions.
 
-    A test that froze it from outside would have to meet the moment by chance.
+    A test that froze it from outside would have to hit the moment by chance.
     """
 
     transactions: int = 1
@@ -24,9 +24,9 @@ class Freezing(Spotsieve):
         self.command = (STEP, str(self.transactions), FROZEN)
 
     def arm(self) -> None:
-        """From now on transactions count."""
+        """Count transactions from now on."""
         armed_by(self.config).touch()
 
     def until_frozen(self) -> None:
-        """Wait until it stands in a transaction; `thaw` lets it go on, and it does not freeze again."""
+        """Wait until it stands in a transaction; `thaw` resumes it, and it does not freeze again."""
         wait_until(lambda: SAID.format(STEP) in self.text().splitlines(), SECONDS, f"{self.name} to freeze")

@@ -1,11 +1,11 @@
-"""The worker of the crash matrix: the service as it is, killed (SIGKILL) at one step on the way of a page.
+"""The worker of the crash matrix: the unchanged service, killed (SIGKILL) at one step of its pipeline.
 
     python -m tests.worlds.services.killed_at POINT N [frozen] -c CONFIG
 
-runs `spotsieve run -c CONFIG`, once armed kills itself after the step POINT was done the N-th time, and says so before.
-With `frozen` it stops where it stands (SIGSTOP) and can be thawed.
-It is armed by the file CONFIG.armed, so that a test says which pages are hit. The product has no hooks for this: the
-step's function is replaced by name, and a name that is no longer there ends the process with an AttributeError.
+runs `spotsieve run -c CONFIG`. Once armed, it kills itself after the N-th call of the step POINT, and logs that first.
+With `frozen` it stops there (SIGSTOP) and can be thawed.
+The file CONFIG.armed arms it, so that a test controls which pages are hit. The product has no hooks for this: the
+step's function is replaced by name, and an outdated name ends the process with an AttributeError.
 """
 
 import functools
@@ -26,10 +26,10 @@ FROZEN = "frozen"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A step on the way of a page, done once its function has returned.
+    """A step of the pipeline, done once its function has returned.
 
-    exactly_once, at_least_once: the function that does it (module:name); None where a guarantee has no such step
-    requests: classes of the only requests that count, where the function sends any request
+    exactly_once, at_least_once: the function that does it (module:name); None if a guarantee has no such step
+    requests: classes of the only requests that count, if the function sends any request
     """
 
     name: str
@@ -39,7 +39,7 @@ class Point:
     requests: frozenset[str] = frozenset()
 
     def function(self, guarantee: str) -> str | None:
-        """The function that does the step under this guarantee, as module:name; None where there is no such step."""
+        """The function of the step under this guarantee, as module:name; None without such a step."""
         function: str | None = getattr(self, guarantee)
         return function
 
@@ -86,11 +86,11 @@ POINTS = (
         "after commit", "the worker has noted and counted it", "spotsieve.stream.service.pages.commit:Committer._count"
     ),
 )
-"""In the order of a page's way; outputs and offsets of a transaction are sent side by side."""
+"""In the order of the pipeline; outputs and offsets of a transaction are sent concurrently."""
 
 
 def point_named(name: str) -> Point:
-    """The point of this name; KeyError where there is none."""
+    """The point of this name. Raises KeyError for an unknown name."""
     return {point.name: point for point in POINTS}[name]
 
 
@@ -107,7 +107,7 @@ def owner_of(function: str) -> tuple[Any, str]:
 
 
 class Killer:
-    """Counts how often a step was done while armed. The last one ends the process, or another signal stops it."""
+    """Counts the calls of a step while armed. The last one kills the process, or stops it with another signal."""
 
     def __init__(self, point: Point, count: int, armed: Path, by: signal.Signals = signal.SIGKILL) -> None:
         self._by = by
@@ -117,7 +117,7 @@ class Killer:
         self._lock = threading.Lock()
 
     def patch(self, function: str) -> None:
-        """Put a counting wrapper in the place of a function. Raises AttributeError where it is not there."""
+        """Replace a function by a counting wrapper. Raises AttributeError for an unknown name."""
         owner, name = owner_of(function)
         setattr(owner, name, self._counting(getattr(owner, name)))
 
@@ -142,19 +142,19 @@ class Killer:
 
     def _did(self, arguments: tuple[Any, ...], done: object) -> None:
         if (isinstance(done, list) and not done) or not self._armed.exists():
-            return  # A fetch without pages is no step on their way.
+            return  # A fetch without pages is no step of the pipeline.
         if self._point.requests and type(arguments[1]).__name__ not in self._point.requests:
             return
         with self._lock:
             self._left -= 1
             if not self._left:
-                # Written unbuffered, right before the end: a worker killed for another reason does not say this.
+                # Written unbuffered, right before the end: a worker killed for another reason does not write this.
                 os.write(2, (SAID.format(self._point.name) + "\n").encode())
                 os.kill(os.getpid(), self._by)
 
 
 def main(arguments: list[str]) -> int:
-    """Patch, then be `spotsieve run`; returns its exit code."""
+    """Patch the step, then run `spotsieve run`; returns its exit code."""
     from spotsieve.stream.base.settings.load import load_settings
     from spotsieve.stream.cli import main as spotsieve
 

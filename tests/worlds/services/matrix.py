@@ -15,8 +15,9 @@ from tests.worlds.waiting import SECONDS, wait_until
 
 BURST, CHUNK = 200, 25
 WAVE = BURST + 4 * CHUNK
-"""Pages that a kill falls among: a burst, so that several micro-batches are on their way; then chunk by chunk, each
-when all before it is committed, until the kill has come; after it the rest."""
+"""Pages around a kill: a burst, so that several micro-batches are in flight; then chunk by chunk, each one when all
+earlier pages are committed, until the kill has come; then the rest.
+"""
 CALLS = 2
 """A worker is killed when it has done its step for the second time in a wave."""
 SETTINGS = "service.batch_pages = 25\nservice.linger_ms = 20\n"
@@ -40,10 +41,10 @@ CELLS = tuple((column, point.name) for column in COLUMNS for point in column.poi
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the pages among which a worker was killed.
+    """The verdicts of the pages in flight when a worker was killed.
 
-    missing: pages without a verdict  repeats: verdicts beyond the first, whatever they say
-    differing: pages with a verdict that is not that of the log's order, judged anew
+    missing: pages without a verdict  repeats: verdicts beyond the first, with any content
+    differing: pages whose verdict differs from a new judgment of the log
     """
 
     pages: int
@@ -63,8 +64,8 @@ class Ran:
 def run_column(servers: str, directory: Path, column: Column, points: Sequence[Point], pages: Crawl) -> Ran:
     """Kill a worker at each point, each time in the middle of a wave of pages; then read and judge what was sent.
 
-    Without points: the undisturbed run over all pages. AssertionError where a point is not reached, or a service does
-    not go on.
+    Without points: the undisturbed run over all pages. Raises AssertionError if a point is not reached or a service
+    does not continue.
     """
     with TopicSet(servers, partitions=column.workers) as topics:
         toml = topics.toml(KILLED_SESSION_MS) + SETTINGS + f'service.guarantee = "{column.guarantee}"\n'
@@ -109,7 +110,7 @@ def _victim(directory: Path, toml: str, point: Point) -> Spotsieve:
 
 
 def _kill_among(topics: TopicSet, victim: Spotsieve, others: Sequence[Spotsieve], wave: Sequence[PageMessage]) -> None:
-    """Start the worker, let it take its partition, and send pages until it has killed itself; then the rest of them."""
+    """Start the worker, wait for its partition, and send pages until it has killed itself; then the rest of them."""
     armed_by(victim.config).unlink(missing_ok=True)
     victim.start().until_ready()
     wait_until(
@@ -140,7 +141,7 @@ def _until_dead_or_committed(topics: TopicSet, victim: Spotsieve) -> None:
 
 
 def outcomes_of(topics: TopicSet, toml: str, waves: Sequence[Sequence[PageMessage]]) -> list[Outcome]:
-    """What became of the pages of each wave, by what was sent and the log judged again."""
+    """The outcome of each wave, from the outputs and from judging the log again."""
     sent, ids = verdicts_sent(topics), ids_by_key(topics)
     expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])
     outcomes = list[Outcome]()

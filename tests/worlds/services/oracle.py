@@ -1,4 +1,4 @@
-"""What the service should have said: the log, judged again in memory, record by record."""
+"""The verdicts that the service should give: the log, judged again in memory, record by record."""
 
 import tomllib
 from collections.abc import Collection, Iterable
@@ -18,7 +18,7 @@ from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.worlds.brokers.topics import TopicSet, header
 
 Verdict = tuple[str, str | None]
-"""A verdict, and the id of the original or of the page that a novel page replaces, if any."""
+"""A verdict, and the id of the original or of the page that a novel page supersedes, if any."""
 
 
 def settings_from(toml: str) -> Settings:
@@ -29,15 +29,15 @@ def settings_from(toml: str) -> Settings:
 def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tuple[dict[str, Verdict], State]:
     """Page id -> its verdict, from the log alone.
 
-    A page that is in the log twice must get the same verdict twice, but behind a record that forgets: there the later
-    one counts, as nobody was sent the page by the earlier one.
+    A page that is in the log twice must get the same verdict twice, except after a record that forgets it: then the
+    later verdict counts, because the earlier one was never published.
     """
     state = memory_state()
     return judge_again_in(state, toml, log, log_name), state
 
 
 def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_name: str) -> dict[str, Verdict]:
-    """The same, in an empty state of the caller's."""
+    """The same, in an empty state of the caller."""
     settings = settings_from(toml)
     engine = Engine(
         scheme_of(settings.scheme),
@@ -77,7 +77,7 @@ def verdicts_sent(topics: TopicSet) -> dict[bytes, list[Verdict]]:
 
 
 def check_verdicts_sent(topics: TopicSet, toml: str, keys: Collection[bytes]) -> None:
-    """Check that each page has a verdict, that of the log's order, and under exactly_once one alone."""
+    """Check that each page has the verdict of the log's order, and under exactly_once only one."""
     sent = verdicts_sent(topics)
     assert sent.keys() == set(keys), "a page without a verdict"
     expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])

@@ -17,9 +17,9 @@ from tests.worlds.waiting import SECONDS, wait_until
 
 CHUNK, CHUNKS = 25, 12
 WAVE = CHUNK * CHUNKS
-"""Pages that come while processes of a wave end; those that are left come when all are back."""
+"""Pages sent while processes of a wave end; the rest is sent when all processes are back."""
 CALLS = 2
-"""A step is the last one when it was done for the second time in a wave."""
+"""A process ends when it has done its step for the second time in a wave."""
 FROZEN_SECONDS = 8.0
 """Longer than the sessions of this service."""
 SESSION_MS = 3_000
@@ -29,14 +29,14 @@ SETTINGS = f"cluster.round_pages = 100\ncluster.resolver_session_ms = {SESSION_M
 
 
 class Wave(NamedTuple):
-    """What ends while pages come. how: killed or frozen  points: by role"""
+    """The ends in a wave of pages. how: killed or frozen  points: by role"""
 
     how: str
     points: Mapping[str, Point]
 
 
 def waves_of(steps: Mapping[str, Sequence[Point]] = STEPS, hows: Iterable[str] = SIGNALS) -> list[Wave]:
-    """Waves in which each of these steps is the last one, once in each way."""
+    """Waves that end each of these steps once in each way."""
     return [
         Wave(how, {role: point for role, point in zip(steps, points, strict=True) if point is not None})
         for how in hows
@@ -47,7 +47,7 @@ def waves_of(steps: Mapping[str, Sequence[Point]] = STEPS, hows: Iterable[str] =
 def run_waves(
     servers: str, directory: Path, waves: Sequence[Wave], pages: Sequence[PageMessage], say: Callable[[str], None]
 ) -> list[Outcome]:
-    """What became of the pages of each wave. AssertionError where a step is not reached or a role does not go on.
+    """The outcome of each wave. Raises AssertionError if a step is not reached or a role does not continue.
 
     pages: WAVE of each wave, and as many before the first one
     """
@@ -69,12 +69,12 @@ def run_waves(
 
 
 def _end_at(roles: Roles, wave: Wave, options: Mapping[str, tuple[str, ...]], pages: Sequence[PageMessage]) -> None:
-    """Let one process of each role end at its step while pages come, and bring all back."""
+    """End one process of each role at its step while pages come, and bring all back."""
     victims = {role: roles[VICTIMS[role]] for role in wave.points}
     for role, victim in victims.items():
         victim.kill()
         if role == "resolver":
-            # Else the group might choose the victim again, which is to stand by until it is armed.
+            # Otherwise the group might choose the victim again, which must stand by until it is armed.
             wait_until(lambda: not _stands_by(roles["resolver-0"]), SECONDS, "the other resolver to work", 0.2)
         point = wave.points[role]
         calls = "1" if point.name in ONCE else str(CALLS)
@@ -114,7 +114,7 @@ def _stands_by(resolver: Spotsieve) -> bool:
 
 
 def _bring_back(victim: Spotsieve, how: str, options: tuple[str, ...]) -> None:
-    """Let it go on without a last step, at once: others wait for it, and would not come to theirs."""
+    """Disarm a process at once: other processes wait for it and would not reach their own steps."""
     victim.module, victim.command = "spotsieve.stream", ("run", *options)
     if how == "frozen":
         victim.thaw()
@@ -124,7 +124,7 @@ def _bring_back(victim: Spotsieve, how: str, options: tuple[str, ...]) -> None:
 
 
 def _until_ended_or_committed(roles: Roles, ending: Sequence[Spotsieve]) -> None:
-    """Wait until one of them has come to its last step, or all pages have verdicts."""
+    """Wait until one of the processes has reached its last step, or all pages have verdicts."""
     wait_until(
         lambda: any(map(_has_ended, ending)) or roles.topics.uncommitted() == 0,
         SECONDS,
@@ -134,7 +134,7 @@ def _until_ended_or_committed(roles: Roles, ending: Sequence[Spotsieve]) -> None
 
 
 def _has_ended(victim: Spotsieve) -> bool:
-    """Whether it has come to its last step."""
+    """Whether the process has reached its last step."""
     said = SAID.format(victim.command[1]) in victim.text().splitlines()
     assert said or victim.alive.poll() is None, victim.text()
     return said

@@ -2,7 +2,7 @@
 
     python -m tests.worlds.services.role_steps ROLE STEP N killed|frozen OPTION... -c CONFIG
 
-runs `spotsieve run OPTION... -c CONFIG`. It is armed as tests.worlds.services.killed_at says.
+runs `spotsieve run OPTION... -c CONFIG`. Arming works as in tests.worlds.services.killed_at.
 """
 
 import signal
@@ -40,7 +40,7 @@ STEPS: dict[str, tuple[Point, ...]] = {
     "shard": (
         _step("round cut", "a round is read from the log", f"{_ROLES}.shard.work:ShardWork.cut"),
         _step("answered", "its meetings are found, and not sent", f"{_ROLES}.shard.work:ShardWork.answer"),
-        _step("answer sent", "its meetings, confirms or walks are in matches", f"{_ROLES}.shard.loop:Shard._say"),
+        _step("answer sent", "its meetings, confirms or walks are in matches", f"{_ROLES}.shard.loop:ShardRole._say"),
         _step(
             "confirmed",
             "it knows what to say of entries, and has not sent it",
@@ -52,11 +52,11 @@ STEPS: dict[str, tuple[Point, ...]] = {
         _step("filed", "it is in the state", "spotsieve.state.store.state:State.file"),
     ),
     "resolver": (
-        _step("chosen", "the group has chosen it", f"{_ROLES}.resolver.standing:Standing.until_chosen"),
-        _step("fenced", "the one before can publish no more", f"{_ROLES}.resolver.publishing:Publisher.start"),
+        _step("chosen", "the group has chosen it", f"{_ROLES}.resolver.loop:ResolverElection.until_chosen"),
+        _step("fenced", "the one before can publish no more", f"{_ROLES}.resolver.publication:Publisher.start"),
         _step("end found", "it knows where verdicts ends", f"{_ROLES}.resolver.loop:find_end"),
-        _step("round cut", "the next round is cut, and not named", f"{_ROLES}.resolver.naming:Naming.named"),
-        _step("answers merged", "all shards have answered", f"{_ROLES}.resolver.work:ResolverWork.meetings"),
+        _step("round cut", "the next round is cut, and not named", f"{_ROLES}.resolver.rounds:RoundPlanner.named"),
+        _step("answers merged", "all shards have answered", f"{_ROLES}.resolver.work:ResolverWork.shard_candidates"),
         _step("resolved", "the outcome is known", f"{_ROLES}.resolver.work:ResolverWork.resolve_walks"),
         _step("transaction begun", "nothing is sent in it yet", f"{_PRODUCER}.begin_transaction"),
         _step("records sent", "one is on its way in the transaction", f"{_PRODUCER}.send"),
@@ -69,7 +69,7 @@ ONCE = frozenset({"chosen", "fenced", "end found"})
 
 
 def main(arguments: list[str]) -> int:
-    """Patch, then be `spotsieve run`; returns its exit code."""
+    """Patch the step, then run `spotsieve run`; returns its exit code."""
     from spotsieve.stream.cli import main as spotsieve
 
     role, name, count, how, *options = arguments

@@ -1,4 +1,4 @@
-"""A service whose state shards hold together: its processes on a real broker, and what they said against the log."""
+"""A service with a sharded state: its processes on a real broker, and a check of their verdicts against the log."""
 
 import contextlib
 from collections.abc import Callable, Collection
@@ -16,7 +16,7 @@ from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
 
 TAKEN = "this resolver works from now on"
 STARTING = ("compiling kernels", "opening the state")
-"""What /readyz says before a process hears SIGTERM."""
+"""Text of /readyz before a process receives SIGTERM."""
 
 
 class Roles:
@@ -44,7 +44,7 @@ class Roles:
         self._stack.close()
 
     def start(self) -> Self:
-        """Start all of them, and wait until the workers are ready; a resolver may stand by."""
+        """Start all of them, and wait until the workers are ready; one resolver may be on standby."""
         for process in self.processes.values():
             process.start()
         for name, process in self.processes.items():
@@ -53,11 +53,11 @@ class Roles:
         return self
 
     def check(self, keys: Collection[bytes]) -> None:
-        """Check that each page has a verdict, once, and that of the log judged by one process."""
+        """Check that each page has exactly one verdict, and that it equals the single-process verdict."""
         check_verdicts_sent(self.topics, self.toml, keys)
 
     def active(self, but: Spotsieve | None = None) -> Spotsieve:
-        """The resolver that works: of those that live, the one that took over last. but: another one than this"""
+        """The active resolver: of the running ones, the one that took over last. but: a resolver to exclude"""
 
         def working() -> Spotsieve | None:
             living = [one for name, one in self.processes.items() if name.startswith("resolver") and one is not but]
@@ -73,7 +73,7 @@ class Roles:
         return wait_until(working, START_SECONDS, "a resolver to work")
 
     def until_answered(self, shard: int, act: Callable[[], object]) -> None:
-        """Do something that begins a round, and wait until this shard has answered in it."""
+        """Do something that begins a round, and wait until this shard has responded in it."""
         before = self.topics.ends("matches")[shard]
         act()
         wait_until(lambda: self.topics.ends("matches")[shard] > before, SECONDS, f"an answer of shard {shard}", 0.2)
@@ -89,10 +89,10 @@ class Roles:
         return [one.range for one in told if one.kind == KIND_OUTCOME]
 
     def stop(self) -> None:
-        """End all of them cleanly, as soon as those that have just been started again can."""
+        """End all of them cleanly, as soon as those that have just been restarted can."""
         running = [process for process in self.processes.values() if process.alive.poll() is None]
         for process in running:
-            # SIGTERM ends a process at once, and not cleanly, while it still compiles kernels.
+            # While a process still compiles kernels, SIGTERM ends it at once, and not cleanly.
             wait_until(partial(_has_begun, process), START_SECONDS, f"{process.name} to begin")
             process.alive.terminate()
         for process in running:
@@ -100,7 +100,7 @@ class Roles:
 
 
 def _has_begun(process: Spotsieve) -> bool:
-    """Whether it works or stands by, or has ended."""
+    """Whether it works or is on standby, or has ended."""
     if process.alive.poll() is not None:
         return True
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A `spotsieve run` process of a test: start, watch, freeze, kill and stop it, and read what it wrote."""
+"""A `spotsieve run` process of a test: start, watch, freeze, kill and stop it, and read its log."""
 
 import contextlib
 import json
@@ -46,14 +46,14 @@ class Spotsieve:
 
     def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         if kind is not None and self.log.exists():
-            # pytest shows it beside the failure; the directory is gone by the time somebody looks.
+            # pytest shows it with the failure; the directory is gone when somebody looks.
             show(f"The end of {self.log}:", *self.log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:])
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
     def start(self) -> Self:
-        """Start the process; what it writes is appended to the log."""
+        """Start the process; its output is appended to the log."""
         settings = self.toml
         if "index.directory" not in settings:
             settings += f'\nindex.directory = "{self.state}"\n'
@@ -86,7 +86,7 @@ class Spotsieve:
         return self.start().wait(seconds)
 
     def text(self) -> str:
-        """What the last started process wrote."""
+        """The output of the last started process."""
         return self.log.read_bytes()[self._log_start :].decode("utf-8", "replace")
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -98,7 +98,7 @@ class Spotsieve:
                     yield parsed
 
     def error(self) -> str:
-        """The one line that tells a person what went wrong."""
+        """The one line that explains the error to a person."""
         lines = [line for line in self.text().splitlines() if line.startswith("spotsieve: ")]
         assert len(lines) == 1, self.text()
         assert "Traceback" not in self.text(), self.text()
@@ -119,7 +119,7 @@ class Spotsieve:
         return wait_until(said, START_SECONDS, f"the port of {self.name}")
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text of an HTTP answer."""
+        """Status and text of an HTTP response."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
@@ -128,7 +128,7 @@ class Spotsieve:
                 return error.code, error.read().decode()
 
     def until_ready(self) -> Self:
-        """Wait until /readyz says 200."""
+        """Wait until /readyz returns 200."""
 
         def ready() -> bool:
             assert self.alive.poll() is None, f"{self.name} ended with {self.alive.returncode}:\n{self.text()}"
@@ -147,7 +147,7 @@ class Spotsieve:
         return self
 
     def until_waiting(self) -> None:
-        """Wait until /readyz says that the broker is waited for: the worker is alive, and its metrics agree."""
+        """Wait until /readyz reports that the worker waits for the broker: it is alive, and its metrics agree."""
 
         def told() -> bool:
             status, text = self.get("/readyz")
@@ -159,7 +159,7 @@ class Spotsieve:
         assert self.metric("spotsieve_ready") == 0
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric's samples that have these labels."""
+        """The sum of a metric's samples with these labels."""
         from prometheus_client.parser import text_string_to_metric_families
 
         total = 0.0
@@ -174,24 +174,24 @@ class Spotsieve:
         wait_until(lambda: self.metric(name, **labels) >= least, seconds, f"{name} >= {least}")
 
     def committed(self) -> int:
-        """Messages that this process has committed, whatever became of them."""
+        """Messages that this process has committed, with any verdict."""
         names = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spotsieve_dead_letters_total")
         return int(sum(self.metric(name) for name in names))
 
     def until_committed(self, count: int, seconds: float = SECONDS) -> None:
-        """Wait until the process has committed so many messages."""
+        """Wait until the process has committed `count` messages."""
         wait_until(lambda: self.committed() >= count, seconds, f"{self.name} to commit {count} messages")
 
     def freeze(self) -> None:
-        """Stop the process where it stands (SIGSTOP)."""
+        """Stop the process in place (SIGSTOP)."""
         self.alive.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on (SIGCONT)."""
+        """Resume it (SIGCONT)."""
         self.alive.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it at once (kill -9)."""
+        """Kill it at once (SIGKILL)."""
         self.alive.kill()
         self.alive.wait()
 

@@ -1,8 +1,8 @@
-"""A worker that stands still: the service as it is, whose judge thread or event loop never comes back once armed.
+"""A worker that hangs: the unchanged service, whose judge thread or event loop never returns once armed.
 
     python -m tests.worlds.services.wedged judge -c CONFIG
 
-runs `spotsieve run -c CONFIG` with bounds of seconds for what stands still, and is armed by the file CONFIG.armed.
+runs `spotsieve run -c CONFIG` with watchdog bounds of seconds. The file CONFIG.armed arms it.
 """
 
 import functools
@@ -35,7 +35,7 @@ def never_ending(step: Callable[..., Any], armed: Path) -> Callable[..., Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Patch, then be `spotsieve run`; returns its exit code."""
+    """Patch the step, then run `spotsieve run`; returns its exit code."""
     from spotsieve.stream.cli import main as spotsieve
     from spotsieve.stream.observe import health
 

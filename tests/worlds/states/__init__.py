@@ -1,1 +1,1 @@
-"""States and logs that tests make up, and judges that run beside their twins."""
+"""Synthetic states and logs, and judges that run beside their reference implementations."""

@@ -1,4 +1,4 @@
-"""Runs the work of shards and a resolver over a log while pages break their code, in one process, without a broker."""
+"""Runs shards and a resolver over a log while poison pages break their code, in one process, without a broker."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -48,24 +48,24 @@ STEPS, STEPS_WITH_HOSTS = (
     ("find_shard_candidates", "resolve"),
     ("find_shard_candidates", "confirm", "resolve_hosts", "check_speculation", "merge_resolutions"),
 )
-"""The steps of a round that raise errors here; with a memory of hosts it has others."""
+"""The steps of a round that raise errors here; schemes with host memories have more."""
 
 
 class Defect(RuntimeError):
-    """What nobody has foreseen."""
+    """An unforeseen error."""
 
 
 class Breaking:
-    """Pages that break a step, by their ids. At a step of shards they break one of them, at others the resolver."""
+    """Poison pages and the step that each one breaks. Steps of shards break in one shard, others in the resolver."""
 
     def __init__(self, pages: Mapping[PageId, tuple[str, int]]) -> None:
         """pages: id -> (name of the step, number of the shard)"""
         self.pages = pages
 
     def patch(self, patch: pytest.MonkeyPatch, places: Places = OF_ROLES) -> None:
-        """Let the steps of shards and resolver break, and the judge of one process on all of these pages.
+        """Break the steps of shards and resolver, and the single-process judge, on all of these pages.
 
-        places: the modules that take these steps
+        places: the modules that call these steps
         """
         for module, steps in places:
             for step in steps:
@@ -96,7 +96,7 @@ class Breaking:
 
 
 class WorkingShards:
-    """S shards and a resolver, as their roles do the work. Some answers from before a page broke are kept."""
+    """S shards and a resolver, with the work of their roles. Some responses from before a page broke are kept."""
 
     def __init__(self, one: OneProcess, shards: int, dice: random.Random) -> None:
         self._one, self._dice = one, dice
@@ -108,7 +108,7 @@ class WorkingShards:
         self.sparings = 0
 
     def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
-        """Judge and file a log of pages in rounds of any of these sizes."""
+        """Judge and index a log of pages in rounds of any of these sizes."""
         records = [(offset, decode(record)) for offset, record in enumerate(log)]
         step_ms = step_of(self._one.settings.index.horizon_hours)
         at, page, found = 0, 0, list[Verdicts]()
@@ -141,26 +141,26 @@ class WorkingShards:
         ]
 
     def _judge(self, round_: Round) -> tuple[RoundMessage, Round, list[ShardReads]]:
-        """One attempt after the other, each without more pages."""
+        """Try again after each defect, each time without more pages."""
         kept: dict[int, tuple[ShardReads, RoundMessage]] = {}
         while True:
             outcome, broken, held = self._attempt(round_, kept)
             if outcome is not None:
                 return self._told(round_, KIND_OUTCOME, self._shares[0], outcome.body), round_, held
-            # What the resolver says of it is read by all others.
+            # All others read what the resolver publishes about it.
             said = self._told(
                 round_, KIND_POISON_ROWS, self._shares[0], poison_body(round_, error_texts(broken))
             ).broken()
             assert all("Defect" in text for text in said.errors.values())
             assert not set(said.errors) & set(round_.excluded), "no page is spared twice"
             round_, self.sparings = exclude_pages(round_, said.errors), self.sparings + 1
-            # A shard may be heard that has answered before: what it said of the spared page must count for nothing.
+            # A shard may respond that has responded before: its old response for that page must not count.
             kept = {number: one for number, one in kept.items() if self._dice.random() < 0.5}
 
     def _attempt(
         self, round_: Round, kept: dict[int, tuple[ShardReads, RoundMessage]]
     ) -> tuple[ResolveResult | None, Mapping[int, Exception], list[ShardReads]]:
-        """The outcome, or the errors of the pages that break a step; what the shards have read for it."""
+        """The outcome, or the errors of the poison pages; and the buckets that the shards have read for it."""
         for work, share in zip(self._works, self._shares, strict=True):
             if share.number not in kept:
                 said = work.answer(round_)
@@ -168,7 +168,7 @@ class WorkingShards:
                     return None, said.broken, []
                 kept[share.number] = said.held, self._told(round_, KIND_CANDIDATES, share, said.body)
         answers = [kept[share.number][1] for share in self._shares]
-        # Who answers anew reads anew what it holds for the round.
+        # A shard that responds again reads its part of the round again.
         held = [work.answer(round_).held if round_.excluded else kept[n][0] for n, work in enumerate(self._works)]
         confirmed = list[RoundMessage]()
         for work, share, one in zip(self._works, self._shares, held if self._resolver.walks else (), strict=False):

@@ -1,4 +1,4 @@
-"""Filings of a scheme with a memory of hosts, made up without judging, for tests of the stores."""
+"""Synthetic index updates of a scheme with host memories, for tests of the stores."""
 
 from collections.abc import Sequence
 
@@ -61,7 +61,7 @@ def some_own_text(count: int, random: np.random.Generator) -> OwnText:
 
 
 def some_memories(hosts: Sequence[int], last: int, random: np.random.Generator) -> HostMemories:
-    """A memory of each host: none, of one filed page, or of several pages."""
+    """A memory of each host: none, of one indexed page, or of several pages."""
     rows = list[HostRow]()
     for host in hosts:
         kind = random.integers(4)
@@ -77,7 +77,7 @@ def some_memories(hosts: Sequence[int], last: int, random: np.random.Generator) 
 
 
 def some_numbers(beyond: int, most: int, random: np.random.Generator) -> list[int]:
-    """At most so many different numbers, ascending."""
+    """At most `most` different numbers, ascending."""
     return sorted({int(number) for number in random.integers(0, beyond, random.integers(0, most + 1))})
 
 
@@ -90,7 +90,7 @@ def index_update_of(
     seed: int = 0,
     signatures: Signatures | None = None,
 ) -> IndexUpdate:
-    """A filing of `indexed` pages, of what was learned and of what was tried."""
+    """An index update of `indexed` pages, with learned memories and pending verdicts."""
     signatures = signatures or make_signatures(indexed, seed, first_number)
     learned = HostUpdate(
         some_own_text(indexed, np.random.default_rng(seed)),
@@ -105,7 +105,7 @@ def index_update_of(
 
 
 def remember_more(state: State) -> None:
-    """Put memories of every kind and attempts of every kind into a state, at its position in the log."""
+    """Put memories of every kind and pending verdicts of every kind into a state, at its position in the log."""
     random, count = np.random.default_rng(7), state.entry_count
     memories = some_memories([host << 50 for host in range(1, 60)], count, random)
     tried = [

@@ -1,4 +1,4 @@
-"""Logs of remembered hosts, in which pages come again and are committed."""
+"""Logs of a scheme with host memories, in which pages come again and are committed."""
 
 import random
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ SIZES = [1, 2, 3, 7, 20, 80]
 
 
 class Log:
-    """A log in which pages come again that a crash can bring back, and which says now and then what it cannot."""
+    """A log in which pages come again after a crash, and which records now and then which pages cannot come again."""
 
     def __init__(self, dice: random.Random, pages: Sequence[Submitted]) -> None:
         self.records: list[Record] = []
@@ -22,7 +22,7 @@ class Log:
             at += len(some)
             back = [page for page in pages[:at] if page[1] >= committed.get(place_of(page), 0)]
             for page in dice.choices(back, k=dice.choice([0, 1, 3, 10])) if back else []:
-                # Anywhere in the record; of its own pages, after the first time.
+                # Anywhere in the record; its own pages only after the first time.
                 first = some.index(page) + 1 if page in some else 0
                 some.insert(dice.randrange(first, len(some) + 1), page)
             self.records.append(Record(some, self.marks(dice, committed, pages[:at])))
@@ -30,7 +30,7 @@ class Log:
     def marks(
         self, dice: random.Random, committed: dict[tuple[str, int], int], seen: Sequence[Submitted]
     ) -> tuple[CommitMark, ...]:
-        """What the next record says, which holds from then on."""
+        """The committed offsets of the next record, which hold from then on."""
         if dice.random() < 0.5:
             return ()
         for place in sorted({place_of(page) for page in dice.sample(seen, min(3, len(seen)))}):

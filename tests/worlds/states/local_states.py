@@ -1,4 +1,4 @@
-"""States with a local log, of made-up signatures, for tests of verifying and snapshots."""
+"""States with a local log of synthetic signatures, for tests of verification and snapshots."""
 
 import dataclasses
 from pathlib import Path
@@ -36,10 +36,10 @@ def families_of(state: State) -> dict[str, Rdict]:
 
 
 def different_pages(number: int) -> Signatures:
-    """Pages of a record, nearly all of them novel, with minima of their own and one that others have too."""
+    """Pages of a record, nearly all of them novel, with MinHash values of their own and a common one."""
     random = np.random.default_rng(number)
     minima = random.integers(0, 2**64, (PAGES, 6), np.uint64)
-    minima[:, 0] = random.integers(0, 400, PAGES)  # so that buckets have more than one posting
+    minima[:, 0] = random.integers(0, 400, PAGES)  # So that buckets have more than one posting.
     return dataclasses.replace(
         make_signatures(PAGES, seed=number, first=number * PAGES),
         digest=random.integers(0, 2**64, (PAGES, 2), np.uint64),

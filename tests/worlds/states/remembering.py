@@ -1,4 +1,4 @@
-"""Runs the judge of a scheme with a memory of hosts beside its twin, and compares what both remember."""
+"""Runs the judge of a scheme with host memories beside its reference implementation, and compares their memories."""
 
 import dataclasses
 import random
@@ -34,7 +34,7 @@ SCHEME = SpotsieveScheme(SpotsieveSettings(sketch_bits=BITS))
 
 
 class Limits(NamedTuple):
-    """What the judge is told beside the scheme."""
+    """The judge's parameters beside the scheme."""
 
     cap: int = 256
     candidates: int = 64
@@ -42,18 +42,18 @@ class Limits(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Pages that are judged together. committed: what their record says cannot come back"""
+    """Pages that are judged together. committed: the pages that cannot come again, from their record"""
 
     pages: Sequence[Submitted]
     committed: tuple[CommitMark, ...] = ()
 
 
 def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
-    """Pages of one temper, each with an id of its own, and limits that bite."""
+    """Pages of one temper, each with a unique id, and limits that take effect."""
     dice = random.Random(seed)
     pages = made_pages(dice, dice.choice([10, 40, most]), any_temper(dice))
     if dice.random() < 0.2:
-        # many alike: more than a chunk of the walk
+        # Many similar ones: more than a chunk of the sequential resolution.
         pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
     longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
     policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, KeyKind.BODY]))
@@ -64,7 +64,7 @@ def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted
 
 
 def reference_of(limits: Limits, bars: Bars | None = None) -> RememberingJudge:
-    """The obvious judge of SCHEME."""
+    """The reference judge of SCHEME."""
     return RememberingJudge(KeysOfPages(), bars or Bars(), *limits)
 
 
@@ -81,7 +81,7 @@ def cut(pages: Sequence[Submitted], sizes: Sequence[int]) -> list[Record]:
 def run(
     records: Sequence[Record], state: State, limits: Limits, scheme: SpotsieveScheme = SCHEME
 ) -> list[list[Outcome]]:
-    """Judge and file records one after the other; -> the outcomes of each."""
+    """Judge and index records one after the other; returns the outcomes of each."""
     found = []
     for record in records:
         verdicts, index_update = judge(signatures_of(record.pages), scheme, state, *limits)
@@ -91,12 +91,12 @@ def run(
 
 
 def run_reference(records: Sequence[Record], reference_kernel: RememberingJudge) -> list[list[Outcome]]:
-    """The same by the twin."""
+    """The same by the reference judge."""
     return [reference_kernel.judge(signatures_of(record.pages), record.committed) for record in records]
 
 
 class Remembered(NamedTuple):
-    """What is known of a host: pages, last, first, counts of items and of words."""
+    """The memory of a host: pages, last, first, counts of items and of words."""
 
     pages: int
     last: int
@@ -106,7 +106,7 @@ class Remembered(NamedTuple):
 
 
 def memories_of(state: StateView, hosts: Sequence[int]) -> dict[int, Remembered]:
-    """What the state knows of these hosts; nothing is left out."""
+    """The complete memories of these hosts in the state."""
     found = state.memories(np.array(sorted(hosts), np.uint64))
     rows = {}
     for row, host in enumerate(found.hosts.tolist()):
@@ -133,7 +133,7 @@ def _counts(stored: NDArray[np.uint32], bits: int) -> dict[int, int]:
 
 
 def memories_of_twin(reference_kernel: RememberingJudge) -> dict[int, Remembered]:
-    """The same of the twin."""
+    """The same of the reference judge."""
     return {
         host: Remembered(memory.pages, memory.last, memory.first, memory.items, memory.words)
         for host, memory in reference_kernel.memories.items()
@@ -141,7 +141,7 @@ def memories_of_twin(reference_kernel: RememberingJudge) -> dict[int, Remembered
 
 
 class OwnRow(NamedTuple):
-    """What an entry is compared by on its host: site, share in 255ths, listed weight, prints, title."""
+    """The columns by which an entry is compared on its host: site, share in 255ths, listed weight, prints, title."""
 
     site: int
     share: int
@@ -151,7 +151,7 @@ class OwnRow(NamedTuple):
 
 
 def own_texts_of(state: State, numbers: Sequence[int]) -> list[OwnRow]:
-    """Of these entries, all of them living."""
+    """The columns of these entries, all of them live."""
     found = state.indexed(np.array(numbers, np.uint64)).own_texts()
     return [
         OwnRow(
@@ -166,7 +166,7 @@ def own_texts_of(state: State, numbers: Sequence[int]) -> list[OwnRow]:
 
 
 def own_texts_of_twin(reference_kernel: RememberingJudge, numbers: Sequence[int]) -> list[OwnRow]:
-    """The same of the twin."""
+    """The same of the reference judge."""
     rows = []
     for number in numbers:
         entry = reference_kernel.entries[number]
@@ -179,7 +179,7 @@ def own_texts_of_twin(reference_kernel: RememberingJudge, numbers: Sequence[int]
 
 
 def assert_same_memory(state: State, reference_kernel: RememberingJudge) -> None:
-    """Living entries and what is known of hosts are the same in both."""
+    """Check that live entries and host memories are the same in both."""
     assert state.entry_count == len(reference_kernel.entries)
     numbers = [
         number for number, entry in enumerate(reference_kernel.entries) if entry and number >= reference_kernel.floor

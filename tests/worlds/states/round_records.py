@@ -130,7 +130,7 @@ RESOLVED = RoundOutcome(
 
 
 def walks() -> HostResolutions:
-    """Of pages 0 and 2: one is a copy of a filed page, one of an earlier page of the round."""
+    """Verdicts of pages 0 and 2: a copy of an indexed page, and a copy of an earlier page of the round."""
     indexed, within = empty_search(2), empty_search(2)
     indexed.number[0], indexed.score[0], indexed.reason[0], indexed.found_by[0] = 3, 0.5, Reason.OWN_TEXT, KeyKind.TITLE
     indexed.replaced[1] = 998
@@ -153,7 +153,7 @@ BROKEN = PoisonRows(12, {0: "Defect: ä", 9: "", 11: "Defect: ä"})
 
 
 class Kept(NamedTuple):
-    """A kind of record. write: the body again, of what was read"""
+    """A kind of record. write: encode the body again from the decoded one"""
 
     kind: int
     body: bytes

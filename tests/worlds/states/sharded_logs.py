@@ -1,4 +1,4 @@
-"""Logs that shards judge beside one process: pages, limits that bite, and a look whether the verdicts are the same."""
+"""Logs that shards judge beside one process: pages, limits that take effect, and a comparison of the verdicts."""
 
 import random
 
@@ -15,7 +15,7 @@ from tests.worlds.states.shards import OneProcess
 
 
 def any_limits(dice: random.Random) -> tuple[IndexSettings, float]:
-    """Caps and limits that bite, a horizon or none, and which copy is kept."""
+    """Caps and limits that take effect, with or without a deduplication window, and the policy for copies."""
     settings = IndexSettings.model_construct(
         bucket_cap=dice.choice([1, 2, 5, 256]),
         candidate_limit=dice.choice([1, 2, 3, 8, 64]),
@@ -25,7 +25,7 @@ def any_limits(dice: random.Random) -> tuple[IndexSettings, float]:
 
 
 def assert_verdicts_equal(found: Verdicts, expected: Verdicts) -> None:
-    """All of them, with what reports and metrics tell."""
+    """All verdicts, with their columns for reports and metrics."""
     for name in ("kind", "reason", "score", "found_by", "cut", "candidates"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
     assert found.originals == expected.originals
@@ -33,7 +33,7 @@ def assert_verdicts_equal(found: Verdicts, expected: Verdicts) -> None:
 
 
 def signed_log(dice: random.Random, one: OneProcess, signatures: Signatures) -> None:
-    """Pages in records of any size, and now and then some are forgotten."""
+    """Pages in records of any size; now and then some are forgotten."""
     at = 0
     while at < len(signatures):
         size = dice.choice(SIZES)
@@ -44,7 +44,7 @@ def signed_log(dice: random.Random, one: OneProcess, signatures: Signatures) -> 
 
 
 def crawled(dice: random.Random) -> list[Page]:
-    """The small crawl in any order, with a page of each second; some come again."""
+    """The small crawl in any order, one page per second; some come again."""
     pages = [*CRAWL, *dice.sample(CRAWL, 20)]
     dice.shuffle(pages)
     numbered = [page._replace(offset=n, event_time_ms=n * 1000) for n, page in enumerate(pages)]

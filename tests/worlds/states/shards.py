@@ -1,4 +1,4 @@
-"""Runs one process over a made-up log, and all shards and the resolver of a cluster over the same, in one process."""
+"""Runs a single-process judge over a synthetic log, and all shards and the resolver of a cluster over the same."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -64,13 +64,13 @@ Told = TypeVar("Told")
 
 
 class OneProcess:
-    """The judge of one process, the log that it has judged, and its verdicts."""
+    """The single-process judge, the log that it has judged, and its verdicts."""
 
     def __init__(
         self, scheme: Scheme, index: IndexSettings, longer_by: float = KEEP_FIRST, rules: tuple[Rule, ...] = ()
     ) -> None:
-        """rules: those that the scheme keeps to"""
-        # Limits that bite in a small world are below those that settings allow.
+        """rules: the rules of the scheme"""
+        # Limits that take effect in a small log are below those that settings allow.
         keep: Literal["first", "longest"] = "first" if longer_by == KEEP_FIRST else "longest"
         policy = PolicySettings.model_construct(keep=keep, longer_by=longer_by)
         self.scheme = scheme
@@ -108,12 +108,11 @@ class OneProcess:
 
 
 class Shards:
-    """S shards that hold parts of one state, and what a resolver knows beside them. They read some buckets ahead.
+    """S shards that hold parts of one state, and the knowledge of a resolver. They read some buckets ahead.
 
-    speculation: of every round the first guess, or of all its pages the same, or what makes one for so many pages;
-    None: the
-    one that is made of the answers
-    resizes: before the round of this number so many shards take over, which have filled themselves
+    speculation: the first speculation of every round, or the same for all its pages, or a function that makes one for a
+    number of pages; None: the one that is made of the responses
+    resizes: before the round of this number the cluster gets that many shards, which have filled themselves
     """
 
     def __init__(
@@ -136,11 +135,11 @@ class Shards:
         self._dice = random.Random(shards)
 
     def put(self, number: int, state: State) -> None:
-        """Have another state for this shard."""
+        """Replace the state of this shard."""
         self.states[number], self._ahead[number] = state, BucketPrefetch(state)
 
     def apply(self, log: Sequence[bytes], sizes: Sequence[int], first: int = 0) -> Verdicts:
-        """Judge and file a log, from a record on, in rounds of these sizes, and then of the last of them.
+        """Judge and index a log, from a record on, in rounds of these sizes, and then of the last of them.
 
         Returns the verdicts of all rounds so far.
         """
@@ -161,14 +160,14 @@ class Shards:
         return concatenate([resolved.verdicts for _, resolved in self.rounds])
 
     def _be(self, shards: int) -> None:
-        """Have so many shards, which are empty."""
+        """Resize to this number of empty shards."""
         self.shares = [Share(number, shards) for number in range(shards)]
         self.states: list[State] = [memory_state() for _ in self.shares]
         self._ahead: list[BucketPrefetch] = [BucketPrefetch(state) for state in self.states]
         self._next_ahead = [0 for _ in self.shares]
 
     def _take_over(self, shards: int) -> None:
-        """Let others answer from now on: they file what the log and the outcomes have told, without judging."""
+        """Let other shards take over: they index from the log and the outcomes, without judging."""
         self._be(shards)
         for one in self._history:
             if isinstance(one[0], Round):
@@ -212,7 +211,7 @@ class Shards:
         return resolved
 
     def _read_ahead(self, records: Sequence[tuple[int, LogRecord]]) -> None:
-        """Read buckets of some of the next records, before the open round is filed."""
+        """Read buckets of some of the next records, before the open round is indexed."""
         for number, (ahead, share) in enumerate(zip(self._ahead, self.shares, strict=True)):
             for offset, record in records[: self._dice.randrange(4)]:
                 if offset >= self._next_ahead[number]:
@@ -220,7 +219,7 @@ class Shards:
                     self._next_ahead[number] = offset + 1
 
     def _file(self, round_: Round, resolved: RoundOutcome, each: Sequence[ShardReads] | None = None) -> None:
-        """File a round. each: what the shards read for it; None: they have not answered"""
+        """Index a round. each: the buckets that the shards read for it; None: they have not responded"""
         for number, (state, share) in enumerate(zip(self.states, self.shares, strict=True)):
             view = living(self._ahead[number], round_.clock.floor)
             held = each[number] if each else None
@@ -235,7 +234,7 @@ class Shards:
         self._heard += 1
 
     def _assert_cut_alike(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> None:
-        """A shard that is told where a round begins and ends has the same round."""
+        """A shard that knows only where a round begins and ends has the same round."""
         end = round_.end.record + (round_.end.page > 0)
         own = [record for record in records if record[0] < end]
         told = round_between(own, round_.start, round_.end, round_.first_number, round_.clock)
@@ -250,7 +249,7 @@ class Shards:
         views: Sequence[StateView],
         shard_candidates: Sequence[ShardCandidates],
     ) -> RoundOutcome:
-        """Walk under one guess after the other, until none is wrong."""
+        """Resolve under one speculation after the other, until none is wrong."""
         confirms = [
             self._sent_confirms(round_, share, confirm(round_.signatures, shard_candidates, self.scheme, view, share))
             for view, share in zip(views, self.shares, strict=True)
@@ -297,7 +296,7 @@ class Shards:
     def _sent(
         self, round_: Round, kind: int, share: Share, body: bytes, read: Callable[[ColumnReader, int], Told]
     ) -> Told:
-        """What the others read of a record. sent_bytes counts them by kind"""
+        """The content of a record as other roles read it. sent_bytes counts the bytes by kind"""
         record = encode_round_record(kind, DIGEST, share, range_of(round_), body)
         self.sent_bytes[kind] = self.sent_bytes.get(kind, 0) + len(record)
         told = decode_round_record(record, DIGEST, len(self.shares), "topic", 0)
@@ -306,12 +305,12 @@ class Shards:
 
 
 def living(state: StateView, floor: int) -> StateView:
-    """What lives of a state."""
+    """The live entries of a state."""
     return LiveView(state, floor) if floor else state
 
 
 def remembered(states: Sequence[State], family: str) -> dict[bytes, bytes]:
-    """What states hold in a family, by key. Nothing is in two of them."""
+    """The content of a column family in all states, by key. No key is in two of them."""
     prefix, found = f"{family}/".encode(), dict[bytes, bytes]()
     for state in states:
         for name, value in state.items():

@@ -1,4 +1,4 @@
-"""A process that owns a state, as a service does, and answers requests for snapshots or leaves them waiting."""
+"""A process that owns a state, like a service, and serves requests for snapshots or leaves them waiting."""
 
 import subprocess
 import sys

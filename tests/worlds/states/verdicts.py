@@ -15,7 +15,7 @@ Outcome = tuple[Kind, Reason, int | None, float | None]
 
 
 def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
-    """kind, reason, the offset of the original or of what a novel page replaces, and score of each page."""
+    """kind, reason, the offset of the original or of the page that a novel page supersedes, and score of each page."""
     for row, (copied, replaced) in enumerate(zip(verdicts.originals, verdicts.replaces, strict=True)):
         original = copied or replaced
         score = float(verdicts.score[row])
@@ -28,7 +28,7 @@ def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
 
 
 def indexed(scheme: Scheme, state: State, signed: Signatures, cap: int = 256, policy: Policy = PLAIN) -> list[Outcome]:
-    """Signatures as one record, judged and filed."""
+    """Signatures as one record, judged and indexed."""
     verdicts, index_update = judge(signed, scheme, state, cap, IndexSettings().candidate_limit, policy)
     state.file(index_update, state.position + 1, 0)
     return list(outcomes_of(verdicts))
