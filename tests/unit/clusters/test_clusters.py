@@ -233,7 +233,7 @@ def test_a_state_without_a_log_of_its_own_is_refused(
         (["pages.jsonl"], 3, "4 of 4 lines are none: the first is line 1"),
         (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not go to the same place as"),
         (["verdicts.jsonl", "--out", "all.parquet"], 2, "is named as of another format"),
-        (["verdicts.jsonl", "--json"], 2, "--out must not be written"),
+        (["verdicts.jsonl", "--json"], 2, "--out must not go to the same place"),
     ],
 )
 def test_mistakes_are_one_line(
