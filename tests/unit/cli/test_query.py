@@ -242,7 +242,7 @@ def test_what_is_wrong_is_told_in_one_line(state: Path, tmp_path: Path, capsys: 
         (["--state", tmp_path / "none"], EXIT_STATE, "must hold a state"),
         (["--state", state, "--set", "scheme.min_jaccard=0.9"], EXIT_STATE, "scheme.min_jaccard is 0.32 in the state"),
         (["--state", state, "-c", config], EXIT_STATE, "scheme.min_jaccard is 0.32 in the state"),
-        (["--state", state, "--verdicts", file], EXIT_SETTING, "must not be written"),
+        (["--state", state, "--verdicts", file], EXIT_SETTING, "must not go to the same place"),
         (["--state", state, "--set", "scheme.name=nosuch"], EXIT_SETTING, "must be one of"),
     ):
         assert main(["query", str(file), *map(str, arguments)]) == code
