@@ -34,7 +34,7 @@ def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker
         service.until_committed(50)
         topics.send(copies)
         service.until_committed(52)
-        assert service.metric("spotsieve_internal_errors_total", step=step) == len(BROKEN)
+        assert service.metric("spotsieve_poison_pages_total", step=step) == len(BROKEN)
         assert service.metric("spotsieve_pages_total", verdict="unchecked", reason="internal_error") == len(BROKEN)
         assert service.get("/healthz")[0] == 200
         assert service.terminate() == 0, service.text()

@@ -131,7 +131,11 @@ class JudgeThread:
         self.known_pages = self._seen.known_pages
         self.scheme = self._seen.settings.scheme.name
         metrics.watch("spotsieve_serve_waiting_pages", "Pages that wait for a verdict.", lambda: self._room.used)
-        metrics.watch("spotsieve_serve_known_pages", "Pages that the state knew lately.", lambda: self.known_pages)
+        metrics.watch(
+            "spotsieve_serve_indexed_pages",
+            "Pages indexed in the state, as of the last request.",
+            lambda: self.known_pages,
+        )
         age = "Seconds since the state was opened: look-ups see nothing that others filed since."
         metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
 

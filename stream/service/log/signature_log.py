@@ -52,7 +52,7 @@ SHORT_RECORD_BYTES = 32 * 1024
 """A record of some hundred pages at most: they are judged in a few milliseconds."""
 PASSED_OVER = {
     "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
-    "(spotsieve_log_passed_records_total): find out who writes to the log",
+    "(spotsieve_log_skipped_records_total): find out who writes to the log",
     "configuration": "passed over the configuration of a worker with other settings that came later to this log",
     "skipped": "passed over a record that cannot be applied, as the log says (spotsieve topics skip-record)",
 }
@@ -228,7 +228,7 @@ class SignatureLog:
 
     def _tell_passed(self, why: str, value: bytes, offset: int) -> None:
         """Count a record that was passed over, and log the first of its kind."""
-        self._metrics.log_passed.labels(why).inc()
+        self._metrics.log_skipped.labels(why).inc()
         if why not in self._told:
             self._told.add(why)
             logger().warning(

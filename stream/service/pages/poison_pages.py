@@ -44,7 +44,7 @@ class PoisonPageFolder:
     def tell(self, pages: Iterable[tuple[ConsumerRecord, PageFault]]) -> None:
         """Count, log and keep each page. Never raises: the pages are on their way, and must go on."""
         for message, broken in pages:
-            self.metrics.internal_errors.labels(broken.step).inc()
+            self.metrics.poison_pages.labels(broken.step).inc()
             logger().error(
                 "a page broke Spotsieve's own code and is passed on unchecked; please report it with the kept file",
                 page=f"{message.topic}/{message.partition}/{message.offset}",

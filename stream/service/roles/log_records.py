@@ -163,10 +163,10 @@ class LogRecords:
                 self._skipped |= await read_skipped_offsets(self._settings, offset + 1)
             if offset not in self._skipped:
                 raise stopped_error(error, offset) from None
-            self._metrics.log_passed.labels("skipped").inc()
+            self._metrics.log_skipped.labels("skipped").inc()
             return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value), foreign=True)
         if record.foreign:
-            self._metrics.log_passed.labels("foreign").inc()
+            self._metrics.log_skipped.labels("foreign").inc()
         if record.handover is not None and record.handover.closed:
             raise closed_log_error(log_name, offset, record.handover.log)
         return record

@@ -22,7 +22,7 @@ the model, the rarest first, and how many equal ones the page has before it: so 
 features, and its Jaccard (Eq. 4) that of the sets.
 
 Every page within tau is found while no bucket is full and no page meets more candidates than the limit, which is higher
-here than for other schemes; both are counted (spotsieve_capped_filings, spotsieve_cut_pages).
+here than for other schemes; both are counted (spotsieve_capped_postings, spotsieve_candidate_limited_pages).
 
 The scheme `spotsigs-lsh`: spots, minwise bands and their Jaccard (LSH-S of Theobald et al. 2008, sec. 5.2).
 

@@ -176,7 +176,7 @@ def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch:
         tell(offset, b"{}")
     names = ["pages-0-1.json", "pages-0-2.json", "pages-0-3.json"]
     assert sorted(file.name for file in kept.folder.iterdir()) == names
-    assert kept.metrics.registry.get_sample_value("spotsieve_internal_errors_total", {"step": "sign"}) == 5
+    assert kept.metrics.registry.get_sample_value("spotsieve_poison_pages_total", {"step": "sign"}) == 5
     monkeypatch.setattr(poison_pages, "MOST_FILES", 100)
     monkeypatch.setattr(poison_pages, "MOST_BYTES", 10_000)
     tell(5, bytes(20_000))

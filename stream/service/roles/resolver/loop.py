@@ -240,7 +240,7 @@ class Resolver(Role):
             self._answers.forget_walks(opened.range)
             speculation = self._telling.record(KIND_SPECULATION, opened.range, write_speculation(outcome.speculation))
             await self._publisher.publish(speculation)
-            self._metrics.round_guesses.inc()
+            self._metrics.round_speculations.inc()
         elif outcome.resolved is not None:
             await self._end(opened, outcome.resolved.next_number, outcome.body)
 
