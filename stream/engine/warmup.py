@@ -1,7 +1,7 @@
-"""Compiles the kernels of one scheme: each runs once on pages of our own before the first real page comes.
+"""Compiles the kernels of one scheme: each runs once on built-in pages, before the first page of the input.
 
-numba keeps what it compiled in a cache on disk, so later processes only read it. `python -m spotsieve.stream.warm`
-fills the cache.
+numba caches compiled kernels on disk, so later processes only load them.
+`python -m spotsieve.stream.warm` fills the cache.
 """
 
 from collections.abc import Sequence
@@ -33,22 +33,22 @@ _NO_SETTINGS = bytes(16)
 
 
 class _StoredState(MemoryState):
-    """A state in memory that reads its buckets and entries as one in RocksDB does, so that these kernels run too."""
+    """A state in memory that encodes and decodes buckets and entries like RocksState, so that these kernels run too."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept = EntryCache(most_bytes=2, most_entries=4)  # It is always full, so that all of its kernels run.
+        self._cache = EntryCache(most_bytes=2, most_entries=4)  # It is always full, so that all its kernels run.
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """keys: uint64[u] -> their postings."""
+        """Postings of keys, uint64[u]."""
         found = super().buckets(keys)
         sizes = sizes_of(found.bounds).tolist()
         stored = zip(encode_buckets(keys, found), sizes, strict=True)
         return decode_buckets(keys, [value if size else None for value, size in stored])
 
     def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
-        """numbers: uint64[e] -> the pages of these entries."""
-        values = self._kept.read(numbers, self._stored)
+        """Pages of the entries of these numbers, uint64[e]."""
+        values = self._cache.read(numbers, self._stored)
         return ReadEntries(encode_keys(numbers), values, self._sources.texts)
 
     def _stored(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
@@ -58,9 +58,9 @@ class _StoredState(MemoryState):
 def compile_kernels(scheme: Scheme) -> None:
     """Sign, store and judge pages of every kind.
 
-    The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of a filed page, an
-    empty page, and bytes that are no text; then all of them again. A scheme that confirms candidates confirms both
-    edited copies. At the end they are asked about, as a query does, and for all matches.
+    The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of an indexed page,
+    an empty page, and bytes that are not text; then all of them again. A scheme that confirms candidates confirms both
+    edited copies. At the end the pages are queried, for their verdict alone and for all matches.
     """
     first = [
         _page(0, STORY),
@@ -77,7 +77,7 @@ def compile_kernels(scheme: Scheme) -> None:
     signatures = scheme.sign(first)
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)
-    # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
+    # A model may know no term of these pages. Then there are no candidates, and the judge has confirmed nothing.
     rows = candidate_columns(signatures, scheme.compares_features)
     scheme.confirm(rows, rows)
 

@@ -55,7 +55,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
             service.until_metric("spotsieve_state_entries", 100)
             yield Live(service, before)
             assert service.terminate() == 0
-            (told,) = [line for line in service.text().splitlines() if "rules matched no page" in line]
+            (told,) = [line for line in service.text().splitlines() if "these rules matched no page" in line]
             assert "nowhere.example" in told
             assert "crawl.example" not in told
             assert "compare it with the addresses of the pages" in told

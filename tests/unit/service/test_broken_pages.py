@@ -170,7 +170,7 @@ def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch:
 
     def tell(offset: int, value: bytes) -> None:
         message = ConsumerRecord("pages", 0, offset, 0, 0, None, value, None, 0, len(value), ())
-        kept.tell([(message, PageFault("sign", RuntimeError("a defect")))])
+        kept.report([(message, PageFault("sign", RuntimeError("a defect")))])
 
     for offset in (1, 2, 2, 3, 4):
         tell(offset, b"{}")
