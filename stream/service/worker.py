@@ -51,7 +51,9 @@ class VerdictLog(Protocol):
     """The log as a worker sees it: it takes signatures and returns their verdicts."""
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect and catch up, so that verdicts come at once. progress(text) is called with the state of the catch-up."""
+        """Connect and catch up, so that verdicts come at once. progress(text) is called with the state of the
+        catch-up.
+        """
 
     async def append(
         self, signatures: Signatures, committed: Sequence[CommitMark] = ()
@@ -89,9 +91,9 @@ class Worker:
         self._waits = Waits(metrics)
         self._tasks = TaskScope()
         self._log = log_of(self._waits)
-        there = facts["input"].partitions
+        initial_partitions = facts["input"].partitions
         self._partitions = Partitions(
-            settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, there
+            settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, initial_partitions
         )
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._in_flight = InFlight()

@@ -78,7 +78,7 @@ def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp
         topics.send(second)
         topics.until_all_committed()
         assert service.metric("spotsieve_log_skipped_records_total", why="foreign") == 2 * len(STRANGERS)
-        told = [line for line in service.lines() if "none of ours" in str(line.get("event"))]
+        told = [line for line in service.lines() if "a log record that another program wrote" in str(line.get("event"))]
         assert [(line["offset"], line["bytes"], line["log"]) for line in told] == [(0, 0, topics.names["log"])]
         # The log ends with a marker, which moves its end and is no record: a start must not wait for one.
         write(topics, STRANGERS[:1], "stranger")
@@ -161,7 +161,7 @@ def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(
         shutil.move(service.state, kept)
         assert service.run_to_end(START_SECONDS) == EXIT_STATE
         assert command in service.error()
-        for wrong, why in ((0, b"this one is sound"), (offset + 1, b"that the log")):
+        for wrong, why in ((0, b"this one is valid"), (offset + 1, b"of a record in the log")):
             refused = skip_record(service, wrong)
             assert refused.returncode == EXIT_SETTING, refused.stderr
             assert why in refused.stderr

@@ -54,7 +54,9 @@ class PoisonPageFolder:
             )
 
     def _save(self, message: ConsumerRecord, fault: PageFault) -> str | None:
-        """Write the message and the error to a file. Returns its path, or None if the folder is full or not writable."""
+        """Write the message and the error to a file. Returns its path, or None if the folder is full or not
+        writable.
+        """
         path = self.folder / f"{message.topic}-{message.partition}-{message.offset}.json"
         content = orjson.dumps(_report(message, fault))
         try:
