@@ -33,7 +33,7 @@ class ApplyResult:
     filled_buckets: number of these buckets that became full
     again: the record had been applied before, so nothing was indexed
     forgotten: page ids that a record of kind 2 removed from the state, without ids that were removed before
-    broken: the error of each poison page, by its row; a poison page is unchecked
+    poison: the error of each poison page, by its row; a poison page is unchecked
     """
 
     record: LogRecord
@@ -44,7 +44,7 @@ class ApplyResult:
     filled_buckets: int
     again: bool
     forgotten: tuple[PageId, ...] = ()
-    broken: Mapping[int, Exception] = field(default_factory=dict)
+    poison: Mapping[int, Exception] = field(default_factory=dict)
 
 
 def open_engine(settings: Settings, log_name: str) -> "Engine":
@@ -125,7 +125,7 @@ class Engine:
             parts.append(verdicts)
             updates.append(index_update)
         applied = _apply_result(record, parts, updates, self.limits.bucket_cap, again)
-        return replace(applied, broken=self._broken) if self._broken else applied
+        return replace(applied, poison=self._broken) if self._broken else applied
 
     def skip(self, value: bytes, offset: int) -> ApplyResult:
         """Skip a record that cannot be applied, because a later record of the log says so. Raises StateError."""
@@ -159,8 +159,8 @@ class Engine:
         if not len(signatures):
             return no_verdicts(), empty_update(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
-        verdicts, index_update, broken = judge_isolated(lambda pages: self._judge_all(pages, clock)[:2], part)
-        self._broken |= {start + row: error for row, error in broken.items()}
+        verdicts, index_update, poison = judge_isolated(lambda pages: self._judge_all(pages, clock)[:2], part)
+        self._broken |= {start + row: error for row, error in poison.items()}
         return verdicts, index_update
 
     def _judge_all(self, pages: Signatures, clock: Clock) -> RecordJudgment:

@@ -34,6 +34,15 @@ UNFENCE_SECONDS, POLL_SECONDS = 30.0, 0.1
 """The controller unfences a killed broker when its former session ends: broker.session.timeout.ms, 9 s by default."""
 
 _LOOKUP = AIOKafkaClient.coordinator_lookup
+PRODUCER_BATCH_BYTES = 900_000
+"""Below the broker's default message.max.bytes (1,048,588), which limits a whole batch."""
+PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
+"""Settings of [kafka] that name a secret file."""
+JOIN_MARGIN_MS = 5_000
+LAST_TRANSACTION_SECONDS = 0.004
+"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
+commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
+STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 
 
 @asynccontextmanager
@@ -105,19 +114,6 @@ async def _coordinator_lookup(client: AIOKafkaClient, kind: int, key: str) -> An
     return await _LOOKUP(client, kind, key)
 
 
-PRODUCER_BATCH_BYTES = 900_000
-"""Below the broker's default message.max.bytes (1,048,588), which limits a whole batch."""
-
-PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
-"""Settings of [kafka] that name a secret file."""
-
-JOIN_MARGIN_MS = 5_000
-LAST_TRANSACTION_SECONDS = 0.004
-"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
-commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
-STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
-
-
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     """The options of all aiokafka clients. Also applies the patches of kafka/driver.
 
@@ -145,8 +141,9 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def _check_addresses(kafka: KafkaSettings) -> None:
-    """Raise SettingError for an invalid address, for which aiokafka raises ValueError, UnicodeError or
-    OverflowError.
+    """Raise SettingError for an invalid address.
+
+    aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError for it.
     """
     try:
         hosts = collect_hosts(kafka.bootstrap_servers, randomize=False)

@@ -29,8 +29,9 @@ class RangeReader:
     """
 
     def __init__(self, settings: Settings, spans: Spans, step: str, isolation_level: str = "read_committed") -> None:
-        """spans: (first, end) offset of each partition. step: the purpose in error messages, such as "reading the
-        log".
+        """spans: (first, end) offset of each partition
+
+        step: the purpose in error messages, such as "reading the log"
         """
         kafka = settings.kafka
         self._settings = settings

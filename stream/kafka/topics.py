@@ -42,14 +42,6 @@ LEAST_OUTPUT_BYTES = 16_384
 """Minimum max.message.bytes of output topics. The added headers need up to 4.5 KB (four texts of HEADER_TEXT_BYTES,
 their names and the verdict), and a report up to 8 KB compressed (three URLs or ids of 2,048 bytes). The rest is for the
 page."""
-
-
-def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Upper bound for the bytes of an uncompressed record batch with this message."""
-    size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
-    return size + sum(len(name.encode()) + len(content or b"") + HEADER_OVERHEAD_BYTES for name, content in headers)
-
-
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
 ANY_TIME_MS = 2**63 - 1
@@ -57,6 +49,19 @@ ANY_TIME_MS = 2**63 - 1
 TOPIC_CODECS = {"uncompressed": "none", **{codec: codec for codec in ("gzip", "snappy", "lz4", "zstd")}}
 LOG_RECORD_BYTES = 900_000
 """Limit for a log record: below the broker's default max.message.bytes, with room for the batch header."""
+COPIES_FOR_TWO = 3
+"""From this number of replicas on, two must acknowledge a message, and one broker may be down."""
+ROUND_ROLES = ("matches", "verdicts")
+"""Topics that shards and the resolver write. Only a service with shards has them."""
+METADATA_TRIES, METADATA_PAUSE_SECONDS = 100, 0.1
+_NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Upper bound for the bytes of an uncompressed record batch with this message."""
+    size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
+    return size + sum(len(name.encode()) + len(content or b"") + HEADER_OVERHEAD_BYTES for name, content in headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +199,6 @@ def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> No
             after_max_ms=ahead_ms,
             horizon_hours=horizon_hours,
         )
-
-
-COPIES_FOR_TWO = 3
-"""From this number of replicas on, two must acknowledge a message, and one broker may be down."""
-
-ROUND_ROLES = ("matches", "verdicts")
-"""Topics that shards and the resolver write. Only a service with shards has them."""
-METADATA_TRIES, METADATA_PAUSE_SECONDS = 100, 0.1
-
-_NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def topic_names(topics: TopicSettings) -> dict[str, str]:

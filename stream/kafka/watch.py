@@ -21,6 +21,31 @@ from spotsieve.stream.kafka.connectivity import refusal
 from spotsieve.stream.kafka.topics import names_of
 from spotsieve.stream.observe.metrics import Metrics
 
+NO_LEADER = -1
+POLL_SECONDS = 1.0
+POLL_TIMEOUT_SECONDS = 3.0
+"""A broker that needs longer for the metadata of a few topics makes the worker wait anyway."""
+FAILED_POLLS = 2
+"""Number of failed polls before a report. One poll may go to a broker that has just stopped."""
+REFUSED_SECONDS = 20.0
+"""A login or certificate that is refused for this time was changed. The service then ends, because only a new start
+reads the password and the CA again. For a shorter time, a broker that has just started may not have loaded its users
+yet."""
+GONE_SECONDS = 8.0
+"""A topic that is missing for this time was deleted. For a shorter time, a broker that has just started may not know
+it."""
+NEXT_STEP = {
+    "input": "create it again (`spotsieve topics create`) and restart with kafka.start_again=earliest; pages that were "
+    "not read are lost",
+    "novel": "create it again (`spotsieve topics create`) and restart; its messages are lost, later pages follow",
+    "matches": "create it again (`spotsieve topics create`) and restart; nothing is lost",
+    "verdicts": "restore it; or create it again (`spotsieve topics create`) and start every shard with an empty state "
+    "directory, which the log rebuilds",
+    "log": "restore it, or restart with a new log (topics.log) and an empty index.directory",
+}
+BACKOFF_MIN_SECONDS = 0.1
+BACKOFF_MAX_SECONDS = 10.0
+
 
 class Waits:
     """The steps that wait for the broker, per partition."""
@@ -43,31 +68,6 @@ class Waits:
     def texts(self) -> list[str]:
         """One line per wait, for /readyz. Any thread may call this."""
         return list(self._waits.values())
-
-
-NO_LEADER = -1
-POLL_SECONDS = 1.0
-POLL_TIMEOUT_SECONDS = 3.0
-"""A broker that needs longer for the metadata of a few topics makes the worker wait anyway."""
-FAILED_POLLS = 2
-"""Number of failed polls before a report. One poll may go to a broker that has just stopped."""
-REFUSED_SECONDS = 20.0
-"""A login or certificate that is refused for this time was changed. The service then ends, because only a new start
-reads the password and the CA again. For a shorter time, a broker that has just started may not have loaded its users
-yet."""
-GONE_SECONDS = 8.0
-"""A topic that is missing for this time was deleted. For a shorter time, a broker that has just started may not know
-it."""
-
-NEXT_STEP = {
-    "input": "create it again (`spotsieve topics create`) and restart with kafka.start_again=earliest; pages that were "
-    "not read are lost",
-    "novel": "create it again (`spotsieve topics create`) and restart; its messages are lost, later pages follow",
-    "matches": "create it again (`spotsieve topics create`) and restart; nothing is lost",
-    "verdicts": "restore it; or create it again (`spotsieve topics create`) and start every shard with an empty state "
-    "directory, which the log rebuilds",
-    "log": "restore it, or restart with a new log (topics.log) and an empty index.directory",
-}
 
 
 class BrokerWatch:
@@ -167,21 +167,17 @@ class BrokerWatch:
                 )
 
 
-FIRST_SECONDS = 0.1
-MOST_SECONDS = 10.0
-
-
 class Backoff:
     """Doubling waits with full jitter, so that workers do not retry all at once."""
 
     def __init__(self) -> None:
-        self._most = FIRST_SECONDS
+        self._most = BACKOFF_MIN_SECONDS
 
     async def wait(self) -> None:
         """Sleep for a random time below a bound that doubles at each call."""
         await asyncio.sleep(random.uniform(0, self._most))
-        self._most = min(self._most * 2, MOST_SECONDS)
+        self._most = min(self._most * 2, BACKOFF_MAX_SECONDS)
 
     def reset(self) -> None:
         """Reset the bound after a success."""
-        self._most = FIRST_SECONDS
+        self._most = BACKOFF_MIN_SECONDS

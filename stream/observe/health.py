@@ -20,10 +20,32 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.base.terminal import escape_control_characters
 
+MOST_CONNECTIONS = 64
+"""Open connections at a time. A new one closes the oldest, so silent clients can neither block a scrape nor fill
+memory."""
+CONNECTION_SECONDS = 5.0
+"""Limit for a whole connection, however slowly the client sends or reads."""
+HEAD_BYTES = 8192
+"""Limit for request line and headers. The request body is not read."""
+LINGER_SECONDS = 0.2
+"""Time for a client that still sends a body to read the response before the connection closes."""
+BACKLOG = 128
+PLAIN_TEXT = "text/plain; charset=utf-8"
+BEAT_SECONDS = 1.0
+LOOP_SECONDS = 30.0
+"""An event loop without a beat for this time hangs: no step of the service blocks it for more than a fraction of a
+second."""
+TASK_SECONDS = 120.0
+"""A thread with one task for this time hangs: a log record or a micro-batch takes seconds at most, even on a busy
+disk."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def listen(setting: str, host: str, port: int, backlog: int) -> socket.socket:
-    """Open a listening socket. setting: name of the port setting, for errors. Raises SettingError if it cannot be
-    bound.
+    """Open a listening socket. Raises SettingError if it cannot be bound.
+
+    setting: name of the port setting, for errors
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -40,19 +62,6 @@ def _reason(error: OSError | UnicodeError) -> str:
         return "this is not a host name"
     # str(error) repeats host and port. An unknown host name has no errno.
     return os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error.strerror)
-
-
-MOST_CONNECTIONS = 64
-"""Open connections at a time. A new one closes the oldest, so silent clients can neither block a scrape nor fill
-memory."""
-CONNECTION_SECONDS = 5.0
-"""Limit for a whole connection, however slowly the client sends or reads."""
-HEAD_BYTES = 8192
-"""Limit for request line and headers. The request body is not read."""
-LINGER_SECONDS = 0.2
-"""Time for a client that still sends a body to read the response before the connection closes."""
-BACKLOG = 128
-PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +233,6 @@ async def _read_request(reader: asyncio.StreamReader) -> HealthRequest | HealthR
         return BAD_REQUEST
     path, _, query = target.partition("?")
     return HealthRequest(method, path, query, {name.strip().lower(): value.strip() for name, _, value in pairs})
-
-
-BEAT_SECONDS = 1.0
-LOOP_SECONDS = 30.0
-"""An event loop without a beat for this time hangs: no step of the service blocks it for more than a fraction of a
-second."""
-TASK_SECONDS = 120.0
-"""A thread with one task for this time hangs: a log record or a micro-batch takes seconds at most, even on a busy
-disk."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class _Task(NamedTuple):

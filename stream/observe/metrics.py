@@ -41,6 +41,19 @@ INDEX_MEMORY = {
 }
 """Label values of spotsieve_index_memory_bytes, each with its key in State.stats()."""
 PAGE_BYTES_BUCKETS = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
+TEXTS = ("kept", "in_need", "too_little", "none")
+"""Label values of spotsieve_page_texts.
+
+kept: the main text alone. in_need: the main text was too short, so the next best blocks were added. too_little: fewer
+than scheme.min_features features. none: the page has no text, or no readable text."""
+_KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
+"""Indices into TEXTS, and one more for filtered pages."""
+_TEXT_OF_STATUS = np.full(max(SignatureStatus) + 1, _NO_TEXT, np.uint8)
+"""uint8, indexed by SignatureStatus. The statuses do not tell `kept` from `in_need`; the language code does."""
+_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
+_TEXT_OF_STATUS[SignatureStatus.TOO_FEW_FEATURES] = _TOO_LITTLE
+_TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
+_REASONS = max(Reason) + 1
 
 
 class ArrayHistogram(Collector):
@@ -418,18 +431,3 @@ class Metrics:
 def _numbers(values: NDArray[np.integer]) -> list[tuple[int, int]]:
     """(value, count) for each value that occurs. values: small non-negative integers"""
     return [(value, number) for value, number in enumerate(np.bincount(values).tolist()) if number]
-
-
-TEXTS = ("kept", "in_need", "too_little", "none")
-"""Label values of spotsieve_page_texts.
-
-kept: the main text alone. in_need: the main text was too short, so the next best blocks were added. too_little: fewer
-than scheme.min_features features. none: the page has no text, or no readable text."""
-_KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
-"""Indices into TEXTS, and one more for filtered pages."""
-_TEXT_OF_STATUS = np.full(max(SignatureStatus) + 1, _NO_TEXT, np.uint8)
-"""uint8, indexed by SignatureStatus. The statuses do not tell `kept` from `in_need`; the language code does."""
-_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
-_TEXT_OF_STATUS[SignatureStatus.TOO_FEW_FEATURES] = _TOO_LITTLE
-_TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
-_REASONS = max(Reason) + 1

@@ -210,8 +210,9 @@ class Service:
             self._metrics.loop_delay.observe(time.monotonic() - start - BEAT_SECONDS)
 
     async def _report_or_stop(self, state: State | None, stopped: asyncio.Event) -> Exception:
-        """Report until an error, then request a stop, so that the worker commits the fetched pages. Returns the
-        error.
+        """Report until an error, then request a stop and return the error.
+
+        The worker still commits the fetched pages.
         """
         try:
             await self._report(state)

@@ -1,5 +1,6 @@
-"""Runs a worker: a pipeline of the stages fetch, sign, append, judge and commit, with a bounded number of
-micro-batches.
+"""Runs a worker: a pipeline of the stages fetch, sign, append, judge and commit.
+
+The number of micro-batches in the pipeline is bounded.
 """
 
 import asyncio
@@ -51,8 +52,9 @@ class VerdictLog(Protocol):
     """The log as a worker sees it: it takes signatures and returns their verdicts."""
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect and catch up, so that verdicts come at once. progress(text) is called with the state of the
-        catch-up.
+        """Connect and catch up, so that verdicts come at once.
+
+        progress(text): called with the state of the catch-up
         """
 
     async def append(

@@ -39,6 +39,11 @@ LANDING_BYTES = 2**16
 _LENGTH = struct.Struct(">i")
 _FETCH = 1
 """API key of the fetch request, whose responses carry messages."""
+FIRST_TRANSACTIONAL_VERSION = 3
+"""First version of the produce request with the layout of all later versions that aiokafka writes."""
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_INT16, _INT32, _TWO_INT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">ii")
+_SEND = AIOKafkaConnection.send
 
 
 def read_frames() -> None:
@@ -200,14 +205,6 @@ def _answers_fetch(connection: Any) -> bool:
     """Whether the next response carries messages. For other responses aiokafka needs bytes."""
     _, request, _ = connection._requests[0]
     return request is not None and request.API_KEY == _FETCH
-
-
-FIRST_TRANSACTIONAL_VERSION = 3
-"""First version of the produce request with the layout of all later versions that aiokafka writes."""
-
-_ACKS_TIMEOUT = struct.Struct(">hi")
-_INT16, _INT32, _TWO_INT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">ii")
-_SEND = AIOKafkaConnection.send
 
 
 def send(connection: Any, request: Any, expect_response: bool = True) -> Any:

@@ -34,6 +34,8 @@ _PRODUCER_STATE = struct.Struct(">qhi")
 _TRANSACTIONAL = 0x10
 _NO_TIME = -1
 _NONE = b"\x01"
+_MOST_KEPT = 64
+"""Longest header name, in characters, that is cached encoded."""
 
 
 class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is untyped
@@ -144,8 +146,6 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_MOST_KEPT = 64
-"""Longest header name, in characters, that is cached encoded."""
 _SMALL = tuple(map(_encode_varint, range(2**15)))
 """Encoded small integers. Most lengths and offsets are in this range, and a lookup costs a tenth of the encoding."""
 

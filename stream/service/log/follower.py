@@ -33,6 +33,11 @@ RESTART = (
     "(topics.log) and an empty state directory"
 )
 
+PROGRESS_SECONDS = 5.0
+NEAR_SECONDS = 2.0
+"""The worker joins its group when the rest of the log takes at most this long: it is read while the group
+rebalances."""
+
 
 class LogFollower:
     """The log consumer of one reader. It has no group: the state of the reader keeps the position."""
@@ -178,12 +183,6 @@ class LogFollower:
                 RESTART,
             )
         return final_error(error, self._settings, "reading the log")
-
-
-PROGRESS_SECONDS = 5.0
-NEAR_SECONDS = 2.0
-"""The worker joins its group when the rest of the log takes at most this long: it is read while the group
-rebalances."""
 
 
 class CatchUp:

@@ -30,6 +30,18 @@ from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_err
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.serial_executor import SerialExecutor
 
+MOST_IDS_LOGGED = 100
+SHORT_RECORD_BYTES = 32 * 1024
+"""Up to this size a record has a few hundred pages at most, and they are judged in a few milliseconds."""
+SKIP_WARNINGS = {
+    "foreign": "skipped a log record that another program wrote; find out which program writes to the log topic; "
+    "further records are only counted (spotsieve_log_skipped_records_total)",
+    "configuration": "skipped the configuration of a worker with other settings, which lost the race for this log",
+    "skipped": "skipped a log record that cannot be applied, because the log says so (spotsieve topics skip-record)",
+}
+"""The log line for the first skipped record of each kind."""
+FILLING = "waiting until the log is open: spotsieve migrate still fills it from another log (--switch opens it)"
+
 
 class RecordCache:
     """Decoded records that were written and not yet read back, by their bytes."""
@@ -45,19 +57,6 @@ class RecordCache:
         """Remove and return the cached record of exactly these bytes, or return the bytes if there is none."""
         cached, record = self._records.pop(checksum_of(value), (b"", None))
         return value if record is None or cached != value else record
-
-
-MOST_IDS_LOGGED = 100
-SHORT_RECORD_BYTES = 32 * 1024
-"""Up to this size a record has a few hundred pages at most, and they are judged in a few milliseconds."""
-SKIP_WARNINGS = {
-    "foreign": "skipped a log record that another program wrote; find out which program writes to the log topic; "
-    "further records are only counted (spotsieve_log_skipped_records_total)",
-    "configuration": "skipped the configuration of a worker with other settings, which lost the race for this log",
-    "skipped": "skipped a log record that cannot be applied, because the log says so (spotsieve topics skip-record)",
-}
-"""The log line for the first skipped record of each kind."""
-FILLING = "waiting until the log is open: spotsieve migrate still fills it from another log (--switch opens it)"
 
 
 class SignatureLog:

@@ -21,6 +21,8 @@ from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.follower import RESTART
 
+READ_SECONDS = 30.0
+
 
 class RecordWriter:
     """The producer of one partition: the log by default."""
@@ -28,8 +30,9 @@ class RecordWriter:
     def __init__(
         self, settings: Settings, waits: Waits, applied: Callable[[], int], role: str = "log", partition: int = 0
     ) -> None:
-        """applied(): the offset up to which the caller has read the partition; a record that is written before it means
-        that the topic was recreated
+        """applied(): the offset up to which the caller has read the partition
+
+        A record that is written before this offset means that the topic was recreated.
         role: the role of the topic, as in the settings topics.ROLE
         """
         self._settings = settings
@@ -108,9 +111,6 @@ class RecordWriter:
             raise
         former, self._producer = self._producer, renewed
         await stop_client(former)
-
-
-READ_SECONDS = 30.0
 
 
 async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:

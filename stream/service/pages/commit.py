@@ -27,10 +27,10 @@ SLOWEST_BYTES_PER_SECOND = 2**20
 
 
 class Committer:
-    """Commits judged slices. Each partition has at most one commit in flight, and the next one takes all waiting
-    slices.
+    """Commits judged slices.
 
-    So partitions do not wait for each other, and a slow broker gets fewer, larger transactions (group commit).
+    Each partition has at most one commit in flight, and the next one takes all waiting slices. So partitions do not
+    wait for each other, and a slow broker gets fewer, larger transactions (group commit).
     """
 
     def __init__(
@@ -63,9 +63,7 @@ class Committer:
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 
     async def close(self) -> None:
-        """Cancel the offset commits in flight. Call it after the tasks of the worker, and so all commits, have
-        ended.
-        """
+        """Cancel the offset commits in flight. Call it after the tasks of the worker have ended."""
         await self._offsets.close()
 
     def submit(self, batch: MicroBatch) -> None:
@@ -167,7 +165,7 @@ class Committer:
         for reason, number in outputs.dead_letters.items():
             metrics.dead_letters.labels(reason).inc(number)
         for batch, part in work:
-            poison = sum(part.first <= number < part.end for number in batch.broken)
+            poison = sum(part.first <= number < part.end for number in batch.faults)
             if poison:
                 metrics.pages.labels(Kind.UNCHECKED.name.lower(), Reason.INTERNAL_ERROR.label).inc(poison)
             if batch.verdicts is not None:

@@ -22,7 +22,7 @@ from spotsieve.stream.sign.schemes import Scheme
 
 TOMBSTONE = -1
 REJECTED = -2
-BROKEN = -3
+POISON = -3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class PageFault:
 class MicroBatch:
     """Messages that were fetched together, and the results of the stages.
 
-    rows: int64[len(messages)], row of each message in signatures and verdicts, or TOMBSTONE, REJECTED or BROKEN
+    rows: int64[len(messages)], row of each message in signatures and verdicts, or TOMBSTONE, REJECTED or POISON
     rejections: by message number, the reason why it is not a page
-    broken: by message number, the defect that decoding or signing it triggered
+    faults: by message number, the defect that decoding or signing it triggered
     future_times: number of pages whose fetch time was later than their message's time, and was set back to it
     without_rank: number of pages without a rank, if input.rank_from is set
     signatures, verdicts: None if no message is a page
@@ -69,7 +69,7 @@ class MicroBatch:
     slices: list[Slice]
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejections: dict[int, PageError] = field(default_factory=dict)
-    broken: dict[int, PageFault] = field(default_factory=dict)
+    faults: dict[int, PageFault] = field(default_factory=dict)
     future_times: int = 0
     without_rank: int = 0
     signatures: Signatures | None = None
@@ -133,7 +133,7 @@ def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) ->
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
-    """Decode all messages and sign their pages: sets rows, rejections, broken and signatures of the micro-batch.
+    """Decode all messages and sign their pages: sets rows, rejections, faults and signatures of the micro-batch.
 
     Raises spotsieve.stream.base.poison.ENVIRONMENT_ERRORS except PageError, because they are not the fault of a page.
     """
@@ -159,21 +159,22 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
         except ENVIRONMENT_ERRORS:
             raise
         except Exception as error:
-            batch.broken[number] = PageFault("decode", error)
+            batch.faults[number] = PageFault("decode", error)
             continue
         pages[number] = page
         batch.future_times += page.future_time
         batch.without_rank += decoder.ranks and page.rank is None
-    batch.signatures, broken = sign_pages(pages, scheme)
-    batch.broken |= broken
-    rows[[number for number in pages if number not in broken]] = np.arange(len(pages) - len(broken))
-    rows[list(batch.broken)] = BROKEN
+    batch.signatures, faults = sign_pages(pages, scheme)
+    batch.faults |= faults
+    rows[[number for number in pages if number not in faults]] = np.arange(len(pages) - len(faults))
+    rows[list(batch.faults)] = POISON
     batch.rows = rows
 
 
 def sign_pages(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, PageFault]]:
-    """Sign the pages, isolating poison pages. Returns the signatures of the others, and the faults by message
-    number.
+    """Sign the pages, isolating poison pages.
+
+    Returns the signatures of the other pages, and the faults by message number.
     """
     numbers = list(pages)
 

@@ -19,6 +19,8 @@ from spotsieve.stream.kafka.clients import edges_consumer, stop_client
 from spotsieve.stream.observe.logs import logger
 
 Committed = frozenset[TopicPartition]
+Knows = Callable[[TopicPartition], Awaitable[bool]]
+"""knows(partition): whether the state has pages of the partition"""
 
 
 class OffsetCommits:
@@ -31,8 +33,9 @@ class OffsetCommits:
         self._last: asyncio.Task[Committed] | None = None
 
     async def commit(self, partition: TopicPartition, offset: int) -> None:
-        """Wait until the offset is committed. Raises KafkaError, also if the partition now belongs to another
-        worker.
+        """Wait until the offset is committed.
+
+        Raises KafkaError, also if the partition now belongs to another worker.
         """
         waiting = self._waiting
         waiting[partition] = offset
@@ -74,10 +77,6 @@ def _take_error(task: asyncio.Task[Committed]) -> None:
     """Retrieve the error, so that asyncio does not report it if all callers were cancelled."""
     if not task.cancelled():
         task.exception()
-
-
-Knows = Callable[[TopicPartition], Awaitable[bool]]
-"""knows(partition): whether the state has pages of the partition"""
 
 
 class StartOffsets:
@@ -131,8 +130,9 @@ class StartOffsets:
             await stop_client(edges)
 
     async def _connected(self) -> AIOKafkaConsumer:
-        """The consumer for offset queries. On the fetching consumer a query would wait for fetches of 0.1 s and
-        more.
+        """The consumer for offset queries.
+
+        On the fetching consumer, a query would wait for fetches of 0.1 s and more.
         """
         async with self._connecting:
             if self._edges is None:
@@ -146,8 +146,9 @@ class StartOffsets:
             return self._edges
 
     async def _start_again(self, partition: TopicPartition) -> str:
-        """Where a partition starts whose committed offset was lost: earliest or latest. Raises SettingError for
-        "refuse".
+        """Where a partition starts whose committed offset was lost: earliest or latest.
+
+        Raises SettingError for the setting "refuse".
         """
         start = self._settings.kafka.start_again
         if start == "refuse":

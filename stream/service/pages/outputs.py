@@ -17,7 +17,7 @@ from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.driver.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.topics import HEADER_TEXT_BYTES, KEY_BYTES, Headers, TopicFacts, record_bytes
 from spotsieve.stream.service.pages.microbatch import (
-    BROKEN,
+    POISON,
     REJECTED,
     TOMBSTONE,
     JudgedSlice,
@@ -107,7 +107,7 @@ class OutputBuilder:
         """Write a page to the output of its verdict. Returns an error for a message that becomes a dead letter."""
         if row == REJECTED:
             return batch.rejections[number]
-        if row == BROKEN:
+        if row == POISON:
             return self._emit(writers, batch.messages[number], Kind.UNCHECKED, Reason.INTERNAL_ERROR)
         if row == TOMBSTONE:
             return self._too_large(batch.messages[number])
@@ -267,8 +267,9 @@ class _TopicWriter:
             self._open = None
 
     def _timestamp(self, message: ConsumerRecord) -> int:
-        """The timestamp to send. A timestamp that the topic refuses would stop every worker, and messages may have
-        any.
+        """The timestamp to send.
+
+        A timestamp that the topic refuses would stop every worker, and messages may have any.
         """
         written = int(message.timestamp)
         return written if written < 0 or self._first_time <= written <= self._last_time else self._now

@@ -24,11 +24,11 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 def poison_messages(batch: MicroBatch, applied: Iterable[ApplyResult]) -> Iterator[tuple[ConsumerRecord, PageFault]]:
     """Yield the poison messages of a judged micro-batch. applied: the results of its log records, in order"""
-    for number, fault in batch.broken.items():
+    for number, fault in batch.faults.items():
         yield batch.messages[number], fault
     first = 0
     for record in applied:
-        for row, error in record.broken.items():
+        for row, error in record.poison.items():
             (number,) = (batch.rows == first + row).nonzero()[0]
             yield batch.messages[number], PageFault("judge", error)
         first += len(record.verdicts)
@@ -54,8 +54,9 @@ class PoisonPageFolder:
             )
 
     def _save(self, message: ConsumerRecord, fault: PageFault) -> str | None:
-        """Write the message and the error to a file. Returns its path, or None if the folder is full or not
-        writable.
+        """Write the message and the error to a file.
+
+        Returns its path, or None if the folder is full or not writable.
         """
         path = self.folder / f"{message.topic}-{message.partition}-{message.offset}.json"
         content = orjson.dumps(_report(message, fault))

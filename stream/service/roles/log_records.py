@@ -99,7 +99,7 @@ class LogRecords:
         """
         self._wanted = max(self._wanted, end)
         self._tell()
-        asked = time.monotonic()
+        start = time.monotonic()
         while self._next < end:
             if self._is_followed:
                 with suppress(TimeoutError):
@@ -107,13 +107,14 @@ class LogRecords:
                         await self._moved.wait()
             else:
                 await self._read()
-            if time.monotonic() - asked > LOST_SECONDS:
+            if time.monotonic() - start > LOST_SECONDS:
                 self._check_reaches(end, await self.end())
-                asked = time.monotonic()
+                start = time.monotonic()
 
     def _check_reaches(self, wanted: int, end: int) -> None:
-        """Raise StateError if the log ends before `wanted`. Otherwise a reader would wait until other pages refill
-        it.
+        """Raise StateError if the log ends before `wanted`.
+
+        Otherwise a reader would wait until other pages refill the log.
         """
         if end < wanted:
             raise StateError(

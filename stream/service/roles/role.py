@@ -95,8 +95,9 @@ _OTHER = " ".join(reversed(STORY.split()))
 
 
 def compile_rounds(scheme: Scheme, limits: Limits) -> None:
-    """Judge two rounds of pages of several hosts. The second round finds indexed pages of the first, and is
-    prefetched.
+    """Judge two rounds of pages of several hosts.
+
+    The second round finds indexed pages of the first, and is prefetched.
     """
     states, number = [MemoryState() for _ in _SHARES], 0
     aheads = [BucketPrefetch(state) for state in states]

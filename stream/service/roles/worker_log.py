@@ -54,18 +54,18 @@ class _Waiting:
     left: int
     future: asyncio.Future[ApplyResult]
     parts: list[Verdicts] = field(default_factory=list)
-    broken: dict[int, Exception] = field(default_factory=dict)
+    poison: dict[int, Exception] = field(default_factory=dict)
 
     def take(self, part: _Part) -> None:
         """Add the verdicts of the next pages, and complete the future after the last page."""
         before = sum(map(len, self.parts))
-        self.broken |= {before + row: RemotePageError(text) for row, text in part.errors.items()}
+        self.poison |= {before + row: RemotePageError(text) for row, text in part.errors.items()}
         self.parts.append(part.verdicts)
         self.left -= len(part.verdicts)
         if self.left <= 0 and not self.future.done():
             found = concatenate(self.parts) if self.parts else no_verdicts()
             none = np.zeros(0, np.int64)
-            self.future.set_result(ApplyResult(self.record, found, 0, 0, none, 0, False, broken=self.broken))
+            self.future.set_result(ApplyResult(self.record, found, 0, 0, none, 0, False, poison=self.poison))
 
 
 class WorkerLog:
@@ -169,8 +169,9 @@ class WorkerLog:
             self._metrics.log_position.set(record.range.end.record)
 
     def _keep(self, offset: int, part: _Part) -> None:
-        """Buffer verdicts that may belong to the record that is being sent. Raises BrokerTrouble above
-        UNCLAIMED_PAGES.
+        """Buffer verdicts that may belong to the record that is being sent.
+
+        Raises BrokerTrouble above UNCLAIMED_PAGES.
         """
         self._unclaimed.setdefault(offset, []).append(part)
         self._unclaimed_pages += len(part.verdicts)

@@ -122,9 +122,9 @@ def test_environment_errors_in_decoding_and_signing_mark_no_page(step: str, erro
     batch, failing = MicroBatch(messages, []), Failing(step, error)
     with pytest.raises(type(error)):
         sign(batch, cast("Decoder", failing), cast("Scheme", failing))
-    assert not batch.broken
+    assert not batch.faults
     sign(batch, cast("Decoder", failing), cast("Scheme", failing))
-    assert (batch.rows.tolist(), batch.broken) == (list(range(NUMBER)), {}), "the worker that restarts signs every page"
+    assert (batch.rows.tolist(), batch.faults) == (list(range(NUMBER)), {}), "the worker that restarts signs every page"
 
 
 @ENVIRONMENT

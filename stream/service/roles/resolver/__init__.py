@@ -1,3 +1,1 @@
-"""The role resolver: announces rounds, resolves them from the responses of shards, and publishes outcomes in
-`verdicts`.
-"""
+"""The role resolver: announces rounds, resolves them, and publishes their outcomes in `verdicts`."""

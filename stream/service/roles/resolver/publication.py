@@ -39,8 +39,9 @@ class ResizeState:
     """Resize requests and ready shards, in the order of `matches`."""
 
     def __init__(self, cluster_size: ClusterSize, old: Sequence[int] = ()) -> None:
-        """cluster_size: from `verdicts`. old: by partition, the offset before which a report of readiness is
-        outdated
+        """cluster_size: from `verdicts`
+
+        old: by partition, the offset before which a report of readiness is outdated
         """
         self.cluster_size = cluster_size
         self._old = old

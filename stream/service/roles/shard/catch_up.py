@@ -47,8 +47,9 @@ class FillReporter:
         self._told = 0.0
 
     async def tell(self, here: RoundRange) -> None:
-        """Report the progress if a second has passed. here: an empty range at the state's position. Raises
-        KafkaError.
+        """Report the progress if a second has passed. Raises KafkaError.
+
+        here: an empty range at the state's position
         """
         if time.monotonic() - self._told < TELL_SECONDS:
             return
