@@ -1,4 +1,4 @@
-"""Applies the log: decodes, judges and files each record once, in order, whoever wrote it."""
+"""Applies the log to the state: decodes, judges and indexes each record once, in log order, whoever wrote it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,13 +26,15 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What applying one record did; the numbers are for metrics.
+    """Verdicts of one applied record, and numbers for metrics.
 
-    indexed: pages filed  capped: filings left out because their bucket was full
-    bucket_sizes: int64[b], postings of the buckets that grew
-    filled_buckets: how many of them became full  again: the record had been applied before, nothing was filed
-    forgotten: page ids that a record of kind 2 took out of the state; the others it names were forgotten before
-    broken: the error of each page that broke the judge, by its row; such a page is unchecked
+    indexed: number of indexed pages
+    capped: postings not indexed because their bucket was full
+    bucket_sizes: int64[b], postings per bucket that grew
+    filled_buckets: number of these buckets that became full
+    again: the record had been applied before, so nothing was indexed
+    forgotten: page ids that a record of kind 2 removed from the state, without ids that were removed before
+    poison: the error of each poison page, by its row; a poison page is unchecked
     """
 
     record: LogRecord
@@ -43,11 +45,11 @@ class ApplyResult:
     filled_buckets: int
     again: bool
     forgotten: tuple[PageId, ...] = ()
-    broken: Mapping[int, Exception] = field(default_factory=dict)
+    poison: Mapping[int, Exception] = field(default_factory=dict)
 
 
 def open_engine(settings: Settings, log_name: str) -> "Engine":
-    """The engine over the state directory of the settings. Raises SettingError, StateError, SettingsMismatch."""
+    """Open the state directory of the settings. Raises SettingError, StateError, SettingsMismatch."""
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
     state = disk_state(settings.index.directory, text, log_name, settings.index)
@@ -55,7 +57,7 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
 
 
 class Engine:
-    """The one that judges: a scheme over a state that follows one log. Call it from one thread."""
+    """Judges the records of one log by a scheme over a state. Call it from one thread."""
 
     def __init__(
         self,
@@ -76,21 +78,22 @@ class Engine:
         self._broken: dict[int, Exception] = {}
 
     def apply(self, record: bytes | LogRecord, offset: int) -> ApplyResult:
-        """Judge the record at this log offset and file its novel pages, or forget those it names; state and position
-        move together.
+        """Judge the record at this log offset and index its novel pages, or forget the pages that it names.
 
-        With a horizon a record is judged and filed run by run, a run being pages of one step of event time; nearly
-        every record is one run. After a crash between two runs it goes on behind the pages that the state has applied.
-        The marks of a record, of what its writer knew to be committed, are filed with its first run; a record may have
-        marks and no pages.
-        A record before the state's position is judged again without index_update: every page in it finds its first
-        attempt
-        or the original that it had, so the verdicts are those of then; of what has left the horizon, those of now. An
-        offset may be skipped (Kafka numbers transaction markers too).
-        Records that are none of ours only move the position, and so do configurations: whoever opens a log has checked
-        that its first record is of these settings, and a later one of others lost the race for an empty log.
-        The record that ends a log moves nothing: whoever comes to it stops there, at every start again.
-        Raises DamagedRecord, SettingsMismatch, StateError; the state is then as before the call, or before a run.
+        State and position move together. Offsets may have gaps, because Kafka numbers transaction markers too.
+
+        With a deduplication window, a record is judged and indexed in runs of pages of one step of event time; nearly
+        every record is one run. After a crash between two runs, the call continues after the pages that the state has
+        applied. The commit marks of a record are stored with its first run. A record may have marks and no pages.
+
+        A record before the state's position is judged again, and nothing is indexed: each page finds its pending
+        verdict or its original, so it gets the same verdict again. Only pages outside the window may get a new one.
+
+        Records of other programs and configurations only move the position. The log's first record has the settings of
+        this engine, which is checked when the log is opened; a later configuration lost the race for the empty log. The
+        record that closes a log does not move the position, so every start stops at it.
+
+        Raises DamagedRecord, SettingsMismatch, StateError. The state is then as before the call, or before a run.
         """
         if isinstance(record, bytes):
             record = decode(record, self.log_name, offset)
@@ -105,41 +108,41 @@ class Engine:
             return forget(state, record, offset)
         if record.handover is not None and record.handover.closed:
             raise closed_log_error(self.log_name, offset, record.handover.log)
-        if record.foreign or any(told is not None for told in (record.configuration, record.skips, record.handover)):
-            return self._pass_over(record, offset)
-        parts, filings = list[Verdicts](), list[IndexUpdate]()
+        if record.foreign or any(body is not None for body in (record.configuration, record.skips, record.handover)):
+            return self._move_past(record, offset)
+        parts, updates = list[Verdicts](), list[IndexUpdate]()
         self._broken = {}
         if done or again:
             parts.append(self._judge(signatures, 0, done, state.clock)[0])
         for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
             verdicts, index_update = self._judge(signatures, start, end, clock)
             if not start:
-                # Once for a record: a later run may have remembered an attempt that lies below a mark.
+                # Only for the first run: a later run may have stored a pending verdict that lies below a mark.
                 index_update = replace(index_update, committed=record.committed)
             if end == len(signatures):
                 state.file(index_update, offset + 1, record.checksum, clock=clock)
             else:
                 state.file(index_update, offset, record.checksum, end, clock)
             parts.append(verdicts)
-            filings.append(index_update)
-        applied = _applied(record, parts, filings, self.limits.bucket_cap, again)
-        return replace(applied, broken=self._broken) if self._broken else applied
+            updates.append(index_update)
+        applied = _apply_result(record, parts, updates, self.limits.bucket_cap, again)
+        return replace(applied, poison=self._broken) if self._broken else applied
 
     def skip(self, value: bytes, offset: int) -> ApplyResult:
-        """Pass over a record that cannot be applied, as the log tells all of its readers. Raises StateError."""
-        return self._pass_over(LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value)), offset)
+        """Skip a record that cannot be applied, because a later record of the log says so. Raises StateError."""
+        return self._move_past(LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value)), offset)
 
-    def _pass_over(self, record: LogRecord, offset: int) -> ApplyResult:
-        """Move the position behind a record that has neither pages nor forgotten ones."""
+    def _move_past(self, record: LogRecord, offset: int) -> ApplyResult:
+        """Move the position past a record without pages."""
         again = offset < self.state.position
         if not again:
             self.state.file(None, offset + 1, record.checksum)
         return ApplyResult(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again)
 
     def _runs(self, event_time_ms: NDArray[np.int64], done: int) -> Iterator[tuple[int, int, Clock]]:
-        """Pages start..end - 1 from page `done` on, each run with the clock it is judged by.
+        """Yield (start, end, clock) for each run of pages from page `done` on.
 
-        Ask for the next run after the one before is indexed: a mark holds the number of the next entry.
+        Take the next run after the previous one is indexed: a mark of the clock holds the number of the next entry.
         """
         state = self.state
         if not self._step_ms or done == len(event_time_ms):
@@ -153,40 +156,40 @@ class Engine:
             )
 
     def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, IndexUpdate]:
-        """Pages start..end - 1, by what lives at this time of the clock."""
+        """Judge the pages start..end - 1 against the entries that are live at this clock. Poison pages are isolated."""
         if not len(signatures):
             return no_verdicts(), empty_update(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
-        verdicts, index_update, broken = judge_isolated(lambda pages: self._judge_all(pages, clock)[:2], part)
-        self._broken |= {start + row: error for row, error in broken.items()}
+        verdicts, index_update, poison = judge_isolated(lambda pages: self._judge_all(pages, clock)[:2], part)
+        self._broken |= {start + row: error for row, error in poison.items()}
         return verdicts, index_update
 
     def _judge_all(self, pages: Signatures, clock: Clock) -> RecordJudgment:
-        """What is found of pages, none of which may break the code, by what lives at this time of the clock."""
+        """Judge pages against the entries that are live at this clock. An error is not isolated."""
         view = LiveView(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
         return judge_record(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._policy)
 
 
 def empty_update(signatures: Signatures, first_number: int) -> IndexUpdate:
-    """The filing of a record without pages: its marks are all that it may have."""
+    """The index update of a record without pages. It may still carry commit marks."""
     none = np.empty(0, np.int64)
     no_words = np.empty(0, np.uint64)
     return IndexUpdate(signatures, none, first_number, no_words, Buckets(np.zeros(1, np.int64), no_words, no_words), 0)
 
 
-def _applied(
-    record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[IndexUpdate], cap: int, again: bool
+def _apply_result(
+    record: LogRecord, parts: Sequence[Verdicts], updates: Sequence[IndexUpdate], cap: int, again: bool
 ) -> ApplyResult:
-    """What judging and filing a record run by run did."""
+    """Combine the runs of one record. cap: postings of a full bucket"""
     sizes = np.concatenate(
-        [np.empty(0, np.int64), *(sizes_of(index_update.buckets.bounds) for index_update in filings)]
+        [np.empty(0, np.int64), *(sizes_of(index_update.buckets.bounds) for index_update in updates)]
     )
     return ApplyResult(
         record,
         parts[0] if len(parts) == 1 else concatenate(parts),
-        sum(len(index_update.pages) for index_update in filings),
-        sum(index_update.capped for index_update in filings),
+        sum(len(index_update.pages) for index_update in updates),
+        sum(index_update.capped for index_update in updates),
         sizes,
         int(np.count_nonzero(sizes >= cap)),
         again,
@@ -194,13 +197,14 @@ def _applied(
 
 
 def forget(state: State, record: LogRecord, offset: int, whole: bool = True) -> ApplyResult:
-    """Take out the pages that a record of kind 2 names; this needs no scheme. whole: the state holds all entries
+    """Remove the pages that a record of kind 2 names. This needs no scheme.
 
-    Raises CorruptRecord, StateError; the state is then as it was before the call.
+    whole: the state holds all entries, and not only those of a shard
+    Raises CorruptRecord, StateError. The state is then as before the call.
     """
-    again, gone = offset < state.position, tuple[PageId, ...]()
+    again, removed = offset < state.position, tuple[PageId, ...]()
     if not again:
         removal = removal_of(record.forgotten, state, state.clock.floor, whole)
         state.remove(removal, offset + 1, record.checksum)
-        gone = removal.page_ids
-    return ApplyResult(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again, gone)
+        removed = removal.page_ids
+    return ApplyResult(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again, removed)

@@ -1,7 +1,7 @@
-"""Compiles the kernels of one scheme: each runs once on pages of our own before the first real page comes.
+"""Compiles the kernels of one scheme: each runs once on built-in pages, before the first page of the input.
 
-numba keeps what it compiled in a cache on disk, so later processes only read it. `python -m spotsieve.stream.warm`
-fills the cache.
+numba caches compiled kernels on disk, so later processes only load them.
+`python -m spotsieve.stream.warm` fills the cache.
 """
 
 from spotsieve.state.format.meta import STATE_FORMAT, Identity
@@ -37,9 +37,9 @@ def _stored_state() -> State:
 def compile_kernels(scheme: Scheme) -> None:
     """Sign, store and judge pages of every kind.
 
-    The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of a filed page, an
-    empty page, and bytes that are no text; then all of them again. A scheme that confirms candidates confirms both
-    edited copies. At the end they are asked about, as a query does, and for all matches.
+    The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of an indexed page,
+    an empty page, and bytes that are not text; then all of them again. A scheme that confirms candidates confirms both
+    edited copies. At the end the pages are queried, for their verdict alone and for all matches.
     """
     first = [
         _page(0, STORY),
@@ -56,7 +56,7 @@ def compile_kernels(scheme: Scheme) -> None:
     signatures = scheme.sign(first)
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)
-    # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
+    # A model may know no term of these pages. Then there are no candidates, and the judge has confirmed nothing.
     rows = candidate_columns(signatures, scheme.compares_features)
     scheme.confirm(rows, rows)
 

@@ -1,1 +1,1 @@
-"""Kafka as the service needs it: clients, topics, what its errors mean, and how long to wait for it."""
+"""Kafka for the service: clients, topics, error decisions and waits."""

@@ -1,10 +1,8 @@
-"""Makes aiokafka's clients from the settings, and stops them.
+"""Makes aiokafka clients from the settings, and stops them.
 
-Waits for a cluster that names no broker: it is starting, or its controller has not let its broker in again.
-
-A KRaft broker that was silent for longer than its session (paused, starved, just started) answers before its controller
-has let it in. Its metadata then names neither a broker nor a controller. aiokafka 0.14 takes attributes of that None in
-its admin client, and fails an assertion where it looks for a coordinator.
+A KRaft broker that was silent for longer than its session (paused, starved, just started) responds before its
+controller has unfenced it. Its metadata then lists no broker and no controller. aiokafka 0.14 fails in its admin client
+then, and in the lookup of a coordinator. This module waits until the metadata is complete.
 """
 
 import asyncio
@@ -32,18 +30,28 @@ from spotsieve.stream.kafka.errors import BrokersFencedError, creation_error
 from spotsieve.stream.kafka.tls import ssl_context
 from spotsieve.stream.observe.logs import logger
 
-LET_IN_SECONDS, LOOK_PAUSE_SECONDS = 30.0, 0.1
-"""The controller lets a killed broker in when its former session is over: broker.session.timeout.ms, 9 s by default."""
+UNFENCE_SECONDS, POLL_SECONDS = 30.0, 0.1
+"""The controller unfences a killed broker when its former session ends: broker.session.timeout.ms, 9 s by default."""
 
 _LOOKUP = AIOKafkaClient.coordinator_lookup
+PRODUCER_BATCH_BYTES = 900_000
+"""Below the broker's default message.max.bytes (1,048,588), which limits a whole batch."""
+PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
+"""Settings of [kafka] that name a secret file."""
+JOIN_MARGIN_MS = 5_000
+LAST_TRANSACTION_SECONDS = 0.004
+"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
+commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
+STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 
 
 @asynccontextmanager
 async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A started admin client of a cluster that has a controller; closed when the block ends.
+    """Start an admin client, wait for a controller, and close the client when the block ends.
 
-    options: those of client_options(). Raises KafkaConnectionError where no broker answers, and BrokerError where the
-    cluster has no controller within LET_IN_SECONDS.
+    options: the result of client_options()
+    Raises KafkaConnectionError if no broker responds, and BrokerError if the cluster has no controller within
+    UNFENCE_SECONDS.
     """
     admin = AIOKafkaAdminClient(**options)
     try:
@@ -54,10 +62,10 @@ async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
         await admin.close()
 
 
-async def wait_for_controller(admin: AIOKafkaAdminClient, seconds: float = LET_IN_SECONDS) -> None:
-    """Wait until the cluster's metadata names a controller, which is one of its brokers.
+async def wait_for_controller(admin: AIOKafkaAdminClient, seconds: float = UNFENCE_SECONDS) -> None:
+    """Wait until the metadata names a controller, which is a broker of the cluster.
 
-    Raises BrokerError where it names none within so many seconds.
+    Raises BrokerError after `seconds`.
     """
     client = admin._client
     try:
@@ -65,37 +73,37 @@ async def wait_for_controller(admin: AIOKafkaAdminClient, seconds: float = LET_I
             while client.cluster.controller is None:
                 await client.force_metadata_update()
                 if client.cluster.controller is None:
-                    await asyncio.sleep(LOOK_PAUSE_SECONDS)
+                    await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
         servers = ",".join(f"{host}:{port}" for host, port, _ in client.hosts)
         raise BrokerError(
             "kafka.bootstrap_servers",
-            f"must lead to a cluster with a controller: a broker answers, but within "
-            f"{seconds:.0f} s its controller has let no broker in",
+            f"leads to a cluster without a controller: a broker responds, but the controller has unfenced no "
+            f"broker within {seconds:.0f} s",
             servers,
-            "try again when the cluster has started, and see the logs of its brokers and controllers",
+            "look at the logs of brokers and controllers, and repeat the command when the cluster has started",
         ) from None
 
 
-async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = LET_IN_SECONDS) -> tuple[int, str]:
-    """Create a topic; -> Kafka's error code, 0 for none, and the broker's text.
+async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = UNFENCE_SECONDS) -> tuple[int, str]:
+    """Create a topic. Returns Kafka's error code (0 for success) and the error text of the broker.
 
-    A broker that is out of the cluster for a moment can hold no copy: the call is repeated for so many seconds.
+    The request is repeated for `seconds` while brokers are fenced and cannot hold a replica.
     """
     deadline = time.monotonic() + seconds
     while True:
         response = await admin.create_topics([topic])
-        _, code, said = response.topic_errors[0]
-        if creation_error(code, said or "") is not BrokersFencedError or time.monotonic() > deadline:
-            return code, said or ""
-        await asyncio.sleep(LOOK_PAUSE_SECONDS)
+        _, code, text = response.topic_errors[0]
+        if creation_error(code, text or "") is not BrokersFencedError or time.monotonic() > deadline:
+            return code, text or ""
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def retry_without_brokers() -> None:
-    """Make aiokafka ask again for a coordinator while its cluster names no broker, as it does for a broker not ready.
+    """Make aiokafka retry the lookup of a coordinator while the metadata lists no broker.
 
-    By itself it fails an assertion, and a consumer or producer that is made at such a moment would end the service as a
-    defect. A second call changes nothing.
+    Unpatched, aiokafka fails an assertion, and a client that starts at such a moment ends the service as a defect. The
+    patch is idempotent.
     """
     AIOKafkaClient.coordinator_lookup = _coordinator_lookup
 
@@ -106,24 +114,10 @@ async def _coordinator_lookup(client: AIOKafkaClient, kind: int, key: str) -> An
     return await _LOOKUP(client, kind, key)
 
 
-PRODUCER_BATCH_BYTES = 900_000
-"""Less than the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
-
-PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
-"""Settings of [kafka] that name a file with a secret."""
-
-JOIN_MARGIN_MS = 5_000
-LAST_TRANSACTION_SECONDS = 0.004
-"""Before the broker is asked again while it still writes the markers of a producer's last transaction. By group
-commit the next one begins at once, so every second one has to ask again; aiokafka waits for 20 ms."""
-STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
-
-
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """The options that every client of aiokafka takes.
+    """The options of all aiokafka clients. Also applies the patches of kafka/driver.
 
-    Raises SettingError for an address without host and port, a login without name or password, and certificates that
-    cannot be read.
+    Raises SettingError for an invalid bootstrap address, a login without user or password, and unreadable certificates.
     """
     for check in CLIENT_CHECKS:
         check(kafka)
@@ -147,18 +141,21 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def _check_addresses(kafka: KafkaSettings) -> None:
-    """Refuse a wrong address, for which aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError."""
+    """Raise SettingError for an invalid address.
+
+    aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError for it.
+    """
     try:
         hosts = collect_hosts(kafka.bootstrap_servers, randomize=False)
-        fit = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
+        valid = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
     except ValueError:
-        fit = False
-    if not fit:
+        valid = False
+    if not valid:
         raise SettingError(
             "kafka.bootstrap_servers",
-            "must be host:port joined by commas, ports 1 to 65535",
+            "must be a comma-separated list of host:port, with ports from 1 to 65535",
             kafka.bootstrap_servers,
-            "such as broker1:9092,broker2:9092",
+            "for example broker1:9092,broker2:9092",
         )
 
 
@@ -168,58 +165,57 @@ def _check_certificates(kafka: KafkaSettings) -> None:
 
 
 def _check_login(kafka: KafkaSettings) -> None:
-    wanted = kafka.security_protocol.startswith("SASL")
-    if wanted and not (kafka.sasl_username and kafka.sasl_password.get_secret_value()):
+    needs_login = kafka.security_protocol.startswith("SASL")
+    if needs_login and not (kafka.sasl_username and kafka.sasl_password.get_secret_value()):
         missing = "password" if kafka.sasl_username else "username"
         raise SettingError(
             f"kafka.sasl_{missing}",
             f"must be set for security_protocol {kafka.security_protocol}",
             None,
-            "set it, the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD; or leave SASL out of "
-            "security_protocol",
+            "set it (the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD), or use a "
+            "security_protocol without SASL",
         )
 
 
 CLIENT_CHECKS: tuple[Callable[[KafkaSettings], None], ...] = (_check_addresses, _check_certificates, _check_login)
-"""What can be checked without a broker. Each raises SettingError."""
+"""Checks that need no broker. Each raises SettingError."""
 
 
 def warn_of_open_files(kafka: KafkaSettings) -> None:
-    """Warn of files that hold a secret and that every user of the machine can read."""
+    """Warn about secret files that every user of the machine can read."""
     for name in PRIVATE_FILES:
         path = getattr(kafka, name)
         with suppress(OSError):
             if path and stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IROTH:
                 logger().warning(
-                    "everybody on this machine can read a file that holds a secret; take the right from them "
-                    "(chmod o-r)",
+                    "every user of this machine can read this secret file; remove the right with chmod o-r",
                     setting=f"kafka.{name}",
                     path=str(path),
                 )
 
 
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
-    """The consumer of the input topic, not yet subscribed."""
+    """The consumer of the input topic, not subscribed yet."""
     kafka = settings.kafka
     options = client_options(kafka)
-    # The broker answers a JoinGroup request only when the other workers have finished, or after the rebalance time-out.
+    # The broker responds to JoinGroup when the other workers have joined, or after the rebalance time-out.
     options["request_timeout_ms"] = max(kafka.request_timeout_ms, kafka.rebalance_timeout_ms + JOIN_MARGIN_MS)
     return AIOKafkaConsumer(
         **options,
         group_id=kafka.group_id,
         partition_assignment_strategy=(assignor(),),
         enable_auto_commit=False,
-        # We choose the offsets: a position that retention removed must be reported, and not skipped.
+        # The worker chooses the offsets: pages that retention removed must be reported and not skipped silently.
         auto_offset_reset="none",
         isolation_level=kafka.isolation_level,
         session_timeout_ms=kafka.session_timeout_ms,
         heartbeat_interval_ms=max(300, kafka.session_timeout_ms // 10),
         rebalance_timeout_ms=kafka.rebalance_timeout_ms,
-        # A worker joins only after its state has caught up, so no rebuild counts against this.
+        # A worker joins after its state has caught up, so a rebuild does not count against this.
         max_poll_interval_ms=kafka.max_poll_interval_ms,
         fetch_max_bytes=kafka.fetch_max_bytes,
-        # Of a backlog an answer then brings one partition, and a micro-batch has few slices, each of which is a commit.
-        # With a quarter of it the broker took 124 us a page in place of 90, and the worker 254 in place of 236.
+        # So a fetch of a backlog returns one partition, and a micro-batch has few slices, each of which is a commit.
+        # With a quarter of this limit the broker took 124 us per page instead of 90, and the worker 254 instead of 236.
         max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes),
         fetch_max_wait_ms=100,
         check_crcs=True,
@@ -227,14 +223,14 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 
 def edges_consumer(settings: Settings) -> AIOKafkaConsumer:
-    """Asks where partitions of the input begin and end; it has no group and reads nothing."""
+    """A consumer for queries of first and end offsets of input partitions. It has no group and reads nothing."""
     return AIOKafkaConsumer(
         **client_options(settings.kafka), enable_auto_commit=False, isolation_level=settings.kafka.isolation_level
     )
 
 
 def log_consumer(settings: Settings) -> AIOKafkaConsumer:
-    """The reader of the log. It has no group: the state keeps the position."""
+    """The consumer of the log. It has no group: the state keeps the position."""
     return AIOKafkaConsumer(
         **client_options(settings.kafka),
         enable_auto_commit=False,
@@ -246,7 +242,7 @@ def log_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 
 def round_consumer(settings: Settings) -> AIOKafkaConsumer:
-    """The reader of `verdicts` and `matches`. It has no group, and sees what the resolver has committed."""
+    """The consumer of `verdicts` and `matches`. It has no group and reads committed records only."""
     return AIOKafkaConsumer(
         **client_options(settings.kafka),
         enable_auto_commit=False,
@@ -259,17 +255,17 @@ def round_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 
 def resolver_group(settings: Settings) -> str:
-    """The group that gives one resolver the rounds. Those that write one topic are in one group, whatever their own."""
+    """The group that elects the active resolver: one per topic of verdicts, whatever kafka.group_id is."""
     return f"{settings.topics.verdicts}.resolver"
 
 
 def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
-    """The place of a resolver in the group that gives one of them the rounds, not yet subscribed."""
+    """The consumer by which a resolver joins the election group, not subscribed yet."""
     session_ms = settings.cluster.resolver_session_ms
     return AIOKafkaConsumer(
         **client_options(settings.kafka),
         group_id=resolver_group(settings),
-        # Whoever works goes on working when another one comes to stand by.
+        # The active resolver stays active when another one joins.
         partition_assignment_strategy=(assignor(),),
         enable_auto_commit=False,
         auto_offset_reset="none",
@@ -280,17 +276,17 @@ def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 
 def log_producer(settings: Settings) -> AIOKafkaProducer:
-    """The writer of the log: idempotent, and acknowledged by every replica."""
+    """The idempotent producer of the log, acknowledged by all in-sync replicas."""
     return AIOKafkaProducer(**producer_options(settings, "none"))
 
 
 def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafkaProducer:
-    """A writer of pages and reports with connections of its own; transactional where it has an id."""
+    """A producer of outputs with its own connections, transactional if it has an id."""
     return AIOKafkaProducer(**producer_options(settings, settings.service.compression, transactional_id))
 
 
 def producer_options(settings: Settings, compression: str, transactional_id: str | None = None) -> dict[str, Any]:
-    """The options of an idempotent producer, which is transactional where it has an id."""
+    """The options of an idempotent producer, transactional if it has an id."""
     sender.BACKOFF_OVERRIDE = LAST_TRANSACTION_SECONDS
     return {
         **client_options(settings.kafka),
@@ -302,34 +298,34 @@ def producer_options(settings: Settings, compression: str, transactional_id: str
         "max_batch_size": PRODUCER_BATCH_BYTES,
         "max_request_size": 2**30,
         "linger_ms": 0,
-        # A broker that is still completing the last transaction asks to try again, for milliseconds and not for 100.
+        # A broker that completes the last transaction requests a retry, and needs milliseconds, not the default of 100.
         "retry_backoff_ms": 20,
     }
 
 
 async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClient) -> None:
-    """Stop a client within STOP_SECONDS: aiokafka would wait for ever for a silent broker.
+    """Stop a client within STOP_SECONDS, because aiokafka would wait for a silent broker for ever.
 
-    Errors are only logged, because the caller must go on and close the next thing.
+    Errors are only logged, because the caller must still close other clients.
     """
     try:
         async with asyncio.timeout(STOP_SECONDS):
             await (client.close() if isinstance(client, AIOKafkaClient) else client.stop())
     except (Exception, asyncio.CancelledError) as error:
-        # aiokafka also fails an assertion where a connection is half open. And it cancels its own tasks and awaits
-        # them: the CancelledError of a pausing task comes out here, although nobody has cancelled the caller.
-        asking = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and asking is not None and asking.cancelling():
+        # aiokafka fails an assertion if a connection is half open. It also cancels its own tasks and awaits them: their
+        # CancelledError arrives here although the caller was not cancelled.
+        caller = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and caller is not None and caller.cancelling():
             raise
-        logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
+        logger().debug("a Kafka client stopped with an error", error=type(error).__name__, detail=str(error))
         if isinstance(client, AIOKafkaProducer):
             await _abandon(client)
 
 
 async def _abandon(producer: AIOKafkaProducer) -> None:
-    """End a producer that could not be stopped.
+    """Close the connections of a producer that could not be stopped.
 
-    Otherwise it would go on asking for leaders, and would send what it still holds as soon as the broker is back.
+    Otherwise it would keep querying leaders, and would send its batches as soon as the broker is back.
     """
     sending = producer._sender.sender_task
     if sending is not None:

@@ -1,4 +1,4 @@
-"""Asks a group for a committed offset, and waits where a transaction that changes it is being completed."""
+"""Queries the committed offset of a group, and waits while a transaction that changes it is being completed."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ UNSTABLE = 88
 """Kafka's UNSTABLE_OFFSET_COMMIT, which aiokafka does not know."""
 NOTHING_COMMITTED = -1
 PAUSE_SECONDS = 0.02
-_AGAIN = (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError)
+_TRANSIENT = (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError)
 
 
 class _Response(Response):  # type: ignore[misc]  # aiokafka's class is untyped
@@ -79,8 +79,8 @@ class _Stable(RequestStruct):  # type: ignore[misc]  # aiokafka's class is untyp
     )
 
 
-class _Question(Request[OffsetFetchRequest_v3 | _Stable]):  # type: ignore[misc]  # aiokafka's class is untyped
-    """OffsetFetch of one partition (Kafka protocol guide), in version 7 where the broker is of 2.5 or later."""
+class _OffsetQuery(Request[OffsetFetchRequest_v3 | _Stable]):  # type: ignore[misc]  # aiokafka's class is untyped
+    """OffsetFetch of one partition (Kafka protocol guide), in version 7 if the broker is of 2.5 or later."""
 
     API_KEY = 9
 
@@ -96,34 +96,35 @@ class _Question(Request[OffsetFetchRequest_v3 | _Stable]):  # type: ignore[misc]
 
 
 async def stable_committed(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | None:
-    """The committed offset of a partition in the consumer's group; None where there is none. Raises KafkaError.
+    """The committed offset of a partition in the consumer's group, or None. Raises KafkaError.
 
-    aiokafka's own question may be answered with an offset from before a transaction whose end is written and not yet
-    applied: a broker with the classic group coordinator (before 4.0) applies it a moment later. A worker that began
-    there would emit those pages twice. Such an offset is called unstable, and this question waits until it is not.
+    aiokafka's own query may return an offset from before a transaction that has ended but is not applied yet: a broker
+    with the classic group coordinator (before 4.0) applies it a moment later. A worker that began there would emit
+    those pages twice. Such an offset is called unstable. This query requires a stable offset, and repeats until there
+    is one.
     """
     coordinator = consumer._coordinator
-    question = _Question(coordinator.group_id, partition)
+    query = _OffsetQuery(coordinator.group_id, partition)
     while True:
         await coordinator.ensure_coordinator_known()
         try:
-            answer = await coordinator._send_req(question)
-            offset, code = _read_offset(answer)
+            response = await coordinator._send_req(query)
+            offset, code = _read_offset(response)
             if not code:
                 return None if offset == NOTHING_COMMITTED else int(offset)
             if code != UNSTABLE:
                 raise for_code(code)(f"OffsetFetch of partition {partition.partition}")
         except KafkaError as error:
-            if not error.retriable and not isinstance(error, _AGAIN):
+            if not error.retriable and not isinstance(error, _TRANSIENT):
                 raise
             if isinstance(error, NotCoordinatorForGroupError):
                 coordinator.coordinator_dead()
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _read_offset(answer: Any) -> tuple[int, int]:
-    """The offset and the error code of an answer about one partition, whatever its version."""
-    if answer.error_code:
-        return NOTHING_COMMITTED, answer.error_code
-    row = answer.topics[0][1][0]
-    return row[1], row[-1 if answer.API_VERSION < _Response.API_VERSION else -2]
+def _read_offset(response: Any) -> tuple[int, int]:
+    """Offset and error code of a response about one partition, of any version."""
+    if response.error_code:
+        return NOTHING_COMMITTED, response.error_code
+    row = response.topics[0][1][0]
+    return row[1], row[-1 if response.API_VERSION < _Response.API_VERSION else -2]

@@ -1,4 +1,4 @@
-"""Finds out why no broker is reached: aiokafka tries every address and tells the reasons only to its own log."""
+"""Explains why no broker can be reached. aiokafka tries every address, but only logs the reasons."""
 
 import asyncio
 import ssl
@@ -22,7 +22,7 @@ from spotsieve.stream.kafka.clients import client_options
 from spotsieve.stream.kafka.errors import on_one_line
 
 TRY_SECONDS = 10.0
-"""For one address, so that a silent port is reported sooner than after kafka.request_timeout_ms."""
+"""Limit per address, so that a silent port is reported before kafka.request_timeout_ms."""
 
 REFUSALS = (
     SaslAuthenticationFailed,
@@ -37,9 +37,9 @@ _CLIENT_CERTIFICATE_ALERTS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOW
 
 
 async def why_unreached(settings: Settings, step: str) -> BrokerError:
-    """Try each address once, by itself; -> what the first answer means, and what to do.
+    """Try each address once. Returns the error that the first response means, with the next step.
 
-    Raises SettingError where the settings cannot make a connection.
+    Raises SettingError if the settings do not allow a connection.
     """
     kafka = settings.kafka
     options = client_options(kafka)
@@ -52,17 +52,18 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
     login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
     return BrokerError(
         "kafka.bootstrap_servers",
-        f"no broker answers while {step} ({'; '.join(silent)})",
+        f"leads to no broker that responds while {step} ({'; '.join(silent)})",
         kafka.bootstrap_servers,
-        f"check host:port, security_protocol{login}, and that the broker runs",
+        f"check host:port, security_protocol{login}, and that the broker is running",
     )
 
 
 async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, seconds: float) -> BrokerError | None:
-    """The error of a broker that refuses the login or whose certificate we refuse; None where there is none.
+    """The error of a broker that refuses the login, or whose certificate is not trusted; None if there is none.
 
-    A connection that is merely closed is no refusal: a proxy before a broker that is down may close it.
-    options: those of client_options()  seconds: for each address
+    A closed connection is not a refusal: a proxy in front of a stopped broker may close it.
+    options: the result of client_options()
+    seconds: limit per address
     """
     async for address, error in _tried(options, seconds):
         if isinstance(error, REFUSALS):
@@ -71,18 +72,18 @@ async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, s
 
 
 async def _tried(options: Mapping[str, Any], seconds: float) -> AsyncIterator[tuple[str, Exception]]:
-    """The addresses that do not serve us, each with its error."""
-    of_connection = {name: value for name, value in options.items() if name != "bootstrap_servers"}
+    """Yield the addresses that cannot be used, each with its error."""
+    connection_options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
     for host, port, _ in collect_hosts(options["bootstrap_servers"], randomize=False):
         try:
             async with asyncio.timeout(seconds):
-                await _ask(await create_conn(host, port, **of_connection))
+                await _probe(await create_conn(host, port, **connection_options))
         except (OSError, EOFError, KafkaError) as error:  # TimeoutError and ssl.SSLError are OSErrors.
             yield f"{host}:{port}", error
 
 
-async def _ask(connection: AIOKafkaConnection) -> None:
-    """Ask a first question. Raises LoginNeededError where the broker names its protocol versions and then hangs up."""
+async def _probe(connection: AIOKafkaConnection) -> None:
+    """Request metadata. Raises LoginNeededError if the broker closes the connection after the version handshake."""
     try:
         await connection.send(MetadataRequest([]))
     except KafkaError as error:
@@ -92,11 +93,11 @@ async def _ask(connection: AIOKafkaConnection) -> None:
 
 
 class LoginNeededError(KafkaError):  # type: ignore[misc]  # aiokafka's class is untyped
-    """The port serves nobody without a login."""
+    """The port requires a login."""
 
 
 def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) -> BrokerError | None:
-    """The answer of one address in a person's words; None where it did not answer."""
+    """The error that the response of an address means; None if it did not respond."""
     detail = on_one_line(str(error) or type(error).__name__)
     if isinstance(error, LoginNeededError):
         return _needs_login(address, kafka)
@@ -119,7 +120,7 @@ def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) ->
             "kafka.security_protocol",
             f"must suit the port: {address} takes no login",
             kafka.security_protocol,
-            "name the broker's SASL port, or leave SASL out of security_protocol",
+            "use the broker's SASL port, or a security_protocol without SASL",
         )
     if isinstance(error, ssl.SSLError):
         return _tls_meaning(error, detail, address, kafka)
@@ -138,13 +139,13 @@ def _tls_meaning(error: ssl.SSLError, detail: str, address: str, kafka: KafkaSet
                 "kafka.bootstrap_servers",
                 f"must name the broker as its certificate does: {why}",
                 address,
-                "use a name or an address that the certificate holds (subjectAltName), or have it made anew",
+                "use a name or address from the certificate (subjectAltName), or renew the certificate",
             )
         return BrokerError(
             "kafka.ssl_cafile",
             f"must hold the CA of {address}'s certificate: {why}",
             kafka.ssl_cafile or None,
-            "ask for the CA's certificate (PEM) that the broker's was signed with",
+            "get the PEM certificate of the CA that signed the broker's certificate",
         )
     if any(alert in (error.reason or "") for alert in _CLIENT_CERTIFICATE_ALERTS):
         return _no_client_certificate(address, kafka, detail)
@@ -156,19 +157,19 @@ def _no_tls(detail: str, address: str, kafka: KafkaSettings) -> BrokerError:
         "kafka.security_protocol",
         f"must suit the port: {address} does not answer in TLS: {detail}",
         kafka.security_protocol,
-        "name the broker's TLS port, or leave SSL out of security_protocol",
+        "use the broker's TLS port, or a security_protocol without SSL",
     )
 
 
 def _closed(address: str, kafka: KafkaSettings, step: str) -> BrokerError:
-    """The broker took the connection and closed it without an answer."""
+    """The error of a broker that accepts the connection and closes it without a response."""
     if "SSL" in kafka.security_protocol:
         return _no_client_certificate(address, kafka, "it closes the connection")
     return BrokerError(
         "kafka.security_protocol",
-        f"must suit the port: {address} closes the connection without an answer while {step}",
+        f"must suit the port: {address} closes the connection without a response while {step}",
         kafka.security_protocol,
-        "where it is a TLS port write SSL, or SASL_SSL if there is a login; see the broker's log",
+        "set SSL if it is a TLS port, or SASL_SSL if it needs a login; look at the broker's log",
     )
 
 
@@ -184,7 +185,7 @@ def _no_client_certificate(address: str, kafka: KafkaSettings, detail: str) -> B
 def _needs_login(address: str, kafka: KafkaSettings) -> BrokerError:
     return BrokerError(
         "kafka.security_protocol",
-        f"must suit the port: {address} ends a connection without a login",
+        f"must suit the port: {address} closes connections without a login",
         kafka.security_protocol,
-        "write SASL_SSL (SASL_PLAINTEXT without TLS), with sasl_mechanism, user and password",
+        "set SASL_SSL (SASL_PLAINTEXT without TLS), and sasl_mechanism, user and password",
     )

@@ -1,4 +1,4 @@
-"""Reads ranges of topics without a consumer group: nothing is committed, and the broker keeps no trace."""
+"""Reads ranges of topics without a consumer group, so that nothing is committed on the broker."""
 
 import asyncio
 import time
@@ -22,13 +22,17 @@ Fetched = Mapping[TopicPartition, list[ConsumerRecord]]
 
 
 class RangeReader:
-    """Reads each partition in the order of offsets, from the first of its range to the one before the end. A context.
+    """Reads a range of offsets of each partition, in order. Use it as an async context manager.
 
-    positions: the next offset of each partition  gone: offsets that retention removed before they were read
+    positions: next offset of each partition
+    gone: number of offsets that retention removed before they were read
     """
 
     def __init__(self, settings: Settings, spans: Spans, step: str, isolation_level: str = "read_committed") -> None:
-        """step: the purpose, for error messages, as in "while reading the log"."""
+        """spans: (first, end) offset of each partition
+
+        step: the purpose in error messages, such as "reading the log"
+        """
         kafka = settings.kafka
         self._settings = settings
         self._step = step
@@ -57,7 +61,7 @@ class RangeReader:
             raise final_error(error, self._settings, self._step) from None
         for partition in self.spans:
             self.seek(partition, self.positions[partition])
-        # Its tasks must begin: aiokafka raises a CancelledError of its own where a consumer is stopped before.
+        # Let its tasks begin: aiokafka raises a CancelledError if a consumer is stopped before.
         await asyncio.sleep(0)
         return self
 
@@ -65,7 +69,7 @@ class RangeReader:
         await stop_client(self._consumer)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at this offset of a partition, if it is in its range."""
+        """Continue at this offset of a partition, or pause the partition if the offset is at its end."""
         self.positions[partition] = offset
         if self.at_end(partition):
             self._consumer.pause(partition)
@@ -83,11 +87,11 @@ class RangeReader:
             self._consumer.resume(partition)
 
     def at_end(self, partition: TopicPartition) -> bool:
-        """Whether everything of the partition's range was fetched."""
+        """Whether the range of the partition was read completely."""
         return self.positions[partition] >= self.spans[partition][1]
 
     async def held(self, partitions: list[TopicPartition]) -> Spans:
-        """The first offset that the broker holds of each partition, and the one after the last. Raises like fetch."""
+        """The first offset and the end offset of each partition on the broker. Raises BrokerError, BrokerTrouble."""
         if not partitions:
             return {}
         try:
@@ -98,7 +102,7 @@ class RangeReader:
         return {partition: (first[partition], end[partition]) for partition in partitions}
 
     async def offsets_at(self, partitions: list[TopicPartition], time_ms: int) -> dict[int, int | None]:
-        """The first offset with this timestamp or a later one, by partition number; None where there is none."""
+        """By partition number, the first offset with this timestamp or a later one, or None."""
         try:
             found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, time_ms))
         except KafkaError as error:
@@ -106,20 +110,20 @@ class RangeReader:
         return {partition.partition: at.offset if at is not None else None for partition, at in found.items()}
 
     async def batches(self) -> AsyncIterator[Fetched]:
-        """Everything, as it is fetched."""
+        """Yield the fetches until all ranges are read."""
         while not all(map(self.at_end, self.spans)):
             yield await self.fetch()
 
     async def fetch(self) -> Fetched:
-        """The next messages of the partitions that are not paused; there may be none.
+        """The next messages of the partitions that are not paused; may be empty.
 
-        Raises BrokerError where no broker answers for kafka.request_timeout_ms or one refuses, and BrokerTrouble.
+        Raises BrokerError if the broker refuses or sends nothing for kafka.request_timeout_ms, and BrokerTrouble.
         """
-        asked = time.monotonic()
+        start = time.monotonic()
         try:
             fetched = await self._consumer.getmany(timeout_ms=FETCH_TIMEOUT_MS)
         except OffsetOutOfRangeError as error:
-            await self._pass_over(error)
+            await self._skip_removed(error)
             return {}
         except KafkaError as error:
             if decision(error) is not Decision.RETRY:
@@ -129,15 +133,15 @@ class RangeReader:
         moved = await self._follow_positions()
         if not fetched:
             check_alive(self._consumer)
-        # Only the time of fetches counts: the caller may take any time between two of them.
-        self._silent_seconds = 0.0 if moved else self._silent_seconds + time.monotonic() - asked
+        # Only the time of fetches counts, not the time of the caller between two fetches.
+        self._silent_seconds = 0.0 if moved else self._silent_seconds + time.monotonic() - start
         timeout_ms = self._settings.kafka.request_timeout_ms
         if self._silent_seconds > timeout_ms / 1000:
             raise BrokerError(
                 "kafka",
                 f"sent nothing for {timeout_ms} ms (kafka.request_timeout_ms) while {self._step}",
                 None,
-                "check that the broker runs, then start again",
+                "check that the broker runs, then repeat the command",
             )
         return {
             partition: [record for record in records if record.offset < self.spans[partition][1]]
@@ -145,7 +149,7 @@ class RangeReader:
         }
 
     async def _follow_positions(self) -> bool:
-        """Take over the consumer's positions, which pass transaction markers too; True where one moved."""
+        """Copy the positions of the consumer, which move past transaction markers too. Returns whether one moved."""
         moved = False
         for partition, before in self.positions.items():
             if self.at_end(partition):
@@ -159,8 +163,8 @@ class RangeReader:
                     self._consumer.pause(partition)
         return moved
 
-    async def _pass_over(self, error: OffsetOutOfRangeError) -> None:
-        """Retention removed the next messages: go on with what is there."""
+    async def _skip_removed(self, error: OffsetOutOfRangeError) -> None:
+        """Continue with the first message that is left after retention removed the next ones. Raises BrokerError."""
         (offsets,) = error.args
         begins = await self._consumer.beginning_offsets(list(offsets))
         for partition, begin in begins.items():
@@ -170,10 +174,9 @@ class RangeReader:
             if begin <= position:
                 raise BrokerError(
                     f"topic {partition.topic!r}",
-                    f"must reach offset {position} of partition {partition.partition}, "
-                    "but ends before it: it was made anew",
+                    f"ends before offset {position} of partition {partition.partition}: the topic was recreated",
                     None,
-                    "start again",
+                    "repeat the command",
                 )
             self.gone += min(begin, end) - position
             self.seek(partition, min(begin, end))

@@ -1,4 +1,4 @@
-"""Makes the producers of many partitions, which send through a few clients that they share."""
+"""Makes one producer per partition over a few shared clients."""
 
 import asyncio
 from typing import Any
@@ -10,16 +10,16 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import client_options, producer_options, stop_client
 
 CLIENTS = 8
-"""For outputs, and one more for opening: two connections to each broker for each of them. A broker answers the requests
-of a connection one by one."""
+"""Clients for outputs; one more is for openings. Each has two connections per broker. A broker serves the requests of a
+connection one by one."""
 
 
 class SharedClients:
-    """The clients of a worker's outputs. Each is connected when its first producer starts.
+    """The shared clients for the outputs of a worker. Each connects when its first producer starts.
 
-    Under exactly_once every input partition needs a transactional id and thus a producer of its own: the broker fences
-    a former owner by that id. A connection of its own it does not need. 200 idle partitions had 410 connections, each
-    with 0.3 MiB under TLS, and as many copies of the cluster's metadata.
+    Under exactly_once every input partition needs its own transactional id, by which the broker fences a former owner,
+    and so its own producer, but not its own connection. Without sharing, 200 idle partitions had 410 connections, each
+    with 0.3 MiB under TLS, and as many copies of the cluster metadata.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -28,7 +28,7 @@ class SharedClients:
         self._opener: _SharedClient | None = None
 
     def producer(self, number: int, transactional_id: str | None) -> AIOKafkaProducer:
-        """A producer for an input partition of this number, not yet started; transactional where it has an id."""
+        """A producer for the input partition of this number, not started yet, transactional if it has an id."""
         place = number % CLIENTS
         if place not in self._lent:
             self._lent[place] = self._make()
@@ -38,7 +38,7 @@ class SharedClients:
         return _Producer(self._opener, self._lent[place], options)
 
     async def close(self) -> None:
-        """End all connections. Stop the producers first."""
+        """Close all connections. Stop the producers first."""
         all_lent = [*self._lent.values(), *([self._opener] if self._opener else [])]
         await asyncio.gather(*(stop_client(lent.owner) for lent in all_lent))
         self._lent.clear()
@@ -49,7 +49,7 @@ class SharedClients:
 
 
 class _SharedClient:
-    """A client as one of its producers sees it: whoever stops a producer leaves it to the others."""
+    """A client that its producers share: stopping a producer does not close it."""
 
     def __init__(self, owner: AIOKafkaClient) -> None:
         self.owner = owner
@@ -60,25 +60,25 @@ class _SharedClient:
         return getattr(self.owner, name)
 
     async def bootstrap(self) -> None:
-        """Ask the configured addresses for the cluster, the first time and after doubt()."""
+        """Read the cluster metadata from the bootstrap servers, at the first call and after doubt()."""
         async with self._connecting:
             if not self._connected:
                 await self.owner.bootstrap()
                 self._connected = True
 
     async def close(self) -> None:
-        """Leave the client as it is."""
+        """Keep the client open for other producers."""
 
     def doubt(self) -> None:
-        """A producer could not start: all brokers that the client knows may have moved to other addresses."""
+        """Read the metadata again at the next bootstrap(), because the brokers may have moved to other addresses."""
         self._connected = False
 
 
 class _Producer(AIOKafkaProducer):  # type: ignore[misc]  # aiokafka's class is untyped
-    """aiokafka's producer, with clients that are lent to it in place of the one that it makes."""
+    """aiokafka's producer, over shared clients instead of its own."""
 
     def __init__(self, opener: _SharedClient, lent: _SharedClient, options: dict[str, Any]) -> None:
-        """opener: for the start alone, so that its questions do not wait behind the outputs of other partitions."""
+        """opener: client for the start, so that its requests do not wait behind outputs of other partitions"""
         super().__init__(**options)
         self._opener, self._lent = opener, lent
         self._use(lent)

@@ -1,4 +1,4 @@
-"""Makes the TLS context of Kafka's clients: one for all of them, until a file that it was made of changes."""
+"""Makes the TLS context of the Kafka clients: all share one until one of its files changes."""
 
 import ssl
 from pathlib import Path
@@ -10,46 +10,46 @@ from spotsieve.stream.base.settings.runtime import KafkaSettings
 from spotsieve.stream.kafka.errors import on_one_line
 
 _Key = tuple[object, ...]
-_made: dict[_Key, ssl.SSLContext] = {}
-"""The context that was made last, by what it was made of."""
+_contexts: dict[_Key, ssl.SSLContext] = {}
+"""The latest context, by the identities of its files and its password."""
 
 
 def ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
-    """The context for these settings. Raises SettingError where certificates cannot be read.
+    """The TLS context for these settings. Raises SettingError if certificates cannot be read.
 
-    The system's authorities take 20 ms to read and 0.8 MiB to hold, and the event loop stands still meanwhile. Files
-    that were replaced, as by a renewal of certificates, are read again for the next client.
+    Reading the system's CA certificates takes 20 ms, which blocks the event loop, and 0.8 MiB. Files that were
+    replaced, for example by a certificate renewal, are read again for the next client.
     """
     if kafka.ssl_keyfile and not kafka.ssl_certfile:
         raise SettingError(
-            "kafka.ssl_certfile", "must be set where ssl_keyfile is", None, "name the certificate of the key"
+            "kafka.ssl_certfile", "must be set if ssl_keyfile is set", None, "name the certificate of the key"
         )
     names = (kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile)
     password = kafka.ssl_key_password.get_secret_value()
     try:
         key = (*map(_identity, names), password)
-        if key not in _made:
+        if key not in _contexts:
             context = create_ssl_context(
                 cafile=kafka.ssl_cafile or None,
                 certfile=kafka.ssl_certfile or None,
                 keyfile=kafka.ssl_keyfile or None,
-                # Never None: OpenSSL would ask for it on the terminal, and a service would hang.
+                # Never None: OpenSSL would prompt for it on the terminal, and the service would hang.
                 password=password,
             )
-            _made.clear()
-            _made[key] = context
-        return _made[key]
+            _contexts.clear()
+            _contexts[key] = context
+        return _contexts[key]
     except (OSError, ssl.SSLError) as error:
         raise SettingError(
             "kafka.ssl_*file",
-            f"must be readable PEM files, the key of the certificate: {on_one_line(str(error))}",
+            f"must be readable PEM files with a matching key: {on_one_line(str(error))}",
             list(names),
-            "check the paths, and kafka.ssl_key_password where the key has one",
+            "check the paths, and kafka.ssl_key_password if the key is encrypted",
         ) from None
 
 
 def _identity(name: str) -> _Key:
-    """What changes when a file is replaced or written; the system's authorities count as one that never does."""
+    """A value that changes when the file is replaced or written; empty for the system's CA certificates."""
     if not name:
         return ()
     found = Path(name).stat()

@@ -1,8 +1,7 @@
-"""Watches the broker while a worker works: whether it answers, and whether the topics are still there.
+"""Watches the broker and its topics while a worker works, and keeps the waits of the process.
 
-Keeps what a process waits for: /readyz shows it and a metric counts it, until the step succeeds once.
-
-Waits before the broker is tried again, longer each time.
+BrokerWatch polls the metadata and stops the process if a topic was deleted or a login is refused. Waits lists the steps
+that wait for the broker, for /readyz and a metric. Backoff makes each wait before a retry longer.
 """
 
 import asyncio
@@ -22,58 +21,60 @@ from spotsieve.stream.kafka.connectivity import refusal
 from spotsieve.stream.kafka.topics import names_of
 from spotsieve.stream.observe.metrics import Metrics
 
+NO_LEADER = -1
+POLL_SECONDS = 1.0
+POLL_TIMEOUT_SECONDS = 3.0
+"""A broker that needs longer for the metadata of a few topics makes the worker wait anyway."""
+FAILED_POLLS = 2
+"""Number of failed polls before a report. One poll may go to a broker that has just stopped."""
+REFUSED_SECONDS = 20.0
+"""A login or certificate that is refused for this time was changed. The service then ends, because only a new start
+reads the password and the CA again. For a shorter time, a broker that has just started may not have loaded its users
+yet."""
+GONE_SECONDS = 8.0
+"""A topic that is missing for this time was deleted. For a shorter time, a broker that has just started may not know
+it."""
+NEXT_STEP = {
+    "input": "create it again (`spotsieve topics create`) and restart with kafka.restart_from=earliest; pages that were "
+    "not read are lost",
+    "novel": "create it again (`spotsieve topics create`) and restart; its messages are lost, later pages follow",
+    "matches": "create it again (`spotsieve topics create`) and restart; nothing is lost",
+    "verdicts": "restore it; or create it again (`spotsieve topics create`) and start every shard with an empty state "
+    "directory, which the log rebuilds",
+    "log": "restore it, or restart with a new log (topics.log) and an empty index.directory",
+}
+BACKOFF_MIN_SECONDS = 0.1
+BACKOFF_MAX_SECONDS = 10.0
+
 
 class Waits:
-    """The steps that wait for the broker. Each partition has its own."""
+    """The steps that wait for the broker, per partition."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._waits: dict[tuple[str, object], str] = {}
 
     def failed(self, step: str, error: BaseException | str, of: object = None, waited_for: str = "the broker") -> None:
-        """A try has failed and will be repeated."""
+        """Record a failed step that will be repeated. of: its partition, or None"""
         self._metrics.retries.labels(step).inc()
         where = "" if of is None else f" of partition {of}"
         name = error if isinstance(error, str) else type(error).__name__
         self._waits[step, of] = f"waiting for {waited_for}: {step}{where}: {name}"
 
     def over(self, step: str, of: object = None) -> None:
-        """The step has succeeded, or is no longer wanted."""
+        """Remove a step that has succeeded or is cancelled."""
         self._waits.pop((step, of), None)
 
     def texts(self) -> list[str]:
-        """Lines for a person who asks whether the worker is ready. Any thread may call this."""
+        """One line per wait, for /readyz. Any thread may call this."""
         return list(self._waits.values())
 
 
-NO_LEADER = -1
-LOOK_SECONDS = 1.0
-LOOK_TIMEOUT_SECONDS = 3.0
-"""A broker that needs longer to name five topics keeps the worker waiting anyway."""
-FAILED_LOOKS = 2
-"""So many must fail before it is reported: one look may go to a broker that has just left."""
-REFUSED_SECONDS = 20.0
-"""A login or certificate that is refused for so long was changed. Before that, a broker that has just started may not
-know its users yet. The service ends then, because only a new start reads the password and the CA anew."""
-GONE_SECONDS = 8.0
-"""A topic that is missing for so long was deleted. Before that, a broker that has just started may not know it yet."""
-
-NEXT_STEP = {
-    "input": "create it anew (`spotsieve topics create`) and start again with kafka.restart_from=earliest: what was "
-    "not read is lost with it",
-    "novel": "create it anew (`spotsieve topics create`) and start again: what it held is lost, the rest follows",
-    "matches": "create it anew (`spotsieve topics create`) and start again: nothing is lost with it",
-    "verdicts": "bring it back; or create it anew (`spotsieve topics create`) and start every shard with an empty "
-    "state directory: the log gives them again",
-    "log": "bring it back, or begin anew with another log (topics.log) and another index.directory",
-}
-
-
 class BrokerWatch:
-    """Asks for the metadata of the topics every LOOK_SECONDS.
+    """Polls the metadata of the topics every POLL_SECONDS.
 
-    aiokafka reports neither that no broker answers nor that a topic or its leader is gone. It tries for ever, and a
-    worker would stand still without a word.
+    aiokafka does not report a silent broker, a deleted topic or a missing leader. It retries for ever, and the worker
+    would hang without a message.
     """
 
     def __init__(self, settings: Settings, waits: Waits) -> None:
@@ -81,65 +82,68 @@ class BrokerWatch:
         self._waits = waits
         self._roles = {name: role for role, name in names_of(settings).items()}
         self._missing: dict[str, float] = {}
-        self._failed_looks = 0
+        self._failed_polls = 0
         self._refused_since: float | None = None
         self._leaderless: Mapping[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def run(self) -> None:
-        """Look for ever. Raises BrokerError where a topic is gone, or where login or certificate are refused."""
+        """Poll for ever. Raises BrokerError if a topic was deleted, or if login or certificate are refused."""
         options = client_options(self._settings.kafka)
         client = AIOKafkaClient(**options)
         started = False
         try:
             while True:
                 try:
-                    async with asyncio.timeout(LOOK_TIMEOUT_SECONDS):
+                    async with asyncio.timeout(POLL_TIMEOUT_SECONDS):
                         if not started:
                             await client.bootstrap()
                             started = True
-                        missing, leaderless = await self._look(client)
+                        missing, leaderless = await self._poll(client)
                 except (KafkaError, TimeoutError) as error:
-                    await self._no_answer(error, options)
+                    await self._report_silence(error, options)
                 else:
-                    self._failed_looks, self._refused_since = 0, None
+                    self._failed_polls, self._refused_since = 0, None
                     self._waits.over("answer")
-                    self._tell_leaderless(leaderless)
+                    self._report_leaderless(leaderless)
                     self._check(missing)
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
         finally:
             await stop_client(client)
 
-    async def _look(self, client: AIOKafkaClient) -> tuple[list[str], dict[str, int]]:
-        """The topics that the broker does not know; and, by topic, the first partition without a leader."""
-        # Otherwise a broker that creates topics by itself would bring a deleted one back, empty.
+    async def _poll(self, client: AIOKafkaClient) -> tuple[list[str], dict[str, int]]:
+        """Missing topics, and by topic the first partition without a leader."""
+        # With auto-creation, the broker would recreate a deleted topic, empty.
         request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)
-        answer = await client.send(client.get_random_node(), request)
-        unknown = [topic for error, topic, *_ in answer.topics if error == UnknownTopicOrPartitionError.errno]
+        response = await client.send(client.get_random_node(), request)
+        unknown = [topic for error, topic, *_ in response.topics if error == UnknownTopicOrPartitionError.errno]
         leaderless = {
             topic: [number for _, number, leader, *_ in partitions if leader == NO_LEADER]
-            for _, topic, _, partitions, *_ in answer.topics
+            for _, topic, _, partitions, *_ in response.topics
         }
         return unknown, {topic: min(numbers) for topic, numbers in leaderless.items() if numbers}
 
-    def _tell_leaderless(self, leaderless: Mapping[str, int]) -> None:
-        """Report partitions that had no leader in two looks: the broker's disk may have failed.
+    def _report_leaderless(self, leaderless: Mapping[str, int]) -> None:
+        """Report partitions without a leader in two polls: a disk of the broker may have failed.
 
-        A leader that only moves is found sooner.
+        A leader that moves is available again before the second poll.
         """
-        told = {f"{topic}/{number}" for topic, number in leaderless.items() if topic in self._leaderless}
-        for partition in self._told - told:
+        reported = {f"{topic}/{number}" for topic, number in leaderless.items() if topic in self._leaderless}
+        for partition in self._reported - reported:
             self._waits.over("leader", partition)
-        for partition in told:
+        for partition in reported:
             self._waits.failed("leader", LeaderNotAvailableError(), partition)
-        self._leaderless, self._told = leaderless, told
+        self._leaderless, self._reported = leaderless, reported
 
-    async def _no_answer(self, error: BaseException, options: Mapping[str, Any]) -> None:
-        """Report the wait. aiokafka's error is the same for a broker that is down and one that refuses us: ask it."""
-        self._failed_looks += 1
-        if self._failed_looks < FAILED_LOOKS:
+    async def _report_silence(self, error: BaseException, options: Mapping[str, Any]) -> None:
+        """Report a wait for the broker. Raises BrokerError if the broker refuses the login for REFUSED_SECONDS.
+
+        aiokafka raises the same error for a broker that is down and for a refused login, so the broker is probed.
+        """
+        self._failed_polls += 1
+        if self._failed_polls < FAILED_POLLS:
             return
-        refused = await refusal(self._settings.kafka, options, "looking at the topics", LOOK_TIMEOUT_SECONDS)
+        refused = await refusal(self._settings.kafka, options, "polling the topics", POLL_TIMEOUT_SECONDS)
         self._waits.failed("answer", str(refused) if refused else error)
         if refused is None:
             self._refused_since = None
@@ -157,27 +161,23 @@ class BrokerWatch:
                 role = self._roles[name]
                 raise BrokerError(
                     f"topics.{role}",
-                    "is gone from the broker: it was deleted while the service ran",
+                    "was deleted from the broker while the service ran",
                     name,
                     NEXT_STEP.get(role, NEXT_STEP["novel"]),
                 )
 
 
-FIRST_SECONDS = 0.1
-MOST_SECONDS = 10.0
-
-
 class Backoff:
-    """Doubling waits with full jitter, so that workers do not come back all at once."""
+    """Doubling waits with full jitter, so that workers do not retry all at once."""
 
     def __init__(self) -> None:
-        self._most = FIRST_SECONDS
+        self._most = BACKOFF_MIN_SECONDS
 
     async def wait(self) -> None:
-        """Sleep, longer each time."""
+        """Sleep for a random time below a bound that doubles at each call."""
         await asyncio.sleep(random.uniform(0, self._most))
-        self._most = min(self._most * 2, MOST_SECONDS)
+        self._most = min(self._most * 2, BACKOFF_MAX_SECONDS)
 
     def reset(self) -> None:
-        """A try has succeeded: make the next wait a short one again."""
-        self._most = FIRST_SECONDS
+        """Reset the bound after a success."""
+        self._most = BACKOFF_MIN_SECONDS

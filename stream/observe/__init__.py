@@ -1,1 +1,1 @@
-"""What a running service tells: metrics, health and log lines."""
+"""Observability of a running service: metrics, health port and logs."""

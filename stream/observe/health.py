@@ -1,8 +1,7 @@
-"""Serves /metrics, /healthz and /readyz over HTTP, and nothing else.
+"""Serves /metrics, /healthz and /readyz over HTTP, and detects a hung event loop or worker thread.
 
-Binds the socket of an HTTP port, and says in one line why it cannot be bound.
-
-Tells a process that works from one that stands still, by its event loop and the tasks of its threads.
+The server runs in its own thread, so it answers while the event loop of the service hangs. It speaks HTTP/1.0: one
+request per connection, bounded in bytes, time and number of connections.
 """
 
 import asyncio
@@ -21,36 +20,48 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.base.terminal import escape_control_characters
 
+MOST_CONNECTIONS = 64
+"""Open connections at a time. A new one closes the oldest, so silent clients can neither block a scrape nor fill
+memory."""
+CONNECTION_SECONDS = 5.0
+"""Limit for a whole connection, however slowly the client sends or reads."""
+HEAD_BYTES = 8192
+"""Limit for request line and headers. The request body is not read."""
+LINGER_SECONDS = 0.2
+"""Time for a client that still sends a body to read the response before the connection closes."""
+BACKLOG = 128
+PLAIN_TEXT = "text/plain; charset=utf-8"
+BEAT_SECONDS = 1.0
+LOOP_SECONDS = 30.0
+"""An event loop without a beat for this time hangs: no step of the service blocks it for more than a fraction of a
+second."""
+TASK_SECONDS = 120.0
+"""A thread with one task for this time hangs: a log record or a micro-batch takes seconds at most, even on a busy
+disk."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def listen(setting: str, host: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket. setting: the name of the port's setting. Raises SettingError."""
+    """Open a listening socket. Raises SettingError if it cannot be bound.
+
+    setting: name of the port setting, for errors
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # Without reuse_port: a second process on the same port is a mistake that must be reported.
+        # reuse_port is off: a second process on the same port is a mistake and must be reported.
         return socket.create_server((host, port), family=family, backlog=backlog)
     except (OSError, UnicodeError) as error:
         raise SettingError(
-            setting, f"cannot be bound on {host}: {_why(error)}", port, "choose a free port, or 0 for any"
+            setting, f"cannot be bound on {host}: {_reason(error)}", port, "choose a free port, or 0 for any free port"
         ) from None
 
 
-def _why(error: OSError | UnicodeError) -> str:
+def _reason(error: OSError | UnicodeError) -> str:
     if isinstance(error, UnicodeError):
-        return "this is no host name"
-    # The socket's own text names host and port once more. A name that is not found has no number of the system.
+        return "this is not a host name"
+    # str(error) repeats host and port. An unknown host name has no errno.
     return os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error.strerror)
-
-
-MOST_CONNECTIONS = 64
-"""At one time. One more ends the oldest: a thousand silent clients can neither keep a scrape out nor fill memory."""
-CONNECTION_SECONDS = 5.0
-"""For a whole connection, however slowly the client sends or reads."""
-HEAD_BYTES = 8192
-"""The longest request line with its headers. Nothing after them is read."""
-LINGER_SECONDS = 0.2
-"""So long a client that still sends a body may read the answer before the connection ends."""
-BACKLOG = 128
-PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,39 +75,39 @@ class HealthRequest:
 
     @property
     def has_body(self) -> bool:
-        """Whether the client announces a body."""
+        """Whether the headers announce a body."""
         return "transfer-encoding" in self.headers or self.headers.get("content-length", "0") != "0"
 
 
 @dataclass(frozen=True, slots=True)
 class HealthResponse:
-    """A status such as "200 OK", the headers without the length, and the body."""
+    """A status such as "200 OK", the headers without Content-Length, and the body."""
 
     status: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = (("Content-Type", PLAIN_TEXT),)
 
     def encode(self, with_body: bool) -> bytes:
-        """The bytes for the client, in HTTP/1.0: one request a connection."""
+        """The response as HTTP/1.0 bytes. with_body: False for HEAD"""
         headers = (*self.headers, ("Content-Length", str(len(self.body))), ("Connection", "close"))
         lines = [f"HTTP/1.0 {self.status}", *(f"{name}: {value}" for name, value in headers), "", ""]
         return "\r\n".join(lines).encode("latin-1") + (self.body if with_body else b"")
 
 
-BAD_REQUEST = HealthResponse("400 Bad Request", b"this is no HTTP request\n")
+BAD_REQUEST = HealthResponse("400 Bad Request", b"this is not an HTTP request\n")
 LONG_LINE = HealthResponse("414 URI Too Long", b"the request line is too long\n")
 LONG_HEADERS = HealthResponse("431 Request Header Fields Too Large", b"the headers are too long\n")
-OTHER_PATH = HealthResponse("404 Not Found", b"only /metrics, /healthz and /readyz\n")
+OTHER_PATH = HealthResponse("404 Not Found", b"the paths are /metrics, /healthz and /readyz\n")
 OTHER_METHOD = HealthResponse(
-    "405 Method Not Allowed", b"only GET and HEAD\n", (("Content-Type", PLAIN_TEXT), ("Allow", "GET, HEAD"))
+    "405 Method Not Allowed", b"the methods are GET and HEAD\n", (("Content-Type", PLAIN_TEXT), ("Allow", "GET, HEAD"))
 )
 
 
 class HealthServer:
-    """Serves metrics, health and readiness from a thread of its own.
+    """Serves metrics, health and readiness from its own thread.
 
-    failures() names what no waiting mends, so that the process should be started again; problems() names what keeps the
-    worker from being ready. Both are called from that thread.
+    failures() lists the faults that need a restart of the process (/healthz). problems() lists the reasons why the
+    worker is not ready (/readyz). The server thread calls both.
     """
 
     def __init__(
@@ -118,7 +129,7 @@ class HealthServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering."""
+        """Close the port and all connections."""
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
 
@@ -148,27 +159,28 @@ class HealthServer:
             async with asyncio.timeout(CONNECTION_SECONDS):
                 await self._converse(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # The client is gone, too slow (TimeoutError is an OSError) or the oldest of too many; or we close.
+            pass  # The client is gone, too slow (a TimeoutError) or the oldest of too many; or the server closes.
         finally:
-            writer.transport.abort()  # The answer is sent, and no client is waited for any longer.
+            writer.transport.abort()  # The response is sent.
             self._connections.pop(task, None)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read one request and answer it."""
-        asked = await _read_request(reader)
-        if asked is None:
+        """Read one request and send its response."""
+        request = await _read_request(reader)
+        if request is None:
             return
         assert isinstance(writer.transport, asyncio.Transport)
-        with contextlib.suppress(RuntimeError):  # The client has ended its side already.
+        with contextlib.suppress(RuntimeError):  # The client has closed its side already.
             writer.transport.pause_reading()
-        answer = self._answer(asked) if isinstance(asked, HealthRequest) else asked
-        writer.write(answer.encode(with_body=not (isinstance(asked, HealthRequest) and asked.method == "HEAD")))
-        if not isinstance(asked, HealthRequest) or asked.has_body:
+        response = self._respond(request) if isinstance(request, HealthRequest) else request
+        is_head = isinstance(request, HealthRequest) and request.method == "HEAD"
+        writer.write(response.encode(with_body=not is_head))
+        if not isinstance(request, HealthRequest) or request.has_body:
             await asyncio.sleep(LINGER_SECONDS)
         writer.close()
         await writer.wait_closed()
 
-    def _answer(self, request: HealthRequest) -> HealthResponse:
+    def _respond(self, request: HealthRequest) -> HealthResponse:
         if request.method not in {"GET", "HEAD"}:
             return OTHER_METHOD
         if request.path == "/metrics":
@@ -180,8 +192,8 @@ class HealthServer:
         return OTHER_PATH
 
     def _scrape(self, request: HealthRequest) -> HealthResponse:
-        """The answer of prometheus_client, in the format and compression that the headers ask for."""
-        said: list[tuple[str, list[tuple[str, str]]]] = []
+        """The response of prometheus_client, in the format and compression that the headers request."""
+        started: list[tuple[str, list[tuple[str, str]]]] = []
         environ = {
             "REQUEST_METHOD": "GET",
             "PATH_INFO": "/metrics",
@@ -189,20 +201,20 @@ class HealthServer:
             "HTTP_ACCEPT": request.headers.get("accept", ""),
             "HTTP_ACCEPT_ENCODING": request.headers.get("accept-encoding", ""),
         }
-        body = b"".join(self._metrics(environ, lambda status, headers: said.append((status, headers))))
-        status, headers = said[0]
+        body = b"".join(self._metrics(environ, lambda status, headers: started.append((status, headers))))
+        status, headers = started[0]
         return HealthResponse(status, body, tuple(headers))
 
 
 def _state(problems: list[str]) -> HealthResponse:
-    # A problem may quote the broker: its control characters are escaped here as in a log.
+    # A problem may quote the broker, so its control characters are escaped.
     lines = [escape_control_characters(problem) for problem in problems] or ["ok"]
     status = "503 Service Unavailable" if problems else "200 OK"
     return HealthResponse(status, "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n")
 
 
 async def _read_request(reader: asyncio.StreamReader) -> HealthRequest | HealthResponse | None:
-    """Read a request; -> the request, the answer to a bad one, or None where the client left too early."""
+    """Read one request. Returns an error response for a bad request, and None if the client closed the connection."""
     head, end = bytearray(), -1
     while end < 0 and len(head) <= HEAD_BYTES:
         part = await reader.read(HEAD_BYTES)
@@ -212,7 +224,7 @@ async def _read_request(reader: asyncio.StreamReader) -> HealthRequest | HealthR
         end = min((place for mark in (b"\r\n\r\n", b"\n\n") if (place := head.find(mark)) >= 0), default=-1)
     if not 0 <= end <= HEAD_BYTES:
         return LONG_HEADERS if b"\n" in head[:HEAD_BYTES] else LONG_LINE
-    # Latin-1 takes any byte, as HTTP/1 does.
+    # HTTP/1 headers may hold any byte, and Latin-1 decodes any byte.
     first, *lines = head[:end].decode("latin-1").replace("\r\n", "\n").split("\n")
     method, _, rest = first.partition(" ")
     target, _, version = rest.partition(" ")
@@ -223,25 +235,15 @@ async def _read_request(reader: asyncio.StreamReader) -> HealthRequest | HealthR
     return HealthRequest(method, path, query, {name.strip().lower(): value.strip() for name, _, value in pairs})
 
 
-BEAT_SECONDS = 1.0
-LOOP_SECONDS = 30.0
-"""An event loop that has not turned for so long is wedged: nothing of ours keeps it for more than part of a second."""
-TASK_SECONDS = 120.0
-"""A record of the log, or a micro-batch, takes seconds at most, also on a disk that others keep busy."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
 class _Task(NamedTuple):
-    """Work that goes on. since: by the clock  thread: its identifier"""
+    """A running task. since: start time on the clock. thread: identifier of its thread."""
 
     since: float
     thread: int
 
 
 class Heartbeats:
-    """What the health port asks. Any thread may call any method."""
+    """Tracks the event loop and the running tasks. Any thread may call any method."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -251,15 +253,15 @@ class Heartbeats:
         self._lock = threading.Lock()
 
     def beat(self) -> None:
-        """The event loop, whose thread calls, has turned. From the first call on it must call again."""
+        """Record a turn of the event loop, from its thread. After the first call, missing calls are a problem."""
         self._beat, self._loop_thread = self._clock(), threading.get_ident()
 
     def stop(self) -> None:
-        """The event loop has ended as it should."""
+        """Record that the event loop has ended normally."""
         self._beat = None
 
     def watched(self, name: str, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Do the work of this name in the caller's thread, and know meanwhile since when; -> what it returns."""
+        """Run work in the caller's thread and track it under this name while it runs. Returns its result."""
         with self._lock:
             self._tasks[name] = _Task(self._clock(), threading.get_ident())
         try:
@@ -269,15 +271,15 @@ class Heartbeats:
                 del self._tasks[name]
 
     def problems(self) -> list[str]:
-        """What stands still, in words for a person; nothing where all moves."""
+        """One sentence per hung event loop or thread; empty if all make progress."""
         now, found = self._clock(), list[str]()
         with self._lock:
             beat, tasks = self._beat, dict(self._tasks)
         if beat is not None and now - beat > LOOP_SECONDS:
-            at = "".join(f", at `{name}`" for name, task in tasks.items() if task.thread == self._loop_thread)
-            found.append(f"the event loop has stood still for {now - beat:.0f} s{at}")
+            place = "".join(f" in step `{name}`" for name, task in tasks.items() if task.thread == self._loop_thread)
+            found.append(f"the event loop has not run for {now - beat:.0f} s{place}; restart the process")
         found += [
-            f"the thread that does `{name}` has been at one task for {now - task.since:.0f} s"
+            f"the thread of step `{name}` has worked on one task for {now - task.since:.0f} s; restart the process"
             for name, task in tasks.items()
             if now - task.since > TASK_SECONDS
         ]

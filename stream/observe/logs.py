@@ -1,4 +1,4 @@
-"""Sets up the log: structured lines on standard error, JSON unless a person watches, without raw control characters."""
+"""Configures logging: structured lines on standard error, JSON unless it is a terminal, control characters escaped."""
 
 import logging
 import sys
@@ -10,22 +10,22 @@ import structlog
 from spotsieve.stream.base.settings.runtime import LogSettings
 from spotsieve.stream.base.terminal import escape_control_characters
 
-PASSING_ANSWERS = {
-    # Kafka 4 answers older clients like this for milliseconds, while it completes a producer's last transaction.
+TRANSIENT_ERRORS = {
+    # Kafka 4 sends this to older clients for milliseconds, while it completes a producer's last transaction.
     "aiokafka.producer.sender": "NotEnoughReplicasError",
-    # A broker that has never had a group first creates its topic for groups.
+    # A broker creates its topic for consumer groups when the first group joins.
     "aiokafka.consumer.group_coordinator": "GroupCoordinatorNotAvailableError",
 }
-"""By module of aiokafka, the class of an error that it logs as trouble, although it passes."""
+"""By aiokafka module, the class of an error that it logs as a warning although the error is transient."""
 
-_OF_SEVERAL_LINES = ("exception", "stack_info")
+_MULTILINE_FIELDS = ("exception", "stack_info")
 
 
 def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None:
     """Route structlog and the libraries' loggers to standard error.
 
-    of_a_command: whether a command ends with one line that says what went wrong. aiokafka's own lines about it, one for
-    each connection that it tried, are then shown at level debug only.
+    of_a_command: True for a command that reports its error in one line. The lines of aiokafka, one per connection
+    attempt, are then shown at level debug only.
     """
     as_json = settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
@@ -34,11 +34,11 @@ def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None
         structlog.processors.format_exc_info,
         _escape_values,
     ]
-    # Where the package rich is installed, structlog would print the variables of each frame, and so the password.
-    in_words = structlog.dev.ConsoleRenderer(
+    # If the package rich is installed, structlog prints the variables of each frame, which include the password.
+    console = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
-    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer() if as_json else in_words
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer() if as_json else console
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -52,19 +52,19 @@ def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
-    handler.addFilter(_Repeated())
+    handler.addFilter(_RepetitionFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
     logging.captureWarnings(True)
     for library in ("aiokafka", "kafka", "asyncio", "numba"):
-        # aiokafka reports every join and fetch at info. Our own lines say what a person needs to know of them.
+        # aiokafka logs every join and fetch at info. The lines of this service cover them.
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     if of_a_command and settings.level != "debug":
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    logging.getLogger("asyncio").addFilter(_heard_elsewhere)
-    for module, answer in PASSING_ANSWERS.items():
-        logging.getLogger(module).addFilter(_Passing(answer))
+    logging.getLogger("asyncio").addFilter(_is_unhandled)
+    for module, error_class in TRANSIENT_ERRORS.items():
+        logging.getLogger(module).addFilter(_TransientErrorFilter(error_class))
 
 
 def logger() -> structlog.stdlib.BoundLogger:
@@ -73,33 +73,32 @@ def logger() -> structlog.stdlib.BoundLogger:
     return log
 
 
-def _heard_elsewhere(record: logging.LogRecord) -> bool:
-    """Hide how a connection or a producer ended from asyncio's report of errors that nobody took.
+def _is_unhandled(record: logging.LogRecord) -> bool:
+    """False for asyncio's report of an unretrieved error of a connection or an aiokafka client.
 
-    Whoever used it has heard of it, or has ended before. asyncio takes the error of a connection itself where it frees
-    it, but in a cycle of garbage the report may come first: whether it does depends on what else the process has
-    allocated. aiokafka gives the error of a producer, such as that another one has taken its place, to a future of each
-    batch, and some of these are its own.
+    The caller of the connection has seen the error, or has ended before. asyncio retrieves a connection's error when it
+    frees the connection, but in a reference cycle the garbage collector may report it first. aiokafka sets the error of
+    a producer, such as a fencing, on a future per batch, and nobody awaits some of these futures.
     """
     error = record.exc_info[1] if record.exc_info else None
-    known = isinstance(error, OSError) or type(error).__module__ == "aiokafka.errors"
-    return not (known and record.getMessage().startswith("Future exception was never retrieved"))
+    expected = isinstance(error, OSError) or type(error).__module__ == "aiokafka.errors"
+    return not (expected and record.getMessage().startswith("Future exception was never retrieved"))
 
 
-class _Passing(logging.Filter):
-    """Hides an error that is harmless while it comes now and then, and shows it when it goes on."""
+class _TransientErrorFilter(logging.Filter):
+    """Hides the first occurrences of a transient error, and shows it when it persists."""
 
     _ALLOWED = 20
     _SECONDS = 10.0
 
-    def __init__(self, answer: str) -> None:
+    def __init__(self, error_class: str) -> None:
         super().__init__()
-        self._answer = answer
+        self._error_class = error_class
         self._since = 0.0
         self._seen = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if self._answer not in _error_classes(record):
+        if self._error_class not in _error_classes(record):
             return True
         if record.created - self._since > self._SECONDS:
             self._since, self._seen = record.created, 0
@@ -108,15 +107,15 @@ class _Passing(logging.Filter):
 
 
 def _error_classes(record: logging.LogRecord) -> set[str]:
-    """The names of the classes of a line's arguments: aiokafka logs errors, and classes of errors."""
+    """Class names of the arguments of a log line. aiokafka logs both errors and error classes."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return {(argument if isinstance(argument, type) else type(argument)).__name__ for argument in arguments}
 
 
-class _Repeated(logging.Filter):
-    """Thins the lines that aiokafka repeats while a broker is away: tens of them a second, for hours.
+class _RepetitionFilter(logging.Filter):
+    """Limits the lines that aiokafka repeats while a broker is down: tens per second, for hours.
 
-    It shows the first lines of a kind, then one line every ten seconds that counts the others.
+    It shows the first lines of a kind, then one line every ten seconds with the number of hidden lines.
     """
 
     _ALLOWED = 5
@@ -136,7 +135,7 @@ class _Repeated(logging.Filter):
             hidden = max(0, seen - self._ALLOWED)
             if hidden:
                 record.msg, record.args = f"{record.getMessage()} (and {hidden} more of this kind before)", ()
-            # It still goes on: one line is enough until the next count.
+            # After a hidden line, one line per interval is enough.
             since, seen = record.created, self._ALLOWED - 1 if hidden else 0
         if len(self._kinds) >= self._MOST_KINDS and kind not in self._kinds:
             self._kinds.clear()
@@ -145,9 +144,9 @@ class _Repeated(logging.Filter):
 
 
 def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape control characters in every text. A traceback keeps its lines, indented, so none looks like a log line."""
+    """Escape control characters in every string. Lines of a traceback stay, indented, so none looks like a log line."""
     for name, value in event.items():
         if isinstance(value, str):
-            lines = value.split("\n") if name in _OF_SEVERAL_LINES else [value]
+            lines = value.split("\n") if name in _MULTILINE_FIELDS else [value]
             event[name] = "\n    ".join(escape_control_characters(line) for line in lines)
     return event

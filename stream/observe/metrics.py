@@ -1,4 +1,4 @@
-"""Holds the service's metrics, named by the Prometheus conventions, and histograms that take whole arrays."""
+"""The service's Prometheus metrics, and a histogram that observes whole arrays."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,25 +17,47 @@ from spotsieve.stream.observe.top_hosts import HostMetrics
 from spotsieve.stream.sign.features.languages import path_names
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
-PASSED_RECORDS = ("foreign", "configuration", "skipped")
-BREAKING_STEPS = ("decode", "sign", "judge")
+SKIPPED_RECORDS = ("foreign", "configuration", "skipped")
+POISON_STEPS = ("decode", "sign", "judge")
 STAGE_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 CANDIDATE_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 BUCKET_ENTRY_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
-KEYS = {kind: kind.name.lower() for kind in KeyKind if kind.name}
+KEYS = {
+    KeyKind.BODY: "body",
+    KeyKind.TEXT: "text",
+    KeyKind.TABLES: "tables",
+    KeyKind.MINIMA: "minhash",
+    KeyKind.PRINTS: "block_fingerprints",
+    KeyKind.TITLE: "title",
+    KeyKind.ADDRESS: "url",
+}
+"""Label values of spotsieve_duplicates_by_key."""
 INDEX_MEMORY = {
     "cache": "cache_bytes",
     "pinned": "cache_pinned_bytes",
     "memtables": "memtable_bytes",
     "tables": "table_reader_bytes",
 }
-"""Kinds of RocksDB's memory, and the figure of State.stats() that each is."""
+"""Label values of spotsieve_index_memory_bytes, each with its key in State.stats()."""
 PAGE_BYTES_BUCKETS = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
+TEXTS = ("kept", "in_need", "too_little", "none")
+"""Label values of spotsieve_page_texts.
+
+kept: the main text alone. in_need: the main text was too short, so the next best blocks were added. too_little: fewer
+than scheme.min_features features. none: the page has no text, or no readable text."""
+_KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
+"""Indices into TEXTS, and one more for filtered pages."""
+_TEXT_OF_STATUS = np.full(max(SignatureStatus) + 1, _NO_TEXT, np.uint8)
+"""uint8, indexed by SignatureStatus. The statuses do not tell `kept` from `in_need`; the language code does."""
+_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
+_TEXT_OF_STATUS[SignatureStatus.TOO_FEW_FEATURES] = _TOO_LITTLE
+_TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
+_REASONS = max(Reason) + 1
 
 
 class ArrayHistogram(Collector):
-    """A histogram that takes whole arrays: one call of observe() for a micro-batch instead of one for each page."""
+    """A histogram that observes an array: one call per micro-batch instead of one per page."""
 
     def __init__(self, name: str, about: str, bounds: Sequence[float], registry: CollectorRegistry) -> None:
         self._name = name
@@ -53,19 +75,19 @@ class ArrayHistogram(Collector):
         self._sum += float(flat.sum())
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """The buckets that a scrape sees."""
+        """Yield the cumulative buckets for a scrape."""
         running = np.cumsum(self._counts)
         labels = [*(f"{bound:g}" if bound < 1e6 else str(int(bound)) for bound in self._bounds), "+Inf"]
         buckets = [(label, float(count)) for label, count in zip(labels, running, strict=True)]
         yield HistogramMetricFamily(self._name, self._about, buckets=buckets, sum_value=self._sum)
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
-        """Only the name, so that registering collects nothing."""
+        """Yield the name only, so that registration collects no values."""
         yield HistogramMetricFamily(self._name, self._about)
 
 
 class Metrics:
-    """Every metric of the service, in a registry of its own."""
+    """All metrics of the service, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -81,17 +103,17 @@ class Metrics:
         self._show_zeros()
 
     def keep_lags(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Remove the lag of every (topic, partition) but these."""
-        kept = {(topic, str(partition)) for topic, partition in partitions}
+        """Remove the lag series of all (topic, partition) pairs except these."""
+        wanted = {(topic, str(partition)) for topic, partition in partitions}
         for family in self.lag.collect():
             for sample in family.samples:
-                if (sample.labels["topic"], sample.labels["partition"]) not in kept:
+                if (sample.labels["topic"], sample.labels["partition"]) not in wanted:
                     self.lag.remove(sample.labels["topic"], sample.labels["partition"])
 
     def observe_state(self, stats: Mapping[str, int], disk: tuple[int, int]) -> None:
-        """Take over State.stats(), where swept_buckets counts from the opening of the state.
+        """Set the gauges of the state from State.stats(), which counts swept_buckets since the state was opened.
 
-        disk: bytes of the file system that holds the state, and those of them that are free
+        disk: total and free bytes of the file system that holds the state
         """
         self.disk_size.set(disk[0])
         self.disk_free.set(disk[1])
@@ -99,20 +121,20 @@ class Metrics:
         self.state_bytes.set(stats["bytes_on_disk"])
         for kind, figure in INDEX_MEMORY.items():
             self.index_memory.labels(kind).set(stats.get(figure, 0))
-        self.state_floor.set(stats["floor"])
+        self.first_live_entry.set(stats["floor"])
         self.watermark.set(stats["watermark_ms"] / 1000)
         self.swept_buckets.inc(stats["swept_buckets"] - self._swept_buckets)
         self._swept_buckets = stats["swept_buckets"]
 
     def observe_waiting(self, shards: Collection[int], seconds: float) -> None:
-        """Note the shards that the open round waits for, and for how long it does; the others wait no longer."""
+        """Set how many seconds the open round has waited for these shards, and 0 for all other shards."""
         for number in self._waited_for | set(shards):
-            self.unanswered.labels(str(number)).set(seconds if number in shards else 0)
+            self.response_age.labels(str(number)).set(seconds if number in shards else 0)
         self._waited_for = set(shards)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Count the time of the body as a duration of the stage."""
+        """Observe the time of the block as a duration of this stage."""
         start = time.perf_counter()
         try:
             yield
@@ -120,19 +142,20 @@ class Metrics:
             self.stage.labels(stage).observe(time.perf_counter() - start)
 
     def observe_judged(self, verdicts: Verdicts, bucket_sizes: NDArray[np.int64], capped: int, filled: int) -> None:
-        """Count the candidates, buckets and cuts of one judged record of the log.
+        """Count the candidates, bucket sizes and limits of one judged log record.
 
-        bucket_sizes: int64[b], postings of the buckets that grew  capped: filings left out because their bucket was
-        full  filled: buckets that became full
+        bucket_sizes: int64[b], postings per bucket that grew
+        capped: postings not indexed because their bucket was full
+        filled: buckets that became full
         """
         self.candidates.observe(verdicts.candidates)
         self.bucket_entries.observe(bucket_sizes)
-        self.capped_filings.inc(capped)
+        self.capped_postings.inc(capped)
         self.capped_buckets.inc(filled)
-        self.cut_pages.inc(int(np.count_nonzero(verdicts.cut)))
+        self.candidate_limited_pages.inc(int(np.count_nonzero(verdicts.cut)))
 
     def pages_by_kind(self) -> dict[Kind, int]:
-        """Pages committed since the start, by kind of verdict."""
+        """Number of pages committed since the start, by kind of verdict."""
         totals = dict.fromkeys(Kind, 0)
         for reason in REASONS:
             value = self.registry.get_sample_value(
@@ -142,7 +165,7 @@ class Metrics:
         return totals
 
     def rejected(self) -> dict[str, int]:
-        """Messages sent to the dead letters since the start, by reason."""
+        """Number of messages sent to the dead letter topic since the start, by reason."""
         return {
             sample.labels["reason"]: int(sample.value)
             for family in self.dead_letters.collect()
@@ -151,7 +174,11 @@ class Metrics:
         }
 
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
-        """Count committed pages.  rows: their indices in verdicts  message_bytes: int64[len(rows)]"""
+        """Count committed pages.
+
+        rows: int64[n], their rows in verdicts
+        message_bytes: int64[n], the size of each message
+        """
         self.page_size.observe(message_bytes)
         kinds = verdicts.kind[rows]
         for pair, number in _numbers(kinds * np.int64(_REASONS) + verdicts.reason[rows]):
@@ -164,9 +191,9 @@ class Metrics:
                     counter.inc(number)
 
     def count_texts(self, signatures: Signatures, rows: NDArray[np.int64]) -> None:
-        """Count how the text of committed pages was found, and its language; filtered pages have none to be found.
+        """Count committed pages by the source of their main text and by language. Filtered pages have no main text.
 
-        rows: their indices in signatures
+        rows: int64[n], their rows in signatures
         """
         texts, paths = _TEXT_OF_STATUS[signatures.status[rows]], signatures.language[rows]
         texts[(texts == _KEPT) & (paths >= IN_NEED)] = _IN_NEED
@@ -177,17 +204,20 @@ class Metrics:
             self._languages[path].inc(number)
 
     def count_hosts(self, signatures: Signatures, verdicts: Verdicts, rows: NDArray[np.int64]) -> None:
-        """Count committed pages by their hosts.  rows: their indices in signatures and verdicts"""
+        """Count committed pages by host.
+
+        rows: int64[n], their rows in signatures and verdicts
+        """
         dropped = verdicts.kind[rows] == Kind.DUPLICATE
         self.hosts.count((signatures.urls[row] for row in rows.tolist()), dropped.tolist())
 
-    def count_rules(self, taken: Mapping[str, int]) -> None:
-        """Count pages by the names of the rules that take them. A rule that takes none is shown, too."""
-        for rule, pages in taken.items():
+    def count_rules(self, pages_by_rule: Mapping[str, int]) -> None:
+        """Count pages by the name of the rule that matches them. A rule with 0 pages is exposed too."""
+        for rule, pages in pages_by_rule.items():
             self.rule_pages.labels(rule).inc(pages)
 
     def rules_without_pages(self) -> list[str]:
-        """The rules that have taken no page since the start."""
+        """Names of the rules that have matched no page since the start."""
         (family,) = self.rule_pages.collect()
         counts = (sample for sample in family.samples if sample.name.endswith("_total"))
         return [sample.labels["rule"] for sample in counts if not sample.value]
@@ -199,7 +229,7 @@ class Metrics:
         return Gauge(name, about, labels, registry=self.registry)
 
     def _declare_pages(self) -> None:
-        """Metrics of pages on their way: what became of them."""
+        """Metrics of pages: verdicts, sizes, text and dead letters."""
         self.pages = self._counter(
             "spotsieve_pages", "Pages judged and committed, by verdict and reason.", "verdict", "reason"
         )
@@ -209,38 +239,39 @@ class Metrics:
         )
         self.languages = self._counter(
             "spotsieve_page_languages",
-            "Pages with text, by language: und none of the lists, unspaced a script without spaces.",
+            "Pages with text, by language. und: no word list fits. unspaced: a script without spaces.",
             "language",
         )
-        self.texts = self._counter("spotsieve_page_texts", "Pages by how their text was found.", "text")
+        self.texts = self._counter("spotsieve_page_texts", "Pages by how their main text was found.", "text")
         self.found_by = self._counter(
-            "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
+            "spotsieve_duplicates_by_key", "Duplicates by each kind of key that they share with their original.", "key"
         )
         self.hosts = HostMetrics(self.registry)
         self.rule_pages = self._counter(
             "spotsieve_rule_pages",
-            "Pages that each of [[rules]] takes; a rule that stays at 0 names no page that comes.",
+            "Pages that each of [[rules]] matches. A rule that stays at 0 matches no page of the input.",
             "rule",
         )
-        self.tombstones = self._counter("spotsieve_tombstones", "Messages without a value, passed through.")
+        self.tombstones = self._counter("spotsieve_tombstones", "Messages without a value, emitted unchanged.")
         self.dead_letters = self._counter(
-            "spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason"
+            "spotsieve_dead_letters", "Messages sent to the dead letter topic, by reason.", "reason"
         )
-        self.internal_errors = self._counter(
-            "spotsieve_internal_errors",
-            "Pages passed on unchecked because an error of ours stopped a step (decode, sign, judge).",
+        self.poison_pages = self._counter(
+            "spotsieve_poison_pages",
+            "Pages emitted unchecked because a defect of Spotsieve stopped a step (decode, sign, judge).",
             "step",
         )
         self.future_times = self._counter(
-            "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
+            "spotsieve_future_times",
+            "Pages whose fetch time was later than the time of their message, and was set back to it.",
         )
         self.without_rank = self._counter(
             "spotsieve_pages_without_rank",
-            "Pages in whose message input.rank_from leads to no number or date; they count as the last of all.",
+            "Pages without a number or date at input.rank_from. They rank last.",
         )
 
     def _declare_judging(self) -> None:
-        """Metrics of micro-batches, and of the buckets that judging met."""
+        """Metrics of micro-batches and of the index buckets."""
         self.stage = Histogram(
             "spotsieve_stage_duration_seconds",
             "Time a micro-batch spends in a stage.",
@@ -256,75 +287,78 @@ class Metrics:
         )
         self.bucket_entries = ArrayHistogram(
             "spotsieve_bucket_entries",
-            "Entries in a bucket after a page was filed in it.",
+            "Entries of a bucket after a page was indexed in it.",
             BUCKET_ENTRY_BUCKETS,
             self.registry,
         )
-        self.capped_filings = self._counter(
-            "spotsieve_capped_filings", "Postings not filed because the bucket was full (bucket_cap)."
+        self.capped_postings = self._counter(
+            "spotsieve_capped_postings", "Postings not indexed because the bucket was full (bucket_cap)."
         )
         self.capped_buckets = self._counter("spotsieve_capped_buckets", "Buckets that became full (bucket_cap).")
-        self.cut_pages = self._counter(
-            "spotsieve_cut_pages", "Pages that met more candidates than are compared (candidate_limit)."
+        self.candidate_limited_pages = self._counter(
+            "spotsieve_candidate_limited_pages", "Pages with more candidates than are compared (candidate_limit)."
         )
         self.forgotten = self._counter(
-            "spotsieve_forgotten_pages", "Pages taken out of the state on demand (spotsieve state forget)."
+            "spotsieve_forgotten_pages", "Pages removed from the state by spotsieve state forget."
         )
 
     def _declare_state(self) -> None:
         """Metrics of the state and its log."""
-        self.state_entries = self._gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
+        self.state_entries = self._gauge(
+            "spotsieve_state_entries", "Pages indexed in the state and inside the deduplication window."
+        )
         self.state_bytes = self._gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
         self.disk_size = self._gauge("spotsieve_disk_size_bytes", "Bytes of the file system that holds the state.")
-        self.disk_free = self._gauge(
-            "spotsieve_disk_free_bytes", "Bytes of that file system that the worker may still use."
-        )
+        self.disk_free = self._gauge("spotsieve_disk_free_bytes", "Free bytes of that file system.")
         self.index_memory = self._gauge(
             "spotsieve_index_memory_bytes",
-            "Memory of RocksDB: cache (index.cache_mb: blocks, filters, indexes), pinned (what of the cache cannot be "
-            "evicted now), memtables (what is not in table files yet), tables (what is held of open files beside the "
-            "cache).",
+            "Memory of RocksDB: cache (index.cache_mb: blocks, filters, indexes), pinned (the part of the cache that "
+            "cannot be evicted now), memtables (data that is not in table files yet), tables (data of open files "
+            "outside the cache).",
             "kind",
         )
-        self.state_floor = self._gauge(
-            "spotsieve_state_floor", "Number of the first entry within the horizon: all before it are removed."
+        self.first_live_entry = self._gauge(
+            "spotsieve_state_first_live_entry",
+            "Number of the first entry inside the deduplication window. All entries before it are removed.",
         )
         self.watermark = self._gauge(
-            "spotsieve_watermark_seconds", "Greatest event time of the log so far (Unix time); 0 without a horizon."
+            "spotsieve_watermark_seconds",
+            "Greatest event time of the log so far (Unix time). 0 without a deduplication window.",
         )
         self.swept_buckets = self._counter(
-            "spotsieve_swept_buckets", "Buckets looked at for entries beyond the horizon."
+            "spotsieve_swept_buckets", "Buckets searched for entries outside the deduplication window."
         )
         self.log_position = self._gauge("spotsieve_log_position", "Offset of the next log record to apply.")
         self.log_end = self._gauge("spotsieve_log_end", "End offset of the log.")
-        self.log_passed = self._counter(
-            "spotsieve_log_passed_records",
-            "Records of the log that moved nothing but the position: foreign ones, configurations that came too late, "
-            "and those that topics skip-record names.",
+        self.log_skipped = self._counter(
+            "spotsieve_log_skipped_records",
+            "Log records that only moved the position: records of other programs (foreign), configurations that came "
+            "too late, and records that spotsieve topics skip-record names (skipped).",
             "why",
         )
         self.log_gap = self._gauge(
             "spotsieve_log_gap_seconds",
-            "Time until a starting worker has caught up with its log, at the rate so far; 0 once it joins its group.",
+            "Estimated time until a starting worker has caught up with its log. 0 once it joins its group.",
         )
 
     def _declare_rounds(self) -> None:
-        """What roles tell of a service whose state shards hold together."""
+        """Metrics of a service whose state is split over shards."""
         self.role = self._gauge(
             "spotsieve_role",
-            "1 while this process works in its role, 0 before, and while a resolver stands by. A process that does all "
-            "has none.",
+            "1 while this process works in its role, 0 before that and while a resolver is on standby. A process "
+            "without a role has no such series.",
             "role",
             "shard",
         )
-        self.unanswered = self._gauge(
-            "spotsieve_unanswered_seconds",
-            "Time for which the open round waits for a shard: of shards that the working resolver had to wait for.",
+        self.response_age = self._gauge(
+            "spotsieve_shard_response_age_seconds",
+            "Time that the open round has waited for the response of a shard, by shard that is late.",
             "shard",
         )
-        self.rounds = self._counter("spotsieve_rounds", "Rounds that this shard filed, or this resolver published.")
-        self.round_guesses = self._counter(
-            "spotsieve_round_guesses", "Times that shards walked through a round once more, by a better guess."
+        self.rounds = self._counter("spotsieve_rounds", "Rounds that this shard indexed or this resolver published.")
+        self.round_speculations = self._counter(
+            "spotsieve_round_speculations",
+            "Repeated sequential resolutions of a round by the shards, under a corrected speculation.",
         )
         self.round_pages = Histogram(
             "spotsieve_round_pages",
@@ -334,50 +368,50 @@ class Metrics:
         )
         self.round_seconds = Histogram(
             "spotsieve_round_seconds",
-            "From naming a round to its outcome, with the answers of all shards.",
+            "Time from the announcement of a round to its outcome.",
             buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60),
             registry=self.registry,
         )
 
     def _declare_broker(self) -> None:
-        """Metrics of commits, the broker and the worker itself."""
+        """Metrics of commits, the broker and the worker process."""
         self.lag = self._gauge(
             "spotsieve_consumer_lag",
-            "Messages that can be read and are not committed yet, by input partition.",
+            "Readable messages that are not committed yet, by input partition.",
             "topic",
             "partition",
         )
         self.commits = self._counter("spotsieve_commits", "Commits of input offsets.")
         self.commit_failures = self._counter(
-            "spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error"
+            "spotsieve_commit_failures", "Commits that failed and were repeated, by error.", "error"
         )
         self.expired = self._counter(
             "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
         )
         self.retries = self._counter(
-            "spotsieve_broker_retries", "Waits for the broker before another try, by step.", "step"
+            "spotsieve_broker_retries", "Waits for the broker before a retry, by step.", "step"
         )
-        self.rebalances = self._counter("spotsieve_rebalances", "Times that input partitions were assigned.")
+        self.rebalances = self._counter("spotsieve_rebalances", "Assignments of input partitions.")
         self.partitions = self._gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
         self.open_partitions = self._gauge(
-            "spotsieve_open_partitions", "Input partitions that this worker reads: assigned, and opened since."
+            "spotsieve_open_partitions", "Input partitions that are assigned to this worker and open for reading."
         )
         self.loop_delay = Histogram(
             "spotsieve_event_loop_delay_seconds",
-            "How late the event loop came back to a task that asks once a second.",
+            "Delay of a task that the event loop should run once a second.",
             buckets=STAGE_BUCKETS_SECONDS,
             registry=self.registry,
         )
         self.ready = self._gauge(
-            "spotsieve_ready", "1 while the worker judges pages, 0 before, after, and while it waits for the broker."
+            "spotsieve_ready", "1 while the worker judges pages. 0 while it starts, stops or waits for the broker."
         )
         self.build = Info("spotsieve_build", "Version and scheme.", registry=self.registry)
 
     def _show_zeros(self) -> None:
-        """Make every known label visible before it is counted, and keep the counters that every commit asks for."""
+        """Expose every known label at 0, and cache the counters that every commit increments."""
         for stage in STAGES:
             self.stage.labels(stage)
-        # Looking a label up takes 2 us, and each commit of a few pages counts under thirty.
+        # The lookup of a label takes 2 us, and a commit of a few pages increments about thirty counters.
         self._pages_of = {
             (int(reason.kind), int(reason)): self.pages.labels(reason.kind.name.lower(), reason.label)
             for reason in REASONS
@@ -388,25 +422,12 @@ class Metrics:
         self._texts = [self.texts.labels(text) for text in TEXTS]
         for rejection in RejectReason:
             self.dead_letters.labels(rejection.value)
-        for step in BREAKING_STEPS:
-            self.internal_errors.labels(step)
-        for why in PASSED_RECORDS:
-            self.log_passed.labels(why)
+        for step in POISON_STEPS:
+            self.poison_pages.labels(step)
+        for why in SKIPPED_RECORDS:
+            self.log_skipped.labels(why)
 
 
 def _numbers(values: NDArray[np.integer]) -> list[tuple[int, int]]:
-    """How often each value occurs that does, of small ones that are not negative."""
+    """(value, count) for each value that occurs. values: small non-negative integers"""
     return [(value, number) for value, number in enumerate(np.bincount(values).tolist()) if number]
-
-
-TEXTS = ("kept", "in_need", "too_little", "none")
-"""kept: the page's own blocks; in_need: the page has too few of them, so others were kept, too; too_little: fewer than
-scheme.min_features; none: the page has no text, or none that can be read."""
-_KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
-"""Places in TEXTS, and one more for pages whose text nobody looked for."""
-_TEXT_OF_STATUS = np.full(max(SignatureStatus) + 1, _NO_TEXT, np.uint8)
-"""Indexed by SignatureStatus. Pages that have blocks enough and those that are in need have the same."""
-_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
-_TEXT_OF_STATUS[SignatureStatus.TOO_FEW_FEATURES] = _TOO_LITTLE
-_TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
-_REASONS = max(Reason) + 1

@@ -1,4 +1,4 @@
-"""Counts the pages of the hosts that have most, and how many of them were dropped, in bounded memory."""
+"""Counts pages and dropped pages of the most frequent hosts, in bounded memory."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -13,22 +13,24 @@ from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.urls import MAX_HOST_CHARACTERS, host_of
 
 CAPACITY = 1024
-"""Hosts that are counted at one time: every host with more than a thousandth of all pages is among them."""
+"""Number of hosts counted at a time. Every host with more than a thousandth of all pages is among them."""
 SHOWN = 20
-"""Hosts with most dropped pages that a scrape sees, and as many with most pages: at most 40 series a metric."""
+"""A scrape exposes this many hosts with most dropped pages and as many with most pages: at most 40 series per
+metric."""
 SHOWN_PAGES = 100
-"""A host is shown once so many of its pages were counted: else a crawl of made-up hosts would make a series of each."""
+"""A host is exposed from this number of pages on, so that a crawl of made-up hosts does not create a series for
+each."""
 NO_HOST = "(none)"
-"""Stands for addresses without a host, and for those whose host is longer than a name may be."""
-_ADDRESS_BYTES = 1024
-"""A host that is a name stands well before this end of an address; the rest is not looked at."""
+"""Label of URLs without a host, and of URLs whose host is longer than a host name may be."""
+_URL_BYTES = 1024
+"""Bytes of a URL that are searched for the host. A valid host name ends well before."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCount:
-    """What was counted of a host since it was taken up. Both numbers are exact.
+    """Counts of one host since TopHosts began to count it. pages and dropped are exact.
 
-    missed: most pages that it may have had before; never more than all pages / capacity
+    missed: upper bound of its pages before that, at most all pages / capacity
     """
 
     host: str
@@ -40,15 +42,15 @@ class HostCount:
 class TopHosts:
     """The Space-Saving summary of Metwally et al. 2005 (Efficient Computation of Frequent and Top-k Elements, sec. 3).
 
-    A host that is not counted takes the place of the one with the least count, and inherits that count as what it may
-    have missed. So of n pages every host with more than n / capacity of them is counted, and missed is at most that.
-    Departures: a micro-batch adds a host's pages at once, which keeps both bounds; of equal least counts the place that
-    is oldest goes; the dropped pages are counted beside. Any thread may call any method.
+    A new host replaces the host with the least count, and inherits that count as its `missed`. So after n pages every
+    host with more than n / capacity pages is counted, and missed is at most n / capacity.
+    Departures: a micro-batch adds all pages of a host at once, which keeps both bounds; among equal least counts the
+    lowest slot is replaced; dropped pages are counted separately. Any thread may call any method.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._places: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
         self._names: list[str] = []
         self._counts = np.zeros(capacity, np.int64)
         self._missed = np.zeros(capacity, np.int64)
@@ -56,22 +58,22 @@ class TopHosts:
         self._lock = threading.Lock()
 
     def add(self, hosts: Iterable[str], dropped: Iterable[bool]) -> None:
-        """Count the pages of a micro-batch: the host of each, and whether the page was dropped."""
+        """Count the pages of a micro-batch. hosts, dropped: one value per page"""
         found: dict[str, list[int]] = {}
         for host, is_dropped in zip(hosts, dropped, strict=True):
             counts = found.setdefault(host, [0, 0])
             counts[0] += 1
             counts[1] += is_dropped
         with self._lock:
-            for host, (pages, of_them) in found.items():
-                place = self._places.get(host)
-                if place is None:
-                    place = self._taken_up(host)
-                self._counts[place] += pages
-                self._dropped[place] += of_them
+            for host, (pages, dropped_pages) in found.items():
+                slot = self._slots.get(host)
+                if slot is None:
+                    slot = self._assign_slot(host)
+                self._counts[slot] += pages
+                self._dropped[slot] += dropped_pages
 
     def counts(self) -> list[HostCount]:
-        """Every host that is counted, in no order."""
+        """Counts of all hosts, in no particular order."""
         with self._lock:
             used = len(self._names)
             rows = (self._counts[:used].tolist(), self._missed[:used].tolist(), self._dropped[:used].tolist())
@@ -81,37 +83,37 @@ class TopHosts:
             for name, count, missed, dropped in zip(names, *rows, strict=True)
         ]
 
-    def _taken_up(self, host: str) -> int:
-        """A place for a host: a free one, or that of the host with the least count."""
-        place = len(self._names)
-        if place < self._capacity:
+    def _assign_slot(self, host: str) -> int:
+        """Assign a new host a free slot, or the slot of the host with the least count."""
+        slot = len(self._names)
+        if slot < self._capacity:
             self._names.append(host)
         else:
-            place = int(self._counts.argmin())
-            del self._places[self._names[place]]
-            self._names[place] = host
-            self._missed[place] = self._counts[place]
-            self._dropped[place] = 0
-        self._places[host] = place
-        return place
+            slot = int(self._counts.argmin())
+            del self._slots[self._names[slot]]
+            self._names[slot] = host
+            self._missed[slot] = self._counts[slot]
+            self._dropped[slot] = 0
+        self._slots[host] = slot
+        return slot
 
 
 class HostMetrics(Collector):
-    """The hosts of TopHosts as metrics with few label values: those with most dropped pages, and those with most pages.
+    """Prometheus counters of TopHosts for the hosts with most pages and the hosts with most dropped pages.
 
-    A host that is shown no longer, and comes again, goes on or begins at 0, as a counter may.
+    A host may vanish from the scrape and come back later: its counter then continues or restarts at 0.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._hosts = TopHosts()
         registry.register(self)
 
-    def count(self, addresses: Iterable[bytes], dropped: Iterable[bool]) -> None:
-        """Count the pages of a micro-batch: the address of each, and whether the page was dropped."""
-        self._hosts.add(map(_host_in, addresses), dropped)
+    def count(self, urls: Iterable[bytes], dropped: Iterable[bool]) -> None:
+        """Count the pages of a micro-batch. urls, dropped: one value per page"""
+        self._hosts.add(map(_host_label, urls), dropped)
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """What a scrape sees."""
+        """Yield both counters with their hosts."""
         pages, dropped = self.describe()
         for one in _shown(self._hosts.counts()):
             pages.add_metric([one.host], one.pages)
@@ -120,24 +122,24 @@ class HostMetrics(Collector):
         yield dropped
 
     def describe(self) -> tuple[CounterMetricFamily, CounterMetricFamily]:
-        """Both families without a host."""
+        """Both counters without any host."""
         return (
             CounterMetricFamily(
-                "spotsieve_host_pages", "Pages committed of the hosts with most pages or most dropped.", labels=["host"]
+                "spotsieve_host_pages",
+                "Committed pages of the hosts with most pages or most dropped pages.",
+                labels=["host"],
             ),
-            CounterMetricFamily(
-                "spotsieve_host_dropped_pages", "Of these the pages that were dropped.", labels=["host"]
-            ),
+            CounterMetricFamily("spotsieve_host_dropped_pages", "Dropped pages of the same hosts.", labels=["host"]),
         )
 
 
 def _shown(counts: Iterable[HostCount]) -> list[HostCount]:
-    known = [one for one in counts if one.pages >= SHOWN_PAGES]
-    most_dropped = sorted(known, key=lambda one: (-one.dropped, one.host))[:SHOWN]
-    largest = sorted(known, key=lambda one: (-one.pages, one.host))[:SHOWN]
+    frequent = [one for one in counts if one.pages >= SHOWN_PAGES]
+    most_dropped = sorted(frequent, key=lambda one: (-one.dropped, one.host))[:SHOWN]
+    largest = sorted(frequent, key=lambda one: (-one.pages, one.host))[:SHOWN]
     return list({one.host: one for one in (*most_dropped, *largest)}.values())
 
 
-def _host_in(address: bytes) -> str:
-    host = host_of(address[:_ADDRESS_BYTES].decode("utf-8", "replace"))
+def _host_label(url: bytes) -> str:
+    host = host_of(url[:_URL_BYTES].decode("utf-8", "replace"))
     return escape_control_characters(host) if 0 < len(host) <= MAX_HOST_CHARACTERS else NO_HOST

@@ -1,1 +1,1 @@
-"""The service around the pure part: Kafka in, Kafka out, commits, metrics and health."""
+"""The streaming service: reads pages from Kafka, judges them through the log, and commits outputs and offsets."""

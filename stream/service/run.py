@@ -1,4 +1,4 @@
-"""Runs a service process: compiles, opens the state, checks the topics, works, and closes in order."""
+"""Runs a service process: compiles kernels, opens the state, checks the topics, works, and closes in order."""
 
 import asyncio
 import os
@@ -19,7 +19,6 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import (
     EXIT_OK,
     MOST_REJECTED_SHARE,
-    REJECTIONS,
     BrokerTrouble,
     RejectReason,
     SpotsieveError,
@@ -39,35 +38,44 @@ from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.sign.schemes.registry import scheme_of
 
+SETTING_OF = {
+    RejectReason.NOT_JSON: "input.format (html: the message is the page itself)",
+    RejectReason.NO_BODY: "input.fields.body",
+    RejectReason.NO_URL: "input.fields.url, or input.url_from for format html",
+    RejectReason.BAD_TIME: "input.fields.fetched_at",
+    RejectReason.BAD_BASE64: "input.body_encoding",
+}
+"""By reject reason, the setting that is most likely wrong if many messages are rejected for it."""
 STATE_SECONDS = 10.0
-"""Between two looks at the state's size, which ask RocksDB for properties."""
+"""Interval between two readings of the state size, which query RocksDB properties."""
 LASTING_SECONDS = 60.0
-"""After a worker that lasted so long before its clients failed, the wait for the next one is short again."""
+"""If a worker ran this long before its clients failed, the backoff before its successor starts from the minimum."""
 WRITER_BYTES = 16
 EXIT_HARD_SECONDS = 1.5
-"""Time for closing after service.shutdown_timeout_ms. With its default the process ends within 10 s, whatever the
-broker does."""
+"""Time for closing after service.shutdown_timeout_ms. With the default of that setting, the process ends within 10 s,
+whatever the broker does."""
 
 
 class ProcessPart(Protocol):
-    """What a process does: with one set of Kafka clients, and anew with others where these fail."""
+    """The work of a process with one set of Kafka clients. If they fail, a new part starts with new clients."""
 
     step: str
 
     def problems(self) -> list[str]:
-        """What keeps it from its work now, in words for a person. Any thread may call this."""
+        """One sentence per reason why it does not work now. Any thread may call this."""
 
     def stop(self) -> None:
-        """Ask for a clean stop."""
+        """Request a clean stop."""
 
     async def run(self) -> None:
-        """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
+        """Work until stop(). Raises BrokerTrouble if a new part can continue, and other SpotsieveErrors if not."""
 
 
 class ProcessState(NamedTuple):
-    """What a process holds as long as it lives. state: None where it has none
+    """The resources that a process holds until it ends.
 
-    begin(facts of the topics, metrics, heartbeats): makes what works with it
+    state: None for a role without a state
+    begin(topic facts by role, metrics, heartbeats): makes the ProcessPart that works with them
     """
 
     state: State | None
@@ -75,7 +83,7 @@ class ProcessState(NamedTuple):
 
 
 def open_worker(settings: Settings) -> ProcessState:
-    """A worker that judges every page itself, and holds the whole state. Raises SpotsieveError."""
+    """Open a worker without shards: it holds the whole state and judges all its pages. Raises SpotsieveError."""
     engine = open_engine(settings, settings.topics.log)
 
     def begin(facts: Mapping[str, TopicFacts], metrics: Metrics, heartbeats: Heartbeats) -> Worker:
@@ -88,10 +96,10 @@ def open_worker(settings: Settings) -> ProcessState:
 
 
 class Service:
-    """The parts of a running process, and the answers of its health port."""
+    """A running process and its health port."""
 
     def __init__(self, settings: Settings, open_: Callable[[Settings], ProcessState] = open_worker) -> None:
-        """open_(settings): opens what the process holds; by default that of a worker that judges alone"""
+        """open_(settings): opens the resources of the process; the default is a worker without shards"""
         self._settings = settings
         self._open = open_
         self._metrics = Metrics()
@@ -102,24 +110,24 @@ class Service:
         self._worker: ProcessPart | None = None
 
     def run(self) -> int:
-        """Work until SIGTERM or SIGINT, or an error; returns the exit code. Raises SpotsieveError."""
+        """Work until SIGTERM, SIGINT or an error. Returns the exit code. Raises SpotsieveError."""
         keep_freed_memory()
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # doubles the series and says nothing new
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # doubles the number of series
         self._metrics.ready.set_function(lambda: float(not self._problems()))
         health = None
         try:
             if self._settings.metrics.enabled:
                 health = HealthServer(self._settings.metrics, self._metrics.registry, self._failures, self._problems)
                 logger().info("serving metrics and health", host=self._settings.metrics.host, port=health.port)
-            logger().info("compiling kernels: tens of seconds at the very first start, then read from a cache")
+            logger().info("compiling kernels; the first start takes tens of seconds, later starts read the cache")
             compile_kernels(scheme_of(self._settings.scheme))
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             opened = self._open(self._settings)
             freeze_loaded_objects()
             wide = readable_by_others(self._settings.index.directory) if opened.state is not None else None
-            for told in filter(None, (wide, self._settings.scheme.caution())):
-                logger().warning(told)
+            for warning in filter(None, (wide, self._settings.scheme.caution())):
+                logger().warning(warning)
             try:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                     runner.run(self._serve(opened))
@@ -135,7 +143,9 @@ class Service:
         return EXIT_OK
 
     def _failures(self) -> list[str]:
-        return self._heartbeats.problems() + (["the worker has failed; see its log"] if self._failed else [])
+        return self._heartbeats.problems() + (
+            ["the worker has failed and the process ends; its log names the error"] if self._failed else []
+        )
 
     def _problems(self) -> list[str]:
         if self._worker is None or self._stopping:
@@ -161,17 +171,16 @@ class Service:
                 self._heartbeats.stop()
             if reporting.done():
                 raise reporting.result()
-        held = {} if opened.state is None else {"log_position": opened.state.position}
+        position = {} if opened.state is None else {"log_position": opened.state.position}
         rules = self._metrics.rules_without_pages() if any(self._metrics.pages_by_kind().values()) else []
         if rules:
-            logger().warning("rules matched no page", rules=rules, advice=LOOK_AT_RULE)
-        logger().info("stopped", **held)
+            logger().warning("these rules matched no page since the start", rules=rules, advice=LOOK_AT_RULE)
+        logger().info("stopped", **position)
 
     async def _work(self, opened: ProcessState, facts: Mapping[str, TopicFacts], stopped: asyncio.Event) -> None:
-        """Work until `stopped` is set. A worker whose clients have failed is followed by a new one.
+        """Work until `stopped` is set. If the clients of a worker fail, start a new worker.
 
-        The broker has everything that a worker knows of it: like a process that was started again, a new worker reads
-        on at the state's position and at the committed offsets.
+        Like a restarted process, the new worker continues at the position of the state and at the committed offsets.
         """
         backoff = Backoff()
         while True:
@@ -183,15 +192,15 @@ class Service:
                     await first_of(working, tasks.create_task(stopped.wait()))
                     if not working.done():
                         self._stopping = True
-                        logger().info("stopping: finishing what was fetched")
+                        logger().info("stopping; the pages that were fetched are finished and committed first")
                         _exit_hard_after(self._settings.service.shutdown_timeout_ms / 1000 + EXIT_HARD_SECONDS)
                         worker.stop()
                     await working
                 return
             except BrokerTrouble as trouble:
                 self._metrics.retries.labels("begin_anew").inc()
-                logger().warning("beginning anew with new clients", error=str(trouble))
-                worker.step = f"beginning anew: {trouble}"
+                logger().warning("the Kafka clients failed; the worker restarts with new clients", error=str(trouble))
+                worker.step = f"restarting with new Kafka clients: {trouble}"
             if time.monotonic() - began > LASTING_SECONDS:
                 backoff.reset()
             await race(backoff.wait(), stopped.wait())
@@ -199,15 +208,18 @@ class Service:
                 return
 
     async def _beat(self) -> None:
-        """Show the health port that the event loop turns, and measure how late it comes back, for ever."""
+        """Record a heartbeat of the event loop every second, and measure its delay. Never returns."""
         while True:
             self._heartbeats.beat()
-            asked = time.monotonic()
+            start = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
-            self._metrics.loop_delay.observe(time.monotonic() - asked - BEAT_SECONDS)
+            self._metrics.loop_delay.observe(time.monotonic() - start - BEAT_SECONDS)
 
     async def _report_or_stop(self, state: State | None, stopped: asyncio.Event) -> Exception:
-        """Report until an error, and ask for a stop then: the worker still commits the fetched pages. Returns it."""
+        """Report until an error, then request a stop and return the error.
+
+        The worker still commits the fetched pages.
+        """
         try:
             await self._report(state)
         except Exception as error:
@@ -215,7 +227,7 @@ class Service:
             return error
 
     async def _report(self, state: State | None) -> NoReturn:
-        """Log a summary line a minute, and give the state's size to the gauges."""
+        """Log a summary line per service interval, and set the gauges of the state."""
         summary = ServiceSummary(self._metrics, logger())
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
@@ -224,29 +236,29 @@ class Service:
                 self._metrics.observe_state(state.stats(), _disk_of(self._settings.index.directory))
             if every and time.monotonic() >= due:
                 due += every
-                summary.say()
+                summary.log()
             await asyncio.sleep(min(STATE_SECONDS, every) if every else STATE_SECONDS)
 
 
 class ServiceSummary:
-    """Counts what has happened since the last summary line."""
+    """Logs the verdicts since the previous summary line."""
 
     def __init__(self, metrics: Metrics, log: BoundLogger) -> None:
         self._metrics = metrics
-        self._log = log
+        self._logger = log
         self._last = dict.fromkeys(Kind, 0)
         self._reasons: dict[str, int] = {}
         self._since = time.monotonic()
 
-    def say(self) -> None:
-        """Log pages a second, the share dropped and the totals; a warning where the topic seems to be misread."""
+    def log(self) -> None:
+        """Log pages per second, the dropped share and the totals. Warn if [input] seems not to fit the topic."""
         totals, reasons = self._metrics.pages_by_kind(), self._metrics.rejected()
         seconds = time.monotonic() - self._since
         new = {kind: totals[kind] - self._last[kind] for kind in Kind}
         pages = sum(new.values())
         new_reasons = {reason: count - self._reasons.get(reason, 0) for reason, count in reasons.items()}
         misread = _misread(pages, new_reasons)
-        (self._log.warning if misread else self._log.info)(
+        (self._logger.warning if misread else self._logger.info)(
             "summary",
             pages=pages,
             pages_per_second=round(pages / seconds, 1),
@@ -259,9 +271,9 @@ class ServiceSummary:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the event loop: uvloop where it is installed (the extra `fast`), else asyncio's own.
+    """The factory of the event loop: uvloop if it is installed (the extra `fast`), else None for asyncio.
 
-    uvloop writes what a socket does not take at once without copying it, and turns with less Python.
+    uvloop does not copy data that a socket cannot take at once, and runs less Python per turn.
     """
     try:
         import uvloop
@@ -271,16 +283,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _disk_of(directory: Path) -> tuple[int, int]:
-    """Bytes of the file system of a directory, and the free ones; (0, 0) where the system does not say."""
+    """Total and free bytes of the file system of a directory; (0, 0) if they cannot be read."""
     try:
         usage = shutil.disk_usage(directory)
     except OSError:
-        return 0, 0  # What is wrong with the disk is for the state to say.
+        return 0, 0  # The state reports errors of the disk.
     return usage.total, usage.free
 
 
 def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:
-    """What the summary line says more where over a tenth of the messages are no pages. reasons: how many for each"""
+    """Extra fields of the summary line if over a tenth of the messages are not pages. reasons: rejections by reason"""
     rejected = sum(reasons.values())
     if rejected <= MOST_REJECTED_SHARE * (pages + rejected):
         return {}
@@ -288,15 +300,15 @@ def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:
     return {
         "rejected_share": round(rejected / (pages + rejected), 4),
         "rejected_most": worst,
-        "advice": f"so many messages are no pages: compare one with {REJECTIONS[RejectReason(worst)].setting}",
+        "advice": f"many messages are not pages: compare one with {SETTING_OF.get(RejectReason(worst), '[input]')}",
     }
 
 
 def _exit_hard_after(seconds: float) -> None:
-    """End the process even where a client hangs on a dead broker: the next start reads again what is not committed."""
-    say = "stopping takes too long: leaving without a clean end; what is not committed is read again"
-    # There are two timers, because a log that nobody reads can block its writer.
-    for wait, act in ((seconds - 0.1, lambda: logger().error(say)), (seconds, lambda: os._exit(1))):
+    """End the process after this time even if a client hangs. The next start reads uncommitted pages again."""
+    message = "the stop took too long; the process exits now, and the next start reads uncommitted pages again"
+    # Two timers, because a write to a full log pipe can block.
+    for wait, act in ((seconds - 0.1, lambda: logger().error(message)), (seconds, lambda: os._exit(1))):
         timer = threading.Timer(wait, act)
         timer.daemon = True
         timer.start()

@@ -1,4 +1,7 @@
-"""Runs the worker: the stages fetch, sign, append, judge and commit, with bounded queues between them."""
+"""Runs a worker: a pipeline of the stages fetch, sign, append, judge and commit.
+
+The number of micro-batches in the pipeline is bounded.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -34,33 +37,36 @@ from spotsieve.stream.sign.intake import Decoder
 from spotsieve.stream.sign.schemes import Scheme
 
 MOST_IN_FLIGHT = 8
-"""Micro-batches between fetch and commit: enough to keep every stage busy, few enough to keep memory flat."""
+"""Limit of micro-batches between fetch and commit: enough to keep every stage busy, few enough to bound memory."""
 FEW_IN_FLIGHT = 3
-"""The same for small ones. Each micro-batch costs the worker and the broker some milliseconds of CPU whatever its size.
-So where pages come slower than they could be judged, the next batch grows: at 200 pages/s, exactly once, the median
-page took 144 ms instead of 176, and 171 instead of 202 (two rounds side by side on a busy machine; with 2 as with 3).
+"""Limit for small micro-batches. Each micro-batch costs the worker and the broker some milliseconds of CPU whatever its
+size, so a wait lets the next one grow: at 200 pages/s, exactly once, the median page took 144 ms instead of 176 ms, and
+171 ms instead of 202 ms (two rounds side by side on a busy machine; the limit 2 gives the same).
 """
 SMALL_SHARE = 4
-"""A fetch that brings less than one in so many of service.batch_pages is small: the next one waits for more."""
+"""A fetch of fewer than service.batch_pages / SMALL_SHARE pages is small, and the next fetch waits for more."""
 LAG_SECONDS = 1.0
 
 
 class VerdictLog(Protocol):
-    """The log as a worker sees it: it takes signatures, and gives their verdicts."""
+    """The log as a worker sees it: it takes signatures and returns their verdicts."""
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect, and get so far that verdicts come at once. progress(text): is told how far it is"""
+        """Connect and catch up, so that verdicts come at once.
+
+        progress(text): called with the state of the catch-up
+        """
 
     async def append(
         self, signatures: Signatures, committed: Sequence[CommitMark] = ()
     ) -> list[asyncio.Future[ApplyResult]]:
-        """Append a micro-batch; -> a future for each of its records, done with their verdicts."""
+        """Append a micro-batch. Returns a future per record, which yields the verdicts of its pages."""
 
     async def follow(self) -> None:
-        """Give verdicts as they come, for ever."""
+        """Complete the futures as verdicts arrive. Never returns."""
 
     async def knows(self, partition: TopicPartition) -> bool:
-        """Whether pages of a partition of an input topic were judged before."""
+        """Whether pages of this input partition were judged before."""
 
     async def close(self) -> None:
         """Stop reading and writing."""
@@ -78,7 +84,7 @@ class Worker:
         metrics: Metrics,
         heartbeats: Heartbeats,
     ) -> None:
-        """log_of(waits): the log that gives verdicts"""
+        """log_of(waits): makes the log that returns verdicts"""
         self._settings = settings
         self._scheme = scheme
         self._decoder = Decoder(settings.input)
@@ -87,9 +93,9 @@ class Worker:
         self._waits = Waits(metrics)
         self._tasks = TaskScope()
         self._log = log_of(self._waits)
-        there = facts["input"].partitions
+        initial_partitions = facts["input"].partitions
         self._partitions = Partitions(
-            settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, there
+            settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, initial_partitions
         )
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._in_flight = InFlightLimit()
@@ -102,30 +108,30 @@ class Worker:
             self._in_flight.end,
             self._tasks.start,
         )
-        self._broken_pages = PoisonPageFolder(settings.index.directory / FOLDER, metrics)
+        self._poison_pages = PoisonPageFolder(settings.index.directory / FOLDER, metrics)
         self._signing = SerialExecutor("sign", heartbeats)
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[ApplyResult]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
-        self._told_of_ranks = False
+        self._warned_of_ranks = False
         self.ready = False
-        """True once pages may be judged, also while the broker makes the worker wait."""
+        """True once the worker judges pages, also while it waits for the broker."""
         self.step = "catching up with the log"
 
     def problems(self) -> list[str]:
-        """What keeps the worker from judging pages now, in words for a person. Any thread may call this."""
+        """One sentence per reason why the worker judges no pages now. Any thread may call this."""
         return ([] if self.ready else [self.step]) + self._waits.texts()
 
     def stop(self) -> None:
-        """Ask for a clean stop: finish the fetched pages, commit them, leave the group."""
+        """Request a clean stop: finish and commit the fetched pages, then leave the group."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work until stop(), or until an error that these clients cannot wait out.
+        """Work until stop(), or until an error that these clients cannot recover from.
 
-        Raises BrokerTrouble where a new worker can go on, and another SpotsieveError where none can. The state and the
-        committed offsets agree whatever happens.
+        Raises BrokerTrouble if a new worker can continue, and another SpotsieveError if not. The state and the
+        committed offsets agree in every case.
         """
         try:
             async with self._tasks:
@@ -140,12 +146,12 @@ class Worker:
 
     async def _start(self) -> None:
         """Catch up with the log and join the group."""
-        await self._log.start(self._tell)
-        # From here on, since joining may take as long as the session of a worker that was killed.
+        await self._log.start(self._set_step)
+        # Before the join, which may take as long as the session of a killed worker.
         self._tasks.start(self._log.follow())
         self.step = "joining the group"
         logger().info(
-            "joining the group: after a worker was killed this takes until the broker gives it up",
+            "joining the group; after a worker was killed, this takes until its session expires",
             group_id=self._settings.kafka.group_id,
             session_timeout_ms=self._settings.kafka.session_timeout_ms,
         )
@@ -153,11 +159,11 @@ class Worker:
         await self._consumer.start()
         bound_prefetch(self._consumer, self._settings.kafka.prefetch_bytes)
 
-    def _tell(self, step: str) -> None:
+    def _set_step(self, step: str) -> None:
         self.step = step
 
     async def _work(self) -> None:
-        """Run the stages until a stop is asked for, and let them finish the fetched pages."""
+        """Run the stages until a stop is requested, and let them finish the fetched pages."""
         self.ready = True
         logger().info("ready")
         try:
@@ -166,23 +172,25 @@ class Worker:
             await first_of(self._tasks.create_task(self._stopping.wait()), *running)
             timeout = self._settings.service.shutdown_timeout_ms / 1000
             if not await self._partitions.drained(timeout):
-                # Nothing is lost: the next start reads again what is not committed.
-                logger().warning("stopped with pages in flight", waited_seconds=timeout)
+                # Nothing is lost: the next start reads uncommitted pages again.
+                logger().warning(
+                    "stopped with uncommitted pages in flight; the next start reads them again", waited_seconds=timeout
+                )
         finally:
             self.ready = False
 
     async def _close(self) -> None:
         await self._committer.close()
-        # The consumer goes first, because it could still be given partitions.
+        # The consumer first, because the group could still assign partitions to it.
         await stop_client(self._consumer)
         await self._partitions.close()
         await self._log.close()
         await self._signing.close()
 
-    # Stages, in the order a page meets them.
+    # Stages, in the order of the pipeline.
 
     async def _intake(self) -> None:
-        """Fetch until asked to stop."""
+        """Fetch until a stop is requested."""
         service, fetched = self._settings.service, 0
         while not self._stopping.is_set():
             if fetched < service.batch_pages // SMALL_SHARE:
@@ -193,7 +201,7 @@ class Worker:
                 if not self._stopping.is_set():
                     raise
                 # The pages in flight can still be committed.
-                logger().warning("fetching failed while stopping", error=str(error))
+                logger().warning("a fetch failed during the stop; fetched pages are still committed", error=str(error))
                 return
             fetched = sum(len(batch.messages) for batch in batches)
             for batch in batches:
@@ -209,9 +217,12 @@ class Worker:
                 await do(sign, batch, self._decoder, self._scheme)
             self._metrics.future_times.inc(batch.future_times)
             self._metrics.without_rank.inc(batch.without_rank)
-            if batch.without_rank and not self._told_of_ranks:
-                self._told_of_ranks = True
-                logger().warning("pages have no rank, and count last", rank_from=self._settings.input.rank_from)
+            if batch.without_rank and not self._warned_of_ranks:
+                self._warned_of_ranks = True
+                logger().warning(
+                    "pages have no number or date at input.rank_from; they rank last",
+                    rank_from=self._settings.input.rank_from,
+                )
             await self._to_append.put(batch)
 
     async def _append(self) -> None:
@@ -227,13 +238,13 @@ class Worker:
         while True:
             batch, futures = await self._to_commit.get()
             batch.verdicts = await verdicts_of(futures) if futures else None
-            broken = list(poison_messages(batch, [future.result() for future in futures]))
-            if broken:
-                await asyncio.to_thread(self._broken_pages.tell, broken)
+            poison = list(poison_messages(batch, [future.result() for future in futures]))
+            if poison:
+                await asyncio.to_thread(self._poison_pages.report, poison)
             self._committer.submit(batch)
 
     async def _watch_lag(self) -> None:
-        """Keep the lag gauge up to date, also while no page arrives."""
+        """Update the lag gauges every second, even while no page arrives."""
         while True:
             partitions = self._partitions.all()
             self._metrics.keep_lags({owned.partition for owned in partitions})
@@ -245,25 +256,25 @@ class Worker:
             await asyncio.sleep(LAG_SECONDS)
 
     async def _lag(self, owned: OwnedPartition) -> int | None:
-        """Messages of a partition that could be read and are not committed; None while that is not known."""
+        """Readable messages of a partition that are not committed; None while the number is unknown."""
         if not owned.accepting or owned.partition not in self._consumer.assignment():
             return None
-        # Messages of open transactions cannot be read yet. It is -1 where they can, and None with an old broker.
+        # Messages of open transactions are not readable yet. -1: read_uncommitted. None: an old broker.
         end: int | None = self._consumer.last_stable_offset(owned.partition)
         if end is None or end < 0:
             end = self._consumer.highwater(owned.partition)
         if end is None:
             return None
-        # The markers of a producer's transactions, and messages of those that it aborted, are passed and never
-        # committed: an idle partition that ends with one has no lag.
-        passed: int = await self._consumer.position(owned.partition) if owned.idle else 0
-        return max(0, end - max(owned.committed, passed))
+        # Transaction markers and messages of aborted transactions are skipped and never committed: an idle partition
+        # that ends with them has no lag.
+        position: int = await self._consumer.position(owned.partition) if owned.idle else 0
+        return max(0, end - max(owned.committed, position))
 
 
 class InFlightLimit:
-    """Counts the micro-batches between fetch and commit, and says when the next one may begin.
+    """Limits the micro-batches between fetch and commit.
 
-    One task begins them, any number end them, all in one event loop.
+    One task begins them, any number of tasks end them, all in one event loop.
     """
 
     def __init__(self) -> None:
@@ -271,23 +282,23 @@ class InFlightLimit:
         self._ended = asyncio.Event()
 
     async def begin(self) -> None:
-        """Count one more, as soon as there is room for it."""
+        """Wait for room, then count one more micro-batch."""
         while self._number >= MOST_IN_FLIGHT:
-            await self._one_more_ended()
+            await self._next_end()
         self._number += 1
 
     def end(self) -> None:
-        """One was committed or dropped."""
+        """Count a micro-batch that was committed or dropped."""
         self._number -= 1
         self._ended.set()
 
     async def few(self, most_seconds: float) -> None:
-        """Wait while FEW_IN_FLIGHT or more are on their way, but not for longer than this."""
+        """Wait until fewer than FEW_IN_FLIGHT micro-batches are in flight, but not longer than most_seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(most_seconds):
                 while self._number >= FEW_IN_FLIGHT:
-                    await self._one_more_ended()
+                    await self._next_end()
 
-    async def _one_more_ended(self) -> None:
+    async def _next_end(self) -> None:
         self._ended.clear()
         await self._ended.wait()

@@ -34,7 +34,7 @@ def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker
         service.until_committed(50)
         topics.send(copies)
         service.until_committed(52)
-        assert service.metric("spotsieve_internal_errors_total", step=step) == len(BROKEN)
+        assert service.metric("spotsieve_poison_pages_total", step=step) == len(BROKEN)
         assert service.metric("spotsieve_pages_total", verdict="unchecked", reason="internal_error") == len(BROKEN)
         assert service.get("/healthz")[0] == 200
         assert service.terminate() == 0, service.text()
@@ -46,7 +46,7 @@ def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker
         assert reasons == [b"internal_error" if n in BROKEN else b"no_match" for n in range(50)]
         assert passed.keys() - {page.key for page in pages} == {copies[1].key}, "what broke the code is no original"
         assert [record.key for record in topics.read("duplicates")] == [copies[0].key]
-        told = [line for line in service.lines() if "broke Spotsieve's own code" in line["event"]]
+        told = [line for line in service.lines() if "a defect of Spotsieve stopped this page" in line["event"]]
         assert [line["page"] for line in told] == [f"{topics.names['input']}/0/{n}" for n in BROKEN]
         assert all("Defect" in line["exception"] for line in told)
         kept = Path(told[0]["kept"])

@@ -114,5 +114,5 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
         refused(EXIT_STATE, b"must reach the state's position")
         topics.delete("log")
         refused(EXIT_SETTING, b"does not exist on the broker")
-        refused(EXIT_BROKER, b"no broker answers", "--set", f"kafka.bootstrap_servers={NOBODY}")
+        refused(EXIT_BROKER, b"leads to no broker that responds", "--set", f"kafka.bootstrap_servers={NOBODY}")
         topics.make_anew("log")

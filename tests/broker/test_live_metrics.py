@@ -55,7 +55,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
             service.until_metric("spotsieve_state_entries", 100)
             yield Live(service, before)
             assert service.terminate() == 0
-            (told,) = [line for line in service.text().splitlines() if "rules matched no page" in line]
+            (told,) = [line for line in service.text().splitlines() if "these rules matched no page" in line]
             assert "nowhere.example" in told
             assert "crawl.example" not in told
             assert "compare it with the URLs of the pages" in told
@@ -75,9 +75,9 @@ MOVING = [
     ("spotsieve_page_texts_total", {"text": "in_need"}),
     ("spotsieve_page_texts_total", {"text": "too_little"}),
     ("spotsieve_page_texts_total", {"text": "none"}),
-    ("spotsieve_duplicates_met_total", {"key": "body"}),
-    ("spotsieve_duplicates_met_total", {"key": "prints"}),
-    ("spotsieve_duplicates_met_total", {"key": "minima"}),
+    ("spotsieve_duplicates_by_key_total", {"key": "body"}),
+    ("spotsieve_duplicates_by_key_total", {"key": "block_fingerprints"}),
+    ("spotsieve_duplicates_by_key_total", {"key": "minhash"}),
     *[
         ("spotsieve_stage_duration_seconds_count", {"stage": stage})
         for stage in ("fetch", "sign", "append", "judge", "commit")
@@ -113,8 +113,8 @@ def test_a_metric_moves_when_pages_are_filtered(live: Live, name: str, labels: d
     [
         "spotsieve_commit_failures",
         "spotsieve_rule_pages",
-        "spotsieve_capped_filings",
-        "spotsieve_cut_pages",
+        "spotsieve_capped_postings",
+        "spotsieve_candidate_limited_pages",
         "spotsieve_state_bytes",
         "spotsieve_consumer_lag",
         "spotsieve_broker_retries",

@@ -77,8 +77,8 @@ def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp
         write(topics, STRANGERS, "stranger")
         topics.send(second)
         topics.until_all_committed()
-        assert service.metric("spotsieve_log_passed_records_total", why="foreign") == 2 * len(STRANGERS)
-        told = [line for line in service.lines() if "none of ours" in str(line.get("event"))]
+        assert service.metric("spotsieve_log_skipped_records_total", why="foreign") == 2 * len(STRANGERS)
+        told = [line for line in service.lines() if "a log record that another program wrote" in str(line.get("event"))]
         assert [(line["offset"], line["bytes"], line["log"]) for line in told] == [(0, 0, topics.names["log"])]
         # The log ends with a marker, which moves its end and is no record: a start must not wait for one.
         write(topics, STRANGERS[:1], "stranger")
@@ -161,7 +161,7 @@ def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(
         shutil.move(service.state, kept)
         assert service.run_to_end(START_SECONDS) == EXIT_STATE
         assert command in service.error()
-        for wrong, why in ((0, b"this one is sound"), (offset + 1, b"that the log")):
+        for wrong, why in ((0, b"this one is valid"), (offset + 1, b"of a record in the log")):
             refused = skip_record(service, wrong)
             assert refused.returncode == EXIT_SETTING, refused.stderr
             assert why in refused.stderr
@@ -170,7 +170,7 @@ def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(
         topics.send(pages(110, 20))
         service.start().until_ready()
         topics.until_all_committed()
-        assert service.metric("spotsieve_log_passed_records_total", why="skipped") == 1
+        assert service.metric("spotsieve_log_skipped_records_total", why="skipped") == 1
         assert service.terminate() == 0, service.text()
         fresh = tmp_path / "fresh"
         shutil.move(service.state, fresh)

@@ -60,7 +60,7 @@ def test_what_retention_removes_meanwhile_is_passed_over_and_counted(
 
 async def test_a_topic_that_ends_before_the_range_was_made_anew(pages: TopicSet) -> None:
     partition = TopicPartition(pages.names["input"], 0)
-    with pytest.raises(BrokerError, match="must reach offset 150 of partition 0, but ends before it"):
+    with pytest.raises(BrokerError, match="ends before offset 150 of partition 0: the topic was recreated"):
         await offsets(settings_of(pages), {partition: (150, 200)})
 
 

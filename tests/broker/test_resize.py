@@ -77,7 +77,9 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             assert [ask.status()[name] for name in ("shards", "asked")] == [2, 3]
             for number in range(2):
                 assert roles[f"shard-{number}"].wait() == 0
-                assert "is needed no longer: the number of shards is 3" in roles[f"shard-{number}"].text()
+                assert (
+                    "is not needed any more, because the number of shards is now 3" in roles[f"shard-{number}"].text()
+                )
             topics.send(parts[3])
             topics.until_all_committed()
             wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all outcomes to be published")

@@ -77,7 +77,7 @@ def test_a_resolver_that_wakes_up_is_fenced_and_doubles_nothing(service: Service
     service.topics.until_all_committed()
     # The answers are all there, so it publishes its own outcome of the same round at once.
     first.thaw()
-    wait_until(lambda: "standing by" in first.get("/readyz")[1], SECONDS, "the first resolver to stand by", 0.2)
+    wait_until(lambda: "on standby" in first.get("/readyz")[1], SECONDS, "the first resolver to stand by", 0.2)
     assert second.get("/readyz")[0] == 200
     service.send(100)
     service.check()
@@ -133,7 +133,7 @@ def test_a_resolver_that_does_not_fit_gives_no_verdict(service: Service, tmp_pat
     named = toml.replace(f'kafka.group_id = "{service.topics.group}"', f'kafka.group_id = "{service.topics.group}x"')
     assert named != toml
     with Spotsieve(tmp_path, named, "other-group", command).start() as other:
-        wait_until(lambda: "standing by" in other.get("/readyz")[1], SECONDS, "it to stand by", 0.2)
+        wait_until(lambda: "on standby" in other.get("/readyz")[1], SECONDS, "it to stand by", 0.2)
         service.send(50)
         service.check()
 
@@ -142,7 +142,7 @@ def test_a_resolver_that_does_not_fit_gives_no_verdict(service: Service, tmp_pat
     "shards and a resolver give the verdicts of one process",
     fault="a round whose outcome, or the answer to it, is larger than a message",
 )
-@pytest.mark.parametrize(("hosts", "what"), [(1, "the answer of a shard"), (8, "the outcome")])
+@pytest.mark.parametrize(("hosts", "what"), [(1, "the response of a shard"), (8, "the outcome")])
 def test_a_round_too_large_for_a_message_is_named_anew(service: Service, hosts: int, what: str) -> None:
     roles = service.roles
     originals = [_long(hosts, 0, number) for number in range(LONG_PAGES)]
@@ -160,7 +160,7 @@ def test_a_round_too_large_for_a_message_is_named_anew(service: Service, hosts: 
     _until_still(service.topics)
     roles["shard-1"].thaw()
     service.check()
-    assert f"{what} exceeds a message" in _smaller(resolver)[named:]
+    assert f"{what} exceeds the message limit" in _smaller(resolver)[named:]
 
 
 @pytest.mark.promise(
@@ -176,7 +176,7 @@ def test_a_shard_that_does_not_fit_is_refused_in_one_line(service: Service, tmp_
     for name, (text, code) in of.items():
         with Spotsieve(tmp_path, text, name.replace(" ", "-"), ("run", "--role", "shard", "--shard", "1")) as other:
             assert other.run_to_end() == code, other.text()
-            assert {"other settings": "settings", "another number": "must have 3 partitions or more"}[
+            assert {"other settings": "settings", "another number": "must have at least 3 partitions"}[
                 name
             ] in other.error()
     service.send(20)
@@ -207,7 +207,7 @@ def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Ser
         shard.start()
     for shard in shards:
         assert shard.wait() == EXIT_STATE, shard.text()
-        assert "made anew or lost it" in shard.error()
+        assert "recreated or lost it" in shard.error()
         assert "spotsieve topics create" in shard.error()
         shutil.rmtree(shard.state)
     topics.make_anew("matches")
@@ -236,7 +236,7 @@ def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, t
             for name in ("shard-0", "resolver-0"):
                 assert roles[name].run_to_end() == EXIT_STATE, roles[name].text()
                 assert "must be the record that the state applied there" in roles[name].error()
-                assert "bring that log back" in roles[name].error()
+                assert "restore that log" in roles[name].error()
 
 
 @pytest.mark.promise("a page that breaks the code stops no worker", fault="a shard, then the resolver, breaks on it")
@@ -251,7 +251,7 @@ def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
     with as_broken(shard, "judge"):
         service.send([_breaking(n) for n in range(60)])
         service.check()
-        assert "break Spotsieve's own code" in shard.text()
+        assert "a defect of Spotsieve stopped these pages" in shard.text()
         shard.kill()
     standby.kill()
     resolver.kill()
@@ -261,7 +261,7 @@ def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
     with as_broken(resolver, "resolve"):
         service.send([_breaking(n) for n in range(60, 120)])
         service.check()
-        assert "break Spotsieve's own code" in resolver.text()
+        assert "a defect of Spotsieve stopped these pages" in resolver.text()
         resolver.kill()
     resolver.start()
     service.send([json_page(200_000 + n, html_of(60_000_000 + n)) for n in range(120)])
@@ -300,7 +300,9 @@ def _long(hosts: int, template: int, number: int) -> PageMessage:
 
 
 def _smaller(resolver: Spotsieve) -> list[str]:
-    return [line["because"] for line in resolver.lines() if line["event"] == "a round is named anew with fewer pages"]
+    return [
+        line["because"] for line in resolver.lines() if line["event"] == "a round is announced again with fewer pages"
+    ]
 
 
 def _until_still(topics: TopicSet) -> None:

@@ -132,7 +132,7 @@ def test_pages_pass_and_topics_are_made_over_tls_and_scram_and_no_secret_is_show
         assert service.terminate() == 0, service.text()
         assert len(topics.read("novel")) + len(topics.read("duplicates")) == 60
         assert PASSWORD not in service.text() + maker.text()
-        assert "everybody" not in service.text()
+        assert "every user of this machine" not in service.text()
 
 
 @pytest.mark.promise("a secret is never logged, printed or served", fault="debug logs of each login mechanism")
@@ -165,7 +165,7 @@ def test_a_password_file_that_everybody_can_read_is_warned_of(
         topics,
         {"SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE": str(secret)},
     )
-    assert ("everybody on this machine can read" in said and str(secret) in said) == warned
+    assert ("every user of this machine can read" in said and str(secret) in said) == warned
     assert PASSWORD not in said
 
 
@@ -203,12 +203,12 @@ REFUSALS = {
         "SASL_SSL", ("kafka.sasl_password", "for SCRAM-SHA-256"), mechanism="SCRAM-SHA-256", user=USER, password=WRONG
     ),
     "no such user": Refusal("SASL_SSL", ("kafka.sasl_username",), user="nobody", password=PASSWORD),
-    "CA of somebody else": Refusal("SSL", ("kafka.ssl_cafile", "CA's certificate"), system_ca=True),
+    "CA of somebody else": Refusal("SSL", ("kafka.ssl_cafile", "CA that signed"), system_ca=True),
     "another host's certificate": Refusal("OTHER", ("kafka.bootstrap_servers", "as its certificate does", HOST)),
     "a name that the certificate has not": Refusal(
         "SSL", ("kafka.bootstrap_servers", "as its certificate does", "localhost"), host="localhost"
     ),
-    "no TLS at a TLS port": Refusal("SSL", ("kafka.security_protocol", "write SSL"), protocol="PLAINTEXT"),
+    "no TLS at a TLS port": Refusal("SSL", ("kafka.security_protocol", "set SSL"), protocol="PLAINTEXT"),
     "no TLS at a TLS port, with a login": Refusal(
         "SASL_SSL", ("kafka.security_protocol",), protocol="SASL_PLAINTEXT", user=USER, password=PASSWORD
     ),

@@ -40,7 +40,7 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("role", "next_step"),
-    [("input", "create it anew"), ("log", "begin anew with another log (topics.log)")],
+    [("input", "create it again"), ("log", "restart with a new log (topics.log)")],
 )
 def test_a_topic_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_state(
     kafka: Broker, tmp_path: Path, role: str, next_step: str
@@ -52,7 +52,7 @@ def test_a_topic_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_sta
         topics.delete(role)
         assert service.wait() == EXIT_BROKER
         line = service.error()
-        assert f"topics.{role} is gone from the broker" in line
+        assert f"topics.{role} was deleted from the broker" in line
         assert topics.names[role] in line
         assert next_step in line
         assert verify(service.state).damaged == 0
@@ -69,7 +69,7 @@ def test_an_output_deleted_and_made_anew_gets_the_next_pages_and_the_state_is_ke
         service.until_committed(30)
         topics.delete("novel")
         assert service.wait() == EXIT_BROKER
-        assert "the rest follows" in service.error()
+        assert "later pages follow" in service.error()
         topics.make_anew("novel")
         topics.send(pages.messages[30:])
         service.start().until_ready()

@@ -14,7 +14,7 @@ from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"
-WENT_BACK = "commit failed; going back to the committed offset"
+WENT_BACK = "a commit failed; its pages are read again from the committed offset"
 
 
 @pytest.mark.promise(

@@ -1,4 +1,4 @@
-"""The rows of the dashboard for the surroundings of a worker: the log, the broker and the process."""
+"""The dashboard rows for the log, the broker and the worker process."""
 
 from bench.deploy.dashboard.panels import graph, row, stacked, table
 from bench.deploy.dashboard.queries import asked, each, gained, quantile, rate
@@ -15,7 +15,7 @@ ROWS = (
         ),
         graph(
             "Records behind the log's end",
-            "What a worker still has to apply; after a lost disk, the rebuild.",
+            "Log records that a worker still has to apply. After a lost disk: the rebuild.",
             asked("spotsieve_log_end - spotsieve_log_position", legend="{{instance}}"),
             width=8,
         ),
@@ -28,51 +28,48 @@ ROWS = (
         graph("Commits", "Commits of input offsets.", rate("spotsieve_commits_total", legend="commits"), unit="cps"),
         stacked(
             "Failed commits by error",
-            "They are redone; no verdict is lost or doubled.",
+            "Failed commits are repeated. No verdict is lost or doubled.",
             rate("spotsieve_commit_failures_total", by="error", or_zero=True),
             unit="cps",
         ),
         stacked(
             "Waits for the broker by step",
-            "Tries that had to be repeated.",
+            "Requests that had to be repeated.",
             rate("spotsieve_broker_retries_total", by="step", or_zero=True),
             unit="cps",
         ),
         graph(
             "Rebalances",
-            "Times that input partitions were assigned.",
+            "Assignments of input partitions.",
             gained("spotsieve_rebalances_total", by="instance"),
         ),
         graph(
             "Time to the log's end at a start",
-            (
-                "Seconds until a starting worker has caught up with its log and joins its group, at the rate so "
-                "far; 0 afterwards."
-            ),
+            ("Estimated seconds until a starting worker has caught up with its log and joins its group. 0 afterwards."),
             each("spotsieve_log_gap_seconds"),
             unit="s",
         ),
         graph(
-            "Pages that broke the code",
+            "Poison pages",
             (
-                "Pages passed on unchecked because an error of ours stopped a step. Their messages are kept "
-                "beside the state: please report them."
+                "Pages emitted unchecked because a defect of Spotsieve stopped a step. Their messages are in "
+                "internal-errors/ of the state directory: please report them."
             ),
-            gained("spotsieve_internal_errors_total", by="step"),
+            gained("spotsieve_poison_pages_total", by="step"),
         ),
         graph(
             "Open partitions",
-            "Input partitions that a worker reads, and those that it has. They differ while it takes them.",
+            "Input partitions that a worker reads, and partitions assigned to it. They differ while it opens them.",
             each("spotsieve_open_partitions", legend="open {{instance}}"),
             each("spotsieve_assigned_partitions", legend="assigned {{instance}}"),
         ),
         graph(
-            "Log records passed over",
+            "Log records skipped",
             (
-                "Records of the log that moved nothing but the position: foreign ones, configurations that came "
-                "too late, and those that topics skip-record names."
+                "Log records that only moved the position: records of other programs (foreign), configurations that "
+                "came too late, and records that spotsieve topics skip-record names (skipped)."
             ),
-            gained("spotsieve_log_passed_records_total", by="instance, why", legend="{{why}} {{instance}}"),
+            gained("spotsieve_log_skipped_records_total", by="instance, why", legend="{{why}} {{instance}}"),
         ),
     ),
     row(
@@ -96,7 +93,7 @@ ROWS = (
         ),
         graph(
             "Memory",
-            "Resident memory, by worker: flat but for the index cache.",
+            "Resident memory, by worker. It is flat except for the index cache.",
             each('process_resident_memory_bytes{job="spotsieve"}'),
             unit="bytes",
         ),
@@ -109,8 +106,8 @@ ROWS = (
         graph(
             "Memory of the index",
             (
-                "RocksDB: the cache with blocks, filters and indexes (index.cache_mb), what of it cannot be "
-                "evicted now, what is not in files yet, and what is held of open files beside the cache."
+                "RocksDB: the cache with blocks, filters and indexes (index.cache_mb), the part of it that cannot be "
+                "evicted now, data that is not in files yet, and data of open files outside the cache."
             ),
             asked("sum by (instance, kind) (spotsieve_index_memory_bytes)", legend="{{kind}} {{instance}}"),
             unit="bytes",
@@ -118,7 +115,7 @@ ROWS = (
         ),
         graph(
             "Event loop",
-            ("How late the event loop comes back, 99 of 100 times at most. Heartbeats need it every few seconds."),
+            ("Delay of the event loop, 99th percentile. Heartbeats need the event loop every few seconds."),
             quantile(0.99, "spotsieve_event_loop_delay_seconds", by="instance"),
             unit="s",
             width=12,

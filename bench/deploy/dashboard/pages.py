@@ -1,4 +1,4 @@
-"""The rows of the dashboard for pages: verdicts, hosts and text."""
+"""The dashboard rows for verdicts, hosts and text of pages."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, number, row, stacked
 from bench.deploy.dashboard.queries import asked, gained, rate
@@ -24,7 +24,7 @@ ROWS = (
         ),
         number(
             "Dead letters",
-            "Messages in the shown time that were no page and went to the rejected topic.",
+            "Messages in the shown time that are not pages. They are in the rejected topic.",
             asked("sum(increase(spotsieve_dead_letters_total[$__range])) or vector(0)"),
             colors=((None, "green"), (1, "red")),
         ),
@@ -35,8 +35,8 @@ ROWS = (
             colors=((None, "red"), (1, "green")),
         ),
         number(
-            "Pages remembered",
-            "Novel pages filed in the state (the largest of the workers: each holds the whole state).",
+            "Pages indexed",
+            "Novel pages indexed in the state (the maximum over workers: each holds the whole state).",
             asked("max(spotsieve_state_entries)"),
         ),
     ),
@@ -45,8 +45,8 @@ ROWS = (
         stacked(
             "Pages by verdict",
             (
-                "Novel pages go on, duplicates leave the stream, unchecked ones are passed on because they could "
-                "not be judged."
+                "Novel pages are emitted, duplicates leave the stream, and unchecked pages are emitted because they "
+                "could not be judged."
             ),
             rate("spotsieve_pages_total", by="verdict"),
             unit="cps",
@@ -58,10 +58,10 @@ ROWS = (
             unit="cps",
         ),
         graph(
-            "Longer or better copies let through",
+            "Longer or better copies emitted",
             (
-                "Pages that replace a page that they are copies of, as they are longer, newer or of a better rank "
-                "(policy.keep); 0 where the first page is kept."
+                "Pages that supersede their original because they are longer, newer or of a better rank (policy.keep). "
+                "0 where the first page is kept."
             ),
             rate("spotsieve_pages_total", by="reason", where='reason=~"longer|better"'),
             unit="cps",
@@ -81,14 +81,14 @@ ROWS = (
         ),
         stacked(
             "Dead letters by reason",
-            ("Messages that were no page: they are in the rejected topic, unchanged, with the reason in a header."),
+            ("Messages that are not pages. They are in the rejected topic, unchanged, with the reason in a header."),
             rate("spotsieve_dead_letters_total", by="reason", or_zero=True),
             unit="cps",
             width=8,
         ),
         graph(
             "Tombstones",
-            "Messages without a value, passed through.",
+            "Messages without a value, emitted unchanged.",
             rate("spotsieve_tombstones_total", legend="tombstones"),
             unit="cps",
             width=4,
@@ -104,7 +104,7 @@ ROWS = (
         ),
         graph(
             "Pages of each rule",
-            "Pages that each of [[rules]] takes. A rule that stays at 0 names no page that comes.",
+            "Pages that each of [[rules]] matches. A rule that stays at 0 matches no page of the input.",
             rate("spotsieve_rule_pages_total", by="rule", legend="{{rule}}"),
             unit="cps",
         ),
@@ -114,8 +114,8 @@ ROWS = (
         graph(
             "Hosts with most dropped pages",
             (
-                "Of the hosts that workers show: those with most pages and with most dropped pages. `spotsieve "
-                "top` shows them live."
+                "Workers expose the hosts with most pages and the hosts with most dropped pages. `spotsieve top` "
+                "shows them live."
             ),
             asked(
                 "topk(10, sum by (host) (rate(spotsieve_host_dropped_pages_total[$__rate_interval])) > 0)",
@@ -126,7 +126,7 @@ ROWS = (
         ),
         graph(
             "Share dropped of the largest hosts",
-            "Of the ten hosts with most pages. SpotsieveHostShareOutOfBand watches the share of each over an hour.",
+            "The ten hosts with most pages. SpotsieveHostShareOutOfBand watches the share of each over an hour.",
             asked(
                 "sum by (host) (rate(spotsieve_host_dropped_pages_total[$__rate_interval]))"
                 " / topk(10, sum by (host) (rate(spotsieve_host_pages_total[$__rate_interval])) > 0)",
@@ -150,9 +150,9 @@ ROWS = (
         graph(
             "Pages by language",
             (
-                "The ten languages met most, by the stop-words of each page's own text. und: none of the lists "
-                "fits, or too few words; unspaced: a script without spaces. Scheme chain does not look and counts"
-                " all as und."
+                "The ten most frequent languages, by the stop words of the main text. und: no word list fits, or too "
+                "few words. unspaced: a script without spaces. The scheme chain does not detect languages and counts "
+                "all pages as und."
             ),
             asked(
                 "topk(10, sum by (language) (rate(spotsieve_page_languages_total[$__rate_interval])) > 0)",
@@ -164,10 +164,10 @@ ROWS = (
         graph(
             "Pages by text",
             (
-                "How the page's own text was found. kept: by the scorecards; in_need: they kept too little, so "
-                "that the next best blocks were taken too; too_little: fewer features than scheme.min_features; "
-                "none: no text, or none that can be read. A rising in_need or too_little says that pages changed,"
-                " or that a site shows crawlers another page."
+                "How the main text was found. kept: by the scorecards. in_need: the main text was too short, so the "
+                "next best blocks were added. too_little: fewer features than scheme.min_features. none: no text, or "
+                "no readable text. A rising in_need or too_little means that pages changed, or that a site shows "
+                "crawlers another page."
             ),
             rate("spotsieve_page_texts_total", by="text"),
             unit="cps",
@@ -176,11 +176,11 @@ ROWS = (
         graph(
             "Duplicates by evidence",
             (
-                "By each kind of key under which a duplicate met its original; one may count under several. body:"
-                " the same bytes; text: the same kept text; tables: near fingerprints; minima: a common smallest "
-                "hash; host: the first page of its host."
+                "By each kind of key that a duplicate shares with its original; a page may count under several. body: "
+                "the same bytes. text: the same main text. tables: near fingerprints. minhash: a common MinHash "
+                "value. block_fingerprints: a common block. title: the same title words. url: the same text and URL."
             ),
-            rate("spotsieve_duplicates_met_total", by="key"),
+            rate("spotsieve_duplicates_by_key_total", by="key"),
             unit="cps",
             width=8,
         ),

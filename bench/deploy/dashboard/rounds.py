@@ -1,4 +1,4 @@
-"""The row of the dashboard for shards and resolver; empty for a single-process service."""
+"""The dashboard row for rounds of shards and resolver. It is empty where one process judges alone."""
 
 from bench.deploy.dashboard.panels import graph, row
 from bench.deploy.dashboard.queries import asked, each, quantile, rate
@@ -17,12 +17,12 @@ ROWS = (
         "Rounds of shards and resolver",
         graph(
             "Rounds",
-            "Filed by each shard and published by the resolver, a second. A shard below the others lags.",
+            "Rounds indexed by each shard and published by the resolver, per second. A shard below the others lags.",
             rate("spotsieve_rounds_total", by="instance"),
         ),
         graph(
             "Time of a round",
-            "From naming a round to its outcome, 99 of 100 at most: it ends with the slowest shard.",
+            "From the announcement of a round to its outcome, 99th percentile. A round ends with the slowest shard.",
             quantile(0.99, "spotsieve_round_seconds"),
             unit="s",
         ),
@@ -32,18 +32,18 @@ ROWS = (
             quantile(0.5, "spotsieve_round_pages"),
         ),
         graph(
-            "Walks once more",
-            "Times a second that shards walked again, since a page rested on a wrong guess.",
-            rate("spotsieve_round_guesses_total"),
+            "Speculations corrected",
+            "Rounds per second that the shards resolved again, because a speculation was wrong.",
+            rate("spotsieve_round_speculations_total"),
         ),
         graph(
             "Behind the log's end, by role",
-            "Records of the log that the slowest process of a role has not taken in. SpotsieveRoleLags watches it.",
+            "Log records that the slowest process of a role has not applied. SpotsieveRoleLags watches it.",
             asked(LAG, legend="{{role}}"),
         ),
         graph(
             "Busy shards",
-            "The share of its time that a shard works for rounds. All rounds wait for the busiest shard.",
+            "Share of its time that a shard works for rounds. All rounds wait for the busiest shard.",
             asked(BUSY, legend="{{instance}}"),
             unit="percentunit",
         ),
@@ -54,13 +54,13 @@ ROWS = (
         ),
         graph(
             "Roles at work",
-            "Processes that work in their role. One resolver; the others stand by and do not count.",
+            "Processes that work in their role. One resolver works; resolvers on standby do not count.",
             asked("sum by (role) (spotsieve_role)", legend="{{role}}"),
         ),
         graph(
             "Waiting for a shard",
             "How long the open round has waited for each shard that is late. SpotsieveShardSilent watches it.",
-            each("spotsieve_unanswered_seconds", legend="shard {{shard}}"),
+            each("spotsieve_shard_response_age_seconds", legend="shard {{shard}}"),
             unit="s",
         ),
     ),

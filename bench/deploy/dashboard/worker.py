@@ -1,11 +1,11 @@
-"""The rows of the dashboard for the work of a worker: stages and the index."""
+"""The dashboard rows for the stages of a worker and for its index."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, row
 from bench.deploy.dashboard.queries import asked, each, gained, mean, quantile, rate
 
 ROWS = (
     row(
-        "The way of a page: stages of a micro-batch",
+        "Pipeline: stages of a micro-batch",
         graph(
             "Stage duration, median",
             "Half of the micro-batches take longer.",
@@ -23,7 +23,7 @@ ROWS = (
         graph(
             "Stage occupation",
             (
-                "Seconds a second that a stage is busy; the one nearest to 1 is the bottleneck. `fetch` includes "
+                "Busy seconds of a stage per second. The stage nearest to 1 is the bottleneck. `fetch` includes "
                 "waiting for pages."
             ),
             rate("spotsieve_stage_duration_seconds_sum", by="stage"),
@@ -40,7 +40,7 @@ ROWS = (
             "Micro-batches",
             "Micro-batches formed each second, and messages in one on average.",
             rate("spotsieve_batch_pages_count", legend="micro-batches/s"),
-            mean("spotsieve_batch_pages", legend="messages in one"),
+            mean("spotsieve_batch_pages", legend="messages per micro-batch"),
             width=8,
         ),
         graph("Input partitions", "Assigned to each worker.", each("spotsieve_assigned_partitions"), width=8),
@@ -57,7 +57,7 @@ ROWS = (
         ),
         graph(
             "Entries in a bucket",
-            "Entries in a bucket after a page was filed in it: near bucket_cap, filings are skipped.",
+            "Entries of a bucket after a page was indexed in it. A bucket at bucket_cap takes no more postings.",
             quantile(0.5, "spotsieve_bucket_entries", legend="median"),
             quantile(0.99, "spotsieve_bucket_entries", legend="99th percentile"),
             mean("spotsieve_bucket_entries", legend="mean"),
@@ -66,47 +66,47 @@ ROWS = (
         graph(
             "Full buckets",
             (
-                "Buckets that became full, and postings not filed because of it (bucket_cap); pages that met more"
-                " candidates than are compared (candidate_limit). Copies of such pages may pass as novel."
+                "Buckets that became full, and postings not indexed because of it (bucket_cap). Pages with more "
+                "candidates than are compared (candidate_limit). Copies of such pages may be emitted as novel."
             ),
             rate("spotsieve_capped_buckets_total", legend="buckets that became full"),
-            rate("spotsieve_capped_filings_total", legend="postings not filed"),
-            rate("spotsieve_cut_pages_total", legend="pages with more candidates than are compared"),
+            rate("spotsieve_capped_postings_total", legend="postings not indexed"),
+            rate("spotsieve_candidate_limited_pages_total", legend="pages with more candidates than are compared"),
             unit="cps",
             width=8,
         ),
-        graph("Pages remembered", "Novel pages filed in the state, by worker.", each("spotsieve_state_entries")),
+        graph("Pages indexed", "Novel pages indexed in the state, by worker.", each("spotsieve_state_entries")),
         graph(
             "Free disk",
-            "The share of the state's file system that is free. Below .15 SpotsieveDiskNearlyFull fires.",
+            "The share of the state's file system that is free. Below 0.15 SpotsieveDiskNearlyFull fires.",
             asked("spotsieve_disk_free_bytes / spotsieve_disk_size_bytes", legend="{{instance}}"),
             unit="percentunit",
         ),
         graph("State on disk", "Bytes of the state directory, by worker.", each("spotsieve_state_bytes"), unit="bytes"),
         graph(
-            "Disk for a page remembered",
-            "State bytes divided by pages remembered.",
+            "Disk per indexed page",
+            "State bytes divided by indexed pages.",
             asked("spotsieve_state_bytes / (spotsieve_state_entries > 0)", legend="{{instance}}"),
             unit="bytes",
         ),
         graph(
             "Pages forgotten on demand",
-            ("Entries that spotsieve state forget took out, by worker: each reads the same log, so each counts them."),
+            ("Entries that spotsieve state forget removed. Each worker reads the same log, so each counts them."),
             gained("spotsieve_forgotten_pages_total", by="instance"),
         ),
         graph(
-            "Entries beyond the horizon",
+            "First live entry",
             (
-                "Pages that no longer count as originals and are removed (index.horizon_hours), by worker: each "
-                "reads the same log. Flat: there is no horizon, or event time stands still."
+                "Number of the first entry inside the deduplication window (index.horizon_hours). All entries "
+                "before it are removed. Flat: there is no window, or event time stands still."
             ),
-            each("spotsieve_state_floor"),
+            each("spotsieve_state_first_live_entry"),
         ),
         graph(
             "Event time behind the clock",
             (
-                "How far the greatest event time of the log lies in the past: what counts as an original is "
-                "reckoned from it. Growing while pages come: the input brings old pages, or pages without times."
+                "Age of the greatest event time of the log. The deduplication window ends at it. Growing while pages "
+                "arrive: the input brings old pages, or pages without times."
             ),
             asked("time() - (spotsieve_watermark_seconds > 0)", legend="{{instance}}"),
             unit="s",
@@ -114,24 +114,24 @@ ROWS = (
         graph(
             "Buckets swept",
             (
-                "Buckets looked at for entries beyond the horizon, a second: two for each posting that is filed, "
-                "while there is something to remove."
+                "Buckets searched for entries outside the deduplication window, per second: two for each indexed "
+                "posting, while there are entries to remove."
             ),
             rate("spotsieve_swept_buckets_total", by="instance"),
         ),
         graph(
             "Times from the future",
             (
-                "Pages whose own time (fetched_at) lay beyond their message's and was set back to it: a crawler's"
-                " clock is wrong, or somebody tries to make the filter forget."
+                "Pages whose fetched_at was later than the time of their message, and was set back to it: the clock of "
+                "a crawler is wrong, or a sender tries to end the deduplication window early."
             ),
             gained("spotsieve_future_times_total", by="instance"),
         ),
         graph(
             "Pages without a rank",
             (
-                "Pages in whose message input.rank_from leads to no number or date; they count as the last of all. "
-                "As many as there are pages: the setting names another field than the crawler."
+                "Pages without a number or date at input.rank_from. They rank last. All pages: the setting names a "
+                "field that the crawler does not write."
             ),
             gained("spotsieve_pages_without_rank_total", by="instance"),
         ),

@@ -44,7 +44,7 @@ from spotsieve.stream.insight.replay.record import read_log, read_recorded
 from spotsieve.stream.insight.replay.report import ReplayReport
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names, topic_facts, topic_names
-from spotsieve.stream.service.pages.microbatch import BROKEN, REJECTED, TOMBSTONE, MicroBatch, message_bytes, sign
+from spotsieve.stream.service.pages.microbatch import POISON, REJECTED, TOMBSTONE, MicroBatch, message_bytes, sign
 from spotsieve.stream.sign.intake import Decoder
 
 _WRITER = bytes(16)
@@ -108,7 +108,7 @@ def compare(batch: MicroBatch, comparison: Comparison) -> None:
         row = int(batch.rows[number])
         if row == TOMBSTONE:
             comparison.note_tombstone(place)
-        elif row == BROKEN:
+        elif row == POISON:
             comparison.note(place, "", ReplayVerdict(OUTCOME_OF_KIND[Kind.UNCHECKED], Reason.INTERNAL_ERROR.label))
         elif row == REJECTED:
             comparison.note(place, "", ReplayVerdict(PageOutcome.REJECTED, batch.rejections[number].reason.value))

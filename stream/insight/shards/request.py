@@ -39,8 +39,7 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
             "--shards",
             f"cannot be requested: a resize {cluster_size.shards} -> {requested.asked} waits for a resolver",
             shards,
-            "start a resolver (spotsieve run --role resolver), or cancel the resize "
-            "(spotsieve cluster resize --cancel)",
+            "start a resolver (spotsieve run --role resolver), or cancel the resize (spotsieve shards resize --cancel)",
         )
     if shards == cluster_size.shards:
         raise SettingError("--shards", "is already the number of shards", shards, "there is nothing to do")
@@ -76,7 +75,7 @@ def _under_way(cluster_size: ClusterSize, shards: int) -> SettingError:
         "--shards",
         f"cannot be requested: a resize {cluster_size.shards} -> {cluster_size.asked} is under way",
         shards,
-        "wait until it ends (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
+        "wait until it ends (spotsieve shards status), or cancel it (spotsieve shards resize --cancel)",
     )
 
 
@@ -120,6 +119,6 @@ async def _wait_for_response(settings: Settings, is_response: Callable[[ClusterS
                 "resolver",
                 f"has not responded within {RESPONSE_SECONDS:g} s",
                 None,
-                "start one (spotsieve run --role resolver): it will read the request; check spotsieve cluster status",
+                "start one (spotsieve run --role resolver): it will read the request; check spotsieve shards status",
             )
         await asyncio.sleep(POLL_SECONDS)

@@ -1,1 +1,1 @@
-"""Makes the clients of Kafka: connections, TLS, batches, and how a group deals out partitions."""
+"""Changes to aiokafka: connections, record batches, header names and partition assignment."""

@@ -1,24 +1,20 @@
-"""Reads the answers of a broker into memory of their size, where aiokafka's stream copies every byte three times.
+"""Patches aiokafka's connections: reads responses and sends record batches without copies, and detects closed ones.
 
-    frame   length: 4, big-endian, of what follows  then an answer
+Reading. A response is a frame (Kafka's protocol guide, "Network"):
 
-aiokafka's connection takes what the socket has in pieces of up to 256 KB, joins them in a buffer that grows with each
-piece, and copies an answer out of it; a fourth copy takes the messages out of the answer. Here the socket writes right
-into the answer, once its length is known, and the messages are a view of it.
-Source: Kafka's protocol guide, "Network".
+    frame   length: 4, big-endian, of the response  then the response
 
-Sends record batches without copying them.
+aiokafka reads the socket in pieces of up to 256 KB, joins them in a growing buffer, and copies each response out of it;
+a fourth copy takes the messages out of the response. Here the socket writes into memory of the response's size once the
+length is known, and the messages are a view of it.
 
-A page of 20 KB is copied eleven times when aiokafka sends it: a request is joined anew at each level of its schema,
-which are partition, topic, all topics, request, and then with its header and with its length. Here its parts go to the
-connection as they are.
+Sending. aiokafka copies a page of 20 KB eleven times, because it joins a request at each level of its schema:
+partition, topic, all topics, request, header and length. Here the parts go to the connection as they are.
 
-Tells aiokafka that a connection is closed where uvloop alone knows it.
-
-Between the end of a connection and the moment at which aiokafka hears of it, a request may be written. asyncio drops
-what is written then, and uvloop raises RuntimeError, which aiokafka 0.14 does not catch. It ended the task that keeps a
-client's metadata, without a word: the client never learned that a partition had a leader again, and what was sent to
-that partition waited for ever.
+Closed connections. A request may be written after a connection has ended and before aiokafka learns of it. asyncio
+drops such a write; uvloop raises RuntimeError, which aiokafka 0.14 does not catch. The error silently ended the task
+that
+updates the metadata: the client never learned of a partition's new leader, and messages to it waited for ever.
 """
 
 import asyncio
@@ -38,32 +34,37 @@ from aiokafka.util import wait_for
 from numpy.typing import NDArray
 
 LANDING_BYTES = 2**16
-"""Room for what comes before the length of the next answer is known. Most answers without messages fit into it."""
+"""Buffer for bytes that arrive before the length of the next response is known. Most responses without messages fit."""
 
 _LENGTH = struct.Struct(">i")
 _FETCH = 1
-"""Kafka's key of the request whose answers bring messages."""
+"""API key of the fetch request, whose responses carry messages."""
+FIRST_TRANSACTIONAL_VERSION = 3
+"""First version of the produce request with the layout of all later versions that aiokafka writes."""
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_INT16, _INT32, _TWO_INT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">ii")
+_SEND = AIOKafkaConnection.send
 
 
 def read_frames() -> None:
-    """Make aiokafka's connections read so. A second call changes nothing."""
+    """Patch aiokafka's connections to read frames without copies. The patch is idempotent."""
     conn.AIOKafkaProtocol = FrameProtocol
-    # Of io a connection uses BytesIO alone, to read an answer field by field.
+    # aiokafka's connection module uses io for BytesIO only, to read a response field by field.
     conn.io = SimpleNamespace(BytesIO=_opened)
     AIOKafkaConnection._read = staticmethod(_read)
 
 
 class ResponseFrame:
-    """An answer that has not been copied into bytes, with the one method of BytesIO that aiokafka calls."""
+    """A response in memory that is not copied into bytes, with the one method of BytesIO that aiokafka calls."""
 
     def __init__(self, content: memoryview) -> None:
         self._content = content
         self._at = 0
 
     def read(self, size: int) -> bytes | memoryview:
-        """The next bytes, fewer at the end. What is half of the answer or more is a view of it, all else a copy.
+        """The next bytes, fewer at the end: a view if they are at least half of the response, else a copy.
 
-        So what waits of one partition holds at most as many bytes of others as it has itself.
+        So waiting messages of one partition keep at most as many bytes of other partitions in memory as their own.
         """
         part = self._content[self._at : self._at + size]
         self._at += len(part)
@@ -75,13 +76,13 @@ def _opened(frame: bytes | memoryview) -> io.BytesIO | ResponseFrame:
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
-    """Divides what a connection brings into answers; all else is done by aiokafka's own protocol.
+    """Splits the bytes of a connection into responses. aiokafka's own protocol handles all other events.
 
-    It does not inherit from that one, since uvloop gives its own buffers to every asyncio.Protocol.
+    It does not inherit from that protocol, because uvloop passes its own buffers to every asyncio.Protocol.
     """
 
     def __init__(self, closed: asyncio.Future[None], reader: asyncio.StreamReader, loop: Any) -> None:
-        """As AIOKafkaProtocol. reader: is told of the connection's end, and never of what it brings"""
+        """The parameters of AIOKafkaProtocol. reader: receives the end of the connection, but no data"""
         self._stream: Any = AIOKafkaProtocol(closed, reader, loop=loop)
         self._reader = reader
         self._landing = bytearray(LANDING_BYTES)
@@ -92,40 +93,40 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._more: asyncio.Future[None] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """What asyncio's writer asks a protocol for: _drain_helper, _get_close_waiter and the like."""
+        """Attributes that asyncio's StreamWriter uses, such as _drain_helper and _get_close_waiter."""
         return getattr(self._stream, name)
 
     def connection_made(self, transport: Any) -> None:
-        """As of asyncio."""
+        """Forward the event to aiokafka's protocol."""
         self._stream.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As of asyncio."""
+        """Forward the event, and wake the reader."""
         self._stream.connection_lost(exc)
         self._wake()
 
     def eof_received(self) -> Any:
-        """As of asyncio."""
+        """Forward the event, and wake the reader."""
         keeps_open = self._stream.eof_received()
         self._wake()
         return keeps_open
 
     def pause_writing(self) -> None:
-        """As of asyncio."""
+        """Forward the event to aiokafka's protocol."""
         self._stream.pause_writing()
 
     def resume_writing(self) -> None:
-        """As of asyncio."""
+        """Forward the event to aiokafka's protocol."""
         self._stream.resume_writing()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio guesses, and the length is known
-        """Where the next bytes go: what is left of an answer whose length is known, else the landing."""
+        """Buffer for the next bytes: the rest of a response of known length, else the landing buffer."""
         if self._frame is not None:
             return self._frame.data[self._filled :]
         return memoryview(self._landing)[self._landed :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have come."""
+        """Account for nbytes that were written into the buffer."""
         if self._frame is None:
             self._landed += nbytes
             self._divide()
@@ -138,9 +139,9 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._wake()
 
     async def next_frame(self) -> bytes | memoryview:
-        """The next answer, without its length: bytes, if it came as a whole, and else a view of its memory.
+        """The next response without its length: bytes if it arrived at once, else a view of its memory.
 
-        Raises IncompleteReadError, and what the connection has ended by.
+        Raises IncompleteReadError, or the error that ended the connection.
         """
         while not self._frames:
             ended = self._reader.exception()
@@ -153,18 +154,22 @@ class FrameProtocol(asyncio.BufferedProtocol):
         return self._frames.popleft()
 
     def _divide(self) -> None:
-        """Take the whole answers out of the landing, and go on with the last one in memory of its own."""
+        """Take complete responses out of the landing buffer, and continue the last one in its own memory."""
         at, landed = 0, memoryview(self._landing)[: self._landed]
         while len(landed) - at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(landed, at)
             if length < 0:
-                # No broker answers so. aiokafka closes the connection by what reading raises.
-                self._reader.set_exception(ValueError(f"an answer must have a length, got {length}; is this a broker?"))
+                # Not a broker. aiokafka closes the connection on this error.
+                self._reader.set_exception(
+                    ValueError(
+                        f"the response has the length {length}, so the peer is not a Kafka broker; check host and port"
+                    )
+                )
                 self._wake()
                 break
             begin = at + _LENGTH.size
             if begin + length > len(landed):
-                # Not written before the socket does: what is no broker may name a length of 2 GB.
+                # np.empty touches no memory: a peer that is not a broker may announce 2 GB.
                 self._frame, self._filled = np.empty(length, np.uint8), len(landed) - begin
                 self._frame[: self._filled] = landed[begin:]
                 at = len(landed)
@@ -181,7 +186,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
 
 async def _read(connection: Any) -> None:
-    """Hand the answers of a connection to it, for ever. connection: a weak reference, as aiokafka's own loop has it"""
+    """Pass responses to a connection until it is gone. connection: weak reference, as in aiokafka's own read loop"""
     self = connection()
     if self is None:
         return
@@ -197,23 +202,15 @@ async def _read(connection: Any) -> None:
 
 
 def _answers_fetch(connection: Any) -> bool:
-    """Whether the next answer brings messages. Of any other one aiokafka decodes parts that must be bytes."""
+    """Whether the next response carries messages. For other responses aiokafka needs bytes."""
     _, request, _ = connection._requests[0]
     return request is not None and request.API_KEY == _FETCH
 
 
-FIRST_TRANSACTIONAL_VERSION = 3
-"""Of the produce request: from here to the last version that aiokafka writes all have one layout."""
-
-_ACKS_TIMEOUT = struct.Struct(">hi")
-_INT16, _INT32, _TWO_INT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">ii")
-_SEND = AIOKafkaConnection.send
-
-
 def send(connection: Any, request: Any, expect_response: bool = True) -> Any:
-    """AIOKafkaConnection.send, but for produce requests whose answer is awaited.
+    """AIOKafkaConnection.send without copies for produce requests that expect a response.
 
-    Raises KafkaConnectionError as that one does.
+    Raises KafkaConnectionError like the original.
     """
     if connection._writer is None or not expect_response or not isinstance(request, ProduceRequest):
         return _SEND(connection, request, expect_response)
@@ -228,13 +225,13 @@ def send(connection: Any, request: Any, expect_response: bool = True) -> Any:
     except OSError as error:
         connection.close(reason=CloseReason.CONNECTION_BROKEN)
         raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
-    answered = connection._loop.create_future()
-    connection._requests.append((number, prepared, answered))
-    return wait_for(answered, connection._request_timeout)
+    response = connection._loop.create_future()
+    connection._requests.append((number, prepared, response))
+    return wait_for(response, connection._request_timeout)
 
 
 def _produce_parts(request: Any) -> list[bytes | bytearray]:
-    """The bytes of a produce request: transactional id, acks, time-out, and by topic and partition a record batch."""
+    """The bytes of a produce request: transactional id, acks, time-out, and a record batch per topic and partition."""
     return [
         _text(request.transactional_id)
         + _ACKS_TIMEOUT.pack(request.required_acks, request.timeout)
@@ -258,7 +255,7 @@ def _text(text: str | None) -> bytes:
 
 
 def fail_closed_connections() -> None:
-    """Make a request there fail as on a connection that broke: clients try again. A second call changes nothing."""
+    """Patch aiokafka so that a write to a closed connection fails like a broken one, and is repeated. Idempotent."""
     AIOKafkaConnection.send = _send
 
 

@@ -1,8 +1,7 @@
-"""Checks what aiokafka's consumers do not report themselves: whether they still fetch.
+"""Additions to aiokafka's consumers: a liveness check, a prefetch limit and a sticky assignor.
 
-Bounds the messages that a consumer has fetched and nobody has taken yet, over all partitions together.
-
-Chooses how a group deals out partitions: each worker keeps as many as it can when workers come and go.
+check_alive() detects a fetching task that has ended. bound_prefetch() limits the prefetched messages over all
+partitions together. assignor() lets each worker keep as many partitions as possible when workers join or leave.
 """
 
 from typing import Any
@@ -14,10 +13,10 @@ from spotsieve.stream.base.errors import BrokerTrouble
 
 
 def check_alive(consumer: AIOKafkaConsumer) -> None:
-    """Raise BrokerTrouble where the consumer's fetching task has ended.
+    """Raise BrokerTrouble if the fetching task of the consumer has ended.
 
-    aiokafka's getmany() does not look at that task. Once it has ended, by an error or by a cancellation that went
-    astray (aiokafka issue 983), every fetch is empty for ever.
+    aiokafka's getmany() does not check that task. After it has ended, by an error or a misdirected cancellation
+    (aiokafka issue 983), every fetch is empty for ever.
     """
     fetching = consumer._fetcher._fetch_task
     if fetching.done():
@@ -26,46 +25,47 @@ def check_alive(consumer: AIOKafkaConsumer) -> None:
 
 
 def bound_prefetch(consumer: AIOKafkaConsumer, most_bytes: int) -> None:
-    """Let a started consumer ask for more only while less than most_bytes wait to be taken.
+    """Make a started consumer fetch only while fewer than most_bytes of prefetched messages wait.
 
-    By itself aiokafka bounds each partition: it asks for all that have nothing waiting, however much waits of others.
-    1,000 partitions with a backlog then hold 4.3 GB. What one answer of each broker brings comes on top of the bound.
+    aiokafka limits each partition only: it fetches all partitions without waiting messages, whatever the others hold.
+    1,000 partitions with a backlog then hold 4.3 GB. One response per broker comes on top of the limit.
 
-    Pausing partitions would not do: aiokafka throws away what waits of a paused partition, and it asks again between
-    two looks of ours.
+    Pausing partitions does not help: aiokafka drops the prefetched messages of a paused partition, and fetches again
+    before the next check.
     """
     fetcher = consumer._fetcher
     plan = fetcher._get_actions_per_node
 
     def bounded(assignment: Any) -> Any:
         requests, *others = plan(assignment)
-        # What is taken wakes aiokafka's loop, and it plans again.
+        # Taking messages wakes the loop of aiokafka, and it plans again.
         return ([] if requests and waiting_bytes(consumer) >= most_bytes else requests, *others)
 
     fetcher._get_actions_per_node = bounded
 
 
 def waiting_bytes(consumer: AIOKafkaConsumer) -> int:
-    """Bytes of the fetched messages that wait; of a partition that was taken in part all of them."""
+    """Bytes of prefetched messages; a partly taken partition counts in full."""
     fetched = (getattr(result, "_partition_records", None) for result in consumer._fetcher._records.values())
     return sum(records._records.size_in_bytes() for records in fetched if records is not None)
 
 
 def assignor() -> Any:
-    """The way of one consumer.
+    """A new sticky assignor class for one consumer.
 
-    It is one way alone. aiokafka 0.14 sends a request to join for each way, and every request makes the group deal
-    anew: workers that started together met each other's first and second requests for minutes, and got no partition.
+    A consumer must have one assignor only. aiokafka 0.14 sends a join request per assignor, and every request triggers
+    a
+    rebalance: workers that started together disturbed each other for minutes and got no partition.
     """
-    # aiokafka keeps a consumer's partitions in the class: two consumers of a process would take each other's.
+    # aiokafka keeps the partitions of a consumer in the class, so two consumers must not share one.
     return type("Sticky", (StickyPartitionAssignor,), {})
 
 
 def remember_generation(consumer: AIOKafkaConsumer) -> None:
-    """Note of which generation of the group the consumer's partitions are. Call it at every assignment.
+    """Record the group generation of the consumer's partitions. Call it at every assignment.
 
-    aiokafka never does. Without it a worker that comes back after others took its partitions would claim them with the
-    same right as they.
+    aiokafka does not record it. Without it, a worker that returns after others took its partitions would claim them
+    with the same priority.
     """
-    for way in consumer._partition_assignment_strategy:
-        way.on_generation_assignment(consumer._coordinator.generation)
+    for strategy in consumer._partition_assignment_strategy:
+        strategy.on_generation_assignment(consumer._coordinator.generation)

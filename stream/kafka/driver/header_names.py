@@ -1,9 +1,9 @@
-r"""Reads records whose header names are not UTF-8: bytes that cannot be decoded become \xNN in the name.
+r"""Reads records whose header names are not UTF-8: invalid bytes become \xNN in the name.
 
-Kafka says that a header's name is a string, but its broker does not check it. aiokafka decodes the name strictly and
-raises UnicodeDecodeError out of getmany, without the partition and the offset. No worker would get past one such
-record, however often it starts. So a batch that raises is read once more by aiokafka's plain-Python reader, with the
-name escaped. Every other batch takes the compiled reader as before.
+Kafka defines a header name as a string, but the broker does not check it. aiokafka decodes names strictly and raises
+UnicodeDecodeError from getmany, without partition and offset, so no worker could ever get past such a record. A batch
+that raises is read again by aiokafka's plain-Python reader with escaped names. All other batches use the compiled
+reader.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ from aiokafka.record.memory_records import _MemoryRecordsPy
 from crc32c import crc32c
 
 _ATTRIBUTES = 21
-"""Where what the checksum of a batch covers begins (Kafka's record batch, version 2)."""
+"""Start of the bytes that the checksum of a batch covers (Kafka's record batch, version 2)."""
 _MAGIC = 16
-"""The place of the number of a batch's format, in all formats."""
+"""Offset of the format number of a batch, in all formats."""
 _FIRST_MAGIC_WITH_HEADERS = 2
 
 
 def read_any_header_names() -> None:
-    """Make aiokafka's consumers read such records. A second call changes nothing."""
+    """Patch aiokafka's consumers to read such records. The patch is idempotent."""
     fetcher.MemoryRecords = _TolerantRecords
 
 
 class _TolerantRecords(_MemoryRecordsPy):  # type: ignore[misc]
-    """The batches of a fetched partition. Dividing them costs the same as in aiokafka's compiled class."""
+    """The batches of a fetched partition. Splitting them costs the same as in aiokafka's compiled class."""
 
     def next_batch(self) -> Any:
         content = self._next_slice
@@ -39,7 +39,7 @@ class _TolerantRecords(_MemoryRecordsPy):  # type: ignore[misc]
 
 
 class _Around:
-    """Something of aiokafka's compiled code, with what a subclass changes."""
+    """Proxy of an object of aiokafka's compiled code. Subclasses override attributes."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -49,7 +49,7 @@ class _Around:
 
 
 class _OldBatch(_Around):
-    """A batch of message format 0 or 1, as topics from before Kafka 0.11 hold. Where aiokafka has no time, it is -1."""
+    """A batch of message format 0 or 1, from before Kafka 0.11. A missing timestamp becomes -1."""
 
     def __iter__(self) -> Iterator[Any]:
         for record in self._inner:
@@ -57,13 +57,13 @@ class _OldBatch(_Around):
 
 
 class _Timeless(_Around):
-    """A record without a time."""
+    """A record without a timestamp."""
 
     timestamp = -1
 
 
 class _TolerantBatch(_Around):
-    """A batch with the methods that aiokafka's fetcher calls."""
+    """A batch that falls back to escaped header names, with the methods that aiokafka's fetcher calls."""
 
     def __init__(self, batch: Any, content: memoryview) -> None:
         super().__init__(batch)
@@ -73,7 +73,7 @@ class _TolerantBatch(_Around):
         return next(self._inner)
 
     def validate_crc(self) -> bool:
-        """Whether the checksum is right. By the processor: aiokafka's code takes 14 times as long."""
+        """Whether the checksum matches. The hardware CRC is 14 times as fast as aiokafka's code."""
         given: int = self._inner.crc
         return crc32c(self._content[_ATTRIBUTES:]) == given
 
@@ -88,7 +88,7 @@ class _TolerantBatch(_Around):
 
 
 class _EscapingBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
-    """A batch whose header names can all be read."""
+    """A batch that escapes invalid bytes in header names."""
 
     _buffer: Any
 
@@ -99,7 +99,7 @@ class _EscapingBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
 
 
 class _Escaping(bytes):
-    """Bytes whose parts can always be decoded."""
+    """Bytes whose slices decode invalid UTF-8 as backslash escapes."""
 
     def __getitem__(self, place: Any) -> Any:
         part = super().__getitem__(place)

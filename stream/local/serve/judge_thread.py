@@ -133,8 +133,8 @@ class JudgeThread:
         self.scheme = self._deduplicator.settings.scheme.name
         metrics.watch("spotsieve_serve_waiting_pages", "Pages that wait for a verdict.", lambda: self._capacity.used)
         metrics.watch(
-            "spotsieve_serve_known_pages",
-            "Pages in the state, as of the last batch or refresh.",
+            "spotsieve_serve_indexed_pages",
+            "Pages indexed in the state, at the last batch or refresh.",
             lambda: self.known_pages,
         )
         age = "Seconds since the state was opened. Look-ups do not see pages that others indexed since."

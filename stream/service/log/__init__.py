@@ -1,1 +1,1 @@
-"""The log topic: read, followed, appended to, and what all readers pass over."""
+"""The log topic: reading, following and appending, and the records that all readers skip."""

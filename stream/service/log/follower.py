@@ -1,6 +1,7 @@
-"""Reads the log topic: where it begins and ends, of which settings it is, and the records that come.
+"""Reads the log topic: its span, its settings and its records.
 
-Reports how far a state has caught up with its log, in log lines and on /readyz: records, pages, rate, time left.
+CatchUp reports how far a state has caught up with its log, in log lines and on /readyz: records, pages, rate, time
+left.
 """
 
 import time
@@ -26,18 +27,23 @@ from spotsieve.stream.observe.metrics import Metrics
 FETCH_TIMEOUT_MS = 500
 HEAD_RECORDS = 100
 TAIL_RECORDS = 16
-"""How many records are looked at from a log's end, in one go: one of them has up to 900 KB."""
+"""Number of records read at once from the end of a log. A record has up to 900 KB."""
 RESTART = (
-    "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
-    "(topics.log) and another state directory"
+    "restore a snapshot whose position the log still holds (spotsieve state restore), or restart with a new log "
+    "(topics.log) and an empty state directory"
 )
+
+PROGRESS_SECONDS = 5.0
+NEAR_SECONDS = 2.0
+"""The worker joins its group when the rest of the log takes at most this long: it is read while the group
+rebalances."""
 
 
 class LogFollower:
-    """The consumer of one reader of the log. It has no group: the reader's state says where it goes on."""
+    """The log consumer of one reader. It has no group: the state of the reader keeps the position."""
 
     def __init__(self, settings: Settings, metrics: Metrics, waits: Waits, applied: Callable[[], int]) -> None:
-        """applied(): up to where the reader has applied the log"""
+        """applied(): the offset up to which the reader has applied the log"""
         self._settings = settings
         self._metrics = metrics
         self._waits = waits
@@ -47,7 +53,7 @@ class LogFollower:
         self._consumer: AIOKafkaConsumer = log_consumer(settings)
 
     async def start(self) -> int:
-        """Connect; -> where the log begins. Raises KafkaError."""
+        """Connect. Returns the first offset of the log. Raises KafkaError."""
         await self._consumer.start()
         self._consumer.assign([self._partition])
         begin: int = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
@@ -58,15 +64,17 @@ class LogFollower:
         await stop_client(self._consumer)
 
     def seek(self, offset: int) -> None:
-        """Go on with the record at this offset."""
+        """Continue with the record at this offset."""
         self._consumer.seek(self._partition, offset)
 
     async def go_on(self, position: int, pages_applied: int, last_record: int, begin: int) -> None:
-        """Seek to a position, and check on the way that the log has the record there that was applied last.
+        """Seek to a position, and check that the log still holds the record that was applied last.
 
-        This finds a log that was made anew, or lost its end, and was then filled again beyond the position.
-        last_record: its checksum  pages_applied: of the record at the position  begin: of the log
-        Raises StateError for another record.
+        This detects a log that was recreated, or that lost its end, and was then filled again beyond the position.
+        pages_applied: number of applied pages of the record at the position
+        last_record: checksum of the record that was applied last
+        begin: first offset of the log
+        Raises StateError if the log holds another record there.
         """
         last, records = position - (not pages_applied), list[ConsumerRecord]()
         if last >= begin:
@@ -79,34 +87,37 @@ class LogFollower:
         self.seek(position)
 
     async def position(self) -> int:
-        """The next offset to read. It passes the markers of strangers' transactions."""
+        """The next offset to read. It moves past transaction markers."""
         next_offset: int = await self._consumer.position(self._partition)
         return next_offset
 
     def note_end(self) -> None:
-        """Give the end that the last fetch has told to the gauge."""
+        """Set the gauge of the log's end to the end that the last fetch reported."""
         end = self._consumer.highwater(self._partition)
         if end is not None:
             self._metrics.log_end.set(end)
 
     async def end(self) -> int:
-        """Ask where the log ends now."""
+        """Query the end offset of the log."""
         try:
             end: int = (await self._consumer.end_offsets([self._partition]))[self._partition]
         except KafkaError as error:
-            raise final_error(error, self._settings, "asking for the log's end") from None
+            raise final_error(error, self._settings, "querying the end of the log") from None
         self._metrics.log_end.set(end)
         return end
 
     async def check_settings(
         self, begin: int, end: int, write: Callable[[bytes], Awaitable[object]], writer: bytes
     ) -> bool:
-        """Check that the first record of ours in the log is of these settings; have it written where there is none yet.
+        """Check that the first Spotsieve record in the log has these settings. Write a configuration to an empty log.
 
-        write: appends a record  writer: 16 bytes. Returns whether a migration is still filling the log.
+        begin, end: span of the log
+        write: appends a record
+        writer: 16 bytes, id of the writer
+        Returns whether a migration still fills the log. Raises SettingsMismatch.
 
-        Of workers that begin an empty log together, each writes its configuration. The first one in the log holds, and
-        a worker of another one stops here, before it writes anything else. Raises SettingsMismatch.
+        Workers that start on an empty log together each write their configuration. The first one in the log wins, and
+        workers of other settings stop here, before they write anything else.
         """
         text, written = verdict_settings_text(self._settings), False
         self._consumer.seek(self._partition, begin)
@@ -120,24 +131,24 @@ class LogFollower:
                 offset, record = first
                 log_name = self._partition.topic
                 check_first_record(record.settings_digest, record.configuration, text, log_name, offset)
-                filling = is_migrating(record.writer) and not await self._is_open(offset)
-                if filling:
-                    logger().info("the log is being filled by spotsieve migrate; waiting until it is open")
-                return filling
+                is_filling = is_migrating(record.writer) and not await self._is_open(offset)
+                if is_filling:
+                    logger().info("spotsieve migrate still fills the log; waiting until the log is open")
+                return is_filling
 
     async def _is_open(self, first: int) -> bool:
-        """Whether a log that a migration has begun at this offset is open: its last record tells."""
+        """Whether the log that a migration began at offset `first` is open. The last record that says so decides."""
         begin = await self.end()
         while begin > first:
             until, begin = begin, max(first, begin - TAIL_RECORDS)
             self._consumer.seek(self._partition, begin)
-            told = None
+            is_open = None
             while await self._consumer.position(self._partition) < until:
                 for record in await self.fetch(TAIL_RECORDS):
-                    said = self._tells_open(record) if record.offset < until else None
-                    told = told if said is None else said
-            if told is not None:
-                return told
+                    found = self._tells_open(record) if record.offset < until else None
+                    is_open = is_open if found is None else found
+            if is_open is not None:
+                return is_open
         return False
 
     def _tells_open(self, record: ConsumerRecord) -> bool | None:
@@ -147,7 +158,7 @@ class LogFollower:
             return None
 
     async def fetch(self, most: int | None = None) -> Sequence[ConsumerRecord]:
-        """The next records of the log, at most so many; none after a wait of FETCH_TIMEOUT_MS."""
+        """The next records of the log, at most `most`; none after a wait of FETCH_TIMEOUT_MS."""
         try:
             fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS, max_records=most)
         except KafkaError as error:
@@ -174,59 +185,54 @@ class LogFollower:
         return final_error(error, self._settings, "reading the log")
 
 
-PROGRESS_SECONDS = 5.0
-NEAR_SECONDS = 2.0
-"""What is left of the log may take so long when the worker joins its group: it is read while the group answers."""
-
-
 class CatchUp:
-    """The reading of the log from the state's position to its end, which moves on meanwhile."""
+    """Progress of reading the log from the position of the state to the end of the log, which grows meanwhile."""
 
     def __init__(self, position: int, end: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """position: of the state  end: of the log; both are log offsets."""
+        """position: offset of the state. end: end offset of the log."""
         self._first, self._position, self._end = position, position, end
         self._clock = clock
-        self._began = self._said = clock()
+        self._began = self._logged = clock()
         self._records = self._pages = 0
         if end > position:
-            what = "catching up with the log" if position else "rebuilding the state from the log"
-            logger().info(what, position=position, end=end)
+            event = "catching up with the log" if position else "rebuilding the state from the log"
+            logger().info(event, position=position, end=end)
 
     def applied(self, position: int, records: int, pages: int) -> None:
         """Count the records and pages that were applied since the last call, and log the progress every few seconds."""
         self._position = position
         self._records += records
         self._pages += pages
-        if self._clock() - self._said >= PROGRESS_SECONDS:
-            self._said = self._clock()
-            self._say("catching up with the log", seconds_left=self.seconds_left())
+        if self._clock() - self._logged >= PROGRESS_SECONDS:
+            self._logged = self._clock()
+            self._log("catching up with the log", seconds_left=self.seconds_left())
 
     def goes_on(self, end: int) -> bool:
-        """The log now ends here: whether too much has come meanwhile for the worker to be of use to its group."""
+        """Set the present end of the log. Returns whether the rest takes too long to join the group now."""
         self._end = end
         return (self.seconds_left() or 0.0) > NEAR_SECONDS
 
     def done(self) -> None:
-        """Log the time it took, if there was anything to read."""
+        """Log the time of the catch-up, if any record was read."""
         if self._records:
-            self._say("caught up with the log", seconds=round(self._clock() - self._began, 1))
+            self._log("caught up with the log", seconds=round(self._clock() - self._began, 1))
 
     def seconds_left(self) -> float | None:
-        """The time left at the rate so far; None while there is no rate."""
+        """Estimated time left, at the rate so far; None before the first record."""
         read = self._position - self._first
         if read <= 0:
             return None
         return round((self._clock() - self._began) * max(self._end - self._position, 0) / read, 1)
 
     def text(self) -> str:
-        """A line for a person who asks whether the worker is ready."""
-        wanted = self._end - self._first
+        """The progress as one line for /readyz."""
+        total = self._end - self._first
         left = self.seconds_left()
-        share = (self._position - self._first) / wanted if wanted > 0 else 1.0
+        share = (self._position - self._first) / total if total > 0 else 1.0
         until = "" if left is None else f", about {left:.0f} s left"
         return f"catching up with the log: record {self._position} of {self._end}, {share:.0%}{until}"
 
-    def _say(self, event: str, **more: float | None) -> None:
+    def _log(self, event: str, **more: float | None) -> None:
         seconds = max(self._clock() - self._began, 1e-9)
         logger().info(
             event,

@@ -1,6 +1,6 @@
-"""Appends micro-batches to the log, follows the log, and hands their verdicts back.
+"""Appends micro-batches to the log, applies the log to the state, and returns the verdicts of the micro-batches.
 
-Keeps the records that this worker wrote until they come back, so that it need not decode them.
+Records of this worker are cached until they are read back, so that they are not decoded again.
 """
 
 import asyncio
@@ -30,41 +30,40 @@ from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_err
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.serial_executor import SerialExecutor
 
+MOST_IDS_LOGGED = 100
+SHORT_RECORD_BYTES = 32 * 1024
+"""Up to this size a record has a few hundred pages at most, and they are judged in a few milliseconds."""
+SKIP_WARNINGS = {
+    "foreign": "skipped a log record that another program wrote; find out which program writes to the log topic; "
+    "further records are only counted (spotsieve_log_skipped_records_total)",
+    "configuration": "skipped the configuration of a worker with other settings, which lost the race for this log",
+    "skipped": "skipped a log record that cannot be applied, because the log says so (spotsieve topics skip-record)",
+}
+"""The log line for the first skipped record of each kind."""
+FILLING = "waiting until the log is open: spotsieve migrate still fills it from another log (--switch opens it)"
+
 
 class RecordCache:
-    """Records on their way through the log, by their bytes."""
+    """Decoded records that were written and not yet read back, by their bytes."""
 
     def __init__(self) -> None:
         self._records: dict[int, tuple[bytes, LogRecord]] = {}
 
     def keep(self, value: bytes, record: LogRecord) -> None:
-        """Keep what stands in the bytes of a record until these come back."""
+        """Cache the record that these bytes encode."""
         self._records[checksum_of(value)] = value, record
 
     def take(self, value: bytes) -> LogRecord | bytes:
-        """What stands in these bytes where they are, one for one, of a record that is kept; else the bytes."""
-        kept, record = self._records.pop(checksum_of(value), (b"", None))
-        return value if record is None or kept != value else record
-
-
-MOST_IDS_LOGGED = 100
-SHORT_RECORD_BYTES = 32 * 1024
-"""A record of some hundred pages at most: they are judged in a few milliseconds."""
-PASSED_OVER = {
-    "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
-    "(spotsieve_log_passed_records_total): find out who writes to the log",
-    "configuration": "passed over the configuration of a worker with other settings that came later to this log",
-    "skipped": "passed over a record that cannot be applied, as the log says (spotsieve topics skip-record)",
-}
-"""What is logged of the first record of each kind that moves nothing but the position."""
-FILLING = "waiting until the log is open: spotsieve migrate fills it from another log (--switch opens it)"
+        """Remove and return the cached record of exactly these bytes, or return the bytes if there is none."""
+        cached, record = self._records.pop(checksum_of(value), (b"", None))
+        return value if record is None or cached != value else record
 
 
 class SignatureLog:
     """The log topic as one worker sees it.
 
-    A verdict comes from reading the log back, never from what was appended: only then is the record's place among the
-    records of other workers known.
+    Verdicts come from records that are read back, never from appended records: only the log decides the order among
+    the records of all workers.
     """
 
     def __init__(
@@ -85,22 +84,22 @@ class SignatureLog:
         self._metrics = metrics
         self._partition = TopicPartition(settings.topics.log, 0)
         self._sequence = 0
-        self._skipped, self._told = set[int](), set[str]()
+        self._skipped, self._warned = set[int](), set[str]()
         self._filling = False
         self._waiting: dict[int, asyncio.Future[ApplyResult]] = {}
         self._written = RecordCache()
         self._judging = SerialExecutor("judge", heartbeats)
-        self._lives = False
+        self._is_live = False
         self._reading = LogFollower(settings, metrics, waits, lambda: engine.state.position)
         self._writing = RecordWriter(settings, waits, lambda: engine.state.position)
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect, and apply the records that the state has not seen, until the log's end is at most seconds away.
+        """Connect, and apply the log until its end is at most seconds away.
 
-        A log that a migration fills is followed until it is open: a worker that joined its group before would judge by
-        less than the old log knows. Calls progress(text) after each fetch.
+        A log that a migration fills is followed until it is open: a worker that joined its group earlier would judge
+        without a part of the old log. Calls progress(text) after each fetch.
 
-        Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
+        Raises StateError if the log no longer holds the records that the state needs, or if the state is ahead of it.
         """
         try:
             begin = await self._reading.start()
@@ -117,7 +116,8 @@ class SignatureLog:
         while self._filling or await self._reached() < end:
             records, pages = await self._follow_once()
             catching_up.applied(self._engine.state.position, records, pages)
-            # Reading may take hours, and the log grows meanwhile. A worker that joined then would hold up its pages.
+            # The log grows while it is read, which may take hours. A worker that joined the group too early would delay
+            # its pages.
             if await self._reached() >= end and (
                 catching_up.goes_on(now := await self._reading.end()) or self._filling
             ):
@@ -126,26 +126,26 @@ class SignatureLog:
             progress(FILLING if self._filling and await self._reached() >= end else catching_up.text())
         self._metrics.log_gap.set(0)
         catching_up.done()
-        self._lives = True
+        self._is_live = True
 
     async def _reached(self) -> int:
-        """The next offset to read. It passes the markers of strangers' transactions, which the state's does not."""
+        """The next offset to read. Unlike the position of the state, it moves past transaction markers."""
         return max(self._engine.state.position, await self._reading.position())
 
     async def append(
         self, signatures: Signatures, committed: Sequence[CommitMark] = ()
     ) -> list[asyncio.Future[ApplyResult]]:
-        """Append a micro-batch, as one record unless it is larger than the broker takes.
+        """Append a micro-batch, as one record unless it exceeds the record limit of the broker.
 
-        committed: what is known to be committed by now; the first record says it
-        Returns one future for each record. It is done when the record was read back and judged. An append with an
+        committed: offsets that are committed by now; the first record carries them
+        Returns one future per record, which completes when the record was read back and judged. An append with an
         unknown outcome is repeated: a page that is in the log twice gets its first verdict again.
         """
         futures = list[asyncio.Future[ApplyResult]]()
         for part in split(signatures, LOG_RECORD_BYTES, committed):
             marks = () if futures else committed
-            value, kept = encode_and_keep(part, self._writer, self._sequence, self._engine.settings_digest, marks)
-            self._written.keep(value, kept)
+            value, record = encode_and_keep(part, self._writer, self._sequence, self._engine.settings_digest, marks)
+            self._written.keep(value, record)
             future: asyncio.Future[ApplyResult] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1
@@ -154,16 +154,16 @@ class SignatureLog:
         return futures
 
     async def follow(self) -> None:
-        """Apply the records of the log as they come, for ever."""
+        """Apply the records of the log as they arrive. Never returns."""
         while True:
             await self._follow_once()
 
     async def knows(self, partition: TopicPartition) -> bool:
-        """Whether the state knows pages of a partition of an input topic."""
+        """Whether the state has pages of this input partition."""
         return await self._judging.do(self._recent.has, *partition)
 
     async def close(self) -> None:
-        """Stop reading and writing, after the record that is being applied."""
+        """Stop reading and writing, after the current record is applied."""
         for future in self._waiting.values():
             future.cancel()
         await self._reading.close()
@@ -171,7 +171,7 @@ class SignatureLog:
         await self._judging.close()
 
     async def _follow_once(self) -> tuple[int, int]:
-        """Apply the records of one fetch; -> (records, pages)."""
+        """Apply the records of one fetch. Returns the numbers of records and pages."""
         if self._requests.waiting():
             name = await self._judging.do(self._requests.answer)
             if name is not None:
@@ -179,19 +179,21 @@ class SignatureLog:
         records, pages = 0, 0
         for record in await self._reading.fetch():
             with self._metrics.timed("judge"):
-                # A record without value is not ours: its 0 bytes are passed over like every foreign record.
+                # A record without a value is foreign. Its 0 bytes are skipped like every foreign record.
                 applied = await self._apply(record.value or b"", record.offset)
             records, pages = records + 1, pages + len(applied.record.signatures)
             self._metrics.observe_judged(applied.verdicts, applied.bucket_sizes, applied.capped, applied.filled_buckets)
             if applied.record.handover is not None and self._filling:
                 self._filling = False
-                logger().info("the log is open: it has what another log had", log=applied.record.handover.log)
+                logger().info(
+                    "the log is open: it holds the pages of the migrated log", log=applied.record.handover.log
+                )
             if applied.record.forgotten:
                 self._metrics.forgotten.inc(len(applied.forgotten))
                 _log_forgotten(applied, record.offset)
             self._metrics.log_position.set(self._engine.state.position)
             if applied.record.writer == self._writer:
-                # A repeated append comes back twice, and the first reading answers.
+                # A repeated append is read back twice. The first reading completes the future.
                 waiting = self._waiting.pop(applied.record.sequence, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(applied)
@@ -199,12 +201,13 @@ class SignatureLog:
         return records, pages
 
     async def _apply(self, value: bytes, offset: int) -> ApplyResult:
-        """Apply one record, or pass over it where it is not of this log.
+        """Apply one record, or skip it if the log says so.
 
-        Raises StateError with the way out where every worker stops.
+        Raises StateError with the next step for a record at which every worker stops, and BrokerTrouble after a skip
+        if futures are open.
         """
-        # What lies in the log at the start comes without a pause, and would leave the event loop no time.
-        do = self._judging.do_short if self._lives and len(value) <= SHORT_RECORD_BYTES else self._judging.do
+        # The backlog at the start arrives without a pause, and would block the event loop.
+        do = self._judging.do_short if self._is_live and len(value) <= SHORT_RECORD_BYTES else self._judging.do
         try:
             applied = await do(self._engine.apply, self._written.take(value), offset)
         except (DamagedRecord, SettingsMismatch) as error:
@@ -213,31 +216,31 @@ class SignatureLog:
             if offset not in self._skipped:
                 raise stopped_error(error, offset) from None
             applied = await self._judging.do(self._engine.skip, value, offset)
-            self._tell_passed("skipped", value, offset)
+            self._count_skipped("skipped", value, offset)
             if self._waiting:
-                # It may be one of this worker's own, whose pages would wait for their verdicts for ever.
+                # The record may be one of this worker, whose pages would wait for their verdicts for ever.
                 raise BrokerTrouble(
-                    f"log {self._partition.topic}[{offset}]", "was passed over, and this worker waits for its records"
+                    f"log {self._partition.topic}[{offset}]", "was skipped while this worker waits for verdicts"
                 ) from None
             return applied
         if applied.record.foreign:
-            self._tell_passed("foreign", value, offset)
+            self._count_skipped("foreign", value, offset)
         elif applied.record.settings_digest != self._engine.settings_digest:
-            self._tell_passed("configuration", value, offset)
+            self._count_skipped("configuration", value, offset)
         return applied
 
-    def _tell_passed(self, why: str, value: bytes, offset: int) -> None:
-        """Count a record that was passed over, and log the first of its kind."""
-        self._metrics.log_passed.labels(why).inc()
-        if why not in self._told:
-            self._told.add(why)
+    def _count_skipped(self, why: str, value: bytes, offset: int) -> None:
+        """Count a skipped record, and warn about the first of its kind."""
+        self._metrics.log_skipped.labels(why).inc()
+        if why not in self._warned:
+            self._warned.add(why)
             logger().warning(
-                PASSED_OVER[why], log=self._partition.topic, offset=offset, bytes=len(value), begins=value[:16].hex()
+                SKIP_WARNINGS[why], log=self._partition.topic, offset=offset, bytes=len(value), begins=value[:16].hex()
             )
 
 
 def _log_forgotten(applied: ApplyResult, offset: int) -> None:
-    """Log for an audit which pages are forgotten from this record on, without their addresses."""
+    """Log for an audit which pages this record removed from the state. URLs are not logged."""
     ids = [page_id_text(*page_id) for page_id in applied.forgotten]
     logger().info(
         "forgot pages",
@@ -249,6 +252,6 @@ def _log_forgotten(applied: ApplyResult, offset: int) -> None:
 
 
 async def verdicts_of(futures: list[asyncio.Future[ApplyResult]]) -> Verdicts:
-    """Wait until all records of a micro-batch are judged; -> its verdicts."""
+    """Wait until all records of a micro-batch are judged. Returns its verdicts."""
     parts = [(await future).verdicts for future in futures]
     return parts[0] if len(parts) == 1 else concatenate(parts)

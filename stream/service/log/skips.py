@@ -1,8 +1,8 @@
-"""Finds the records of the log that all readers pass over, and writes down that they do (`topics skip-record`).
+"""Finds the log records that all readers skip, and writes the records that say so (`topics skip-record`).
 
-Every worker stops at a record of ours that it cannot apply, so nobody has applied it. A record behind it (kind 4) names
-its offset. A reader that comes to the broken record looks for that name in all that follows, and goes on behind it; so
-all readers reach the same state, whenever they come.
+Every worker stops at a Spotsieve record that it cannot apply, so no worker has applied it. A later record (kind 4)
+names its offset. A reader that reaches the damaged record searches the rest of the log for such a record, and continues
+after the damaged one. So all readers reach the same state, whenever they read.
 """
 
 from collections.abc import AsyncIterator
@@ -19,31 +19,31 @@ from spotsieve.stream.service.log.writer import append_records
 
 _STEP = "reading the log"
 _ISOLATION = "read_uncommitted"
-"""As workers read the log."""
-_LOOK = "take the offset from the message with which the worker stopped"
+"""The isolation level of the workers' log consumer."""
+_NEXT_STEP = "take the offset from the error message of the worker that stopped"
 
 
 async def read_skipped_offsets(settings: Settings, after: int) -> set[int]:
-    """The offsets that records of the log from this offset on tell all readers to pass over.
+    """The offsets that all readers skip, according to the log records from `after` on.
 
     Raises StateError for a record of a newer release, BrokerError, BrokerTrouble.
     """
-    digest, found = settings_digest(verdict_settings_text(settings)), set[int]()
+    digest, skipped = settings_digest(verdict_settings_text(settings)), set[int]()
     async for offset, value in log_records(settings, after, None):
         try:
             record = decode(value, settings.topics.log, offset)
         except DamagedRecord:
             continue
         if record.skips is not None and record.settings_digest == digest:
-            found.add(record.skips)
-    return found
+            skipped.add(record.skips)
+    return skipped
 
 
 async def skip_record(settings: Settings, offset: int) -> int:
-    """Tell all readers of the log to pass over the record at this offset; -> the offset of the record that says so.
+    """Make all readers of the log skip the record at this offset. Returns the offset of the record that says so.
 
-    Raises SettingError for a record that readers can apply or pass over anyway, and for one that is not there;
-    SettingsMismatch where the log is of other settings; StateError for a record of a newer release; BrokerError.
+    Raises SettingError if readers can apply the record or skip it anyway, and if the log does not hold it;
+    SettingsMismatch if the log has other settings; StateError for a record of a newer release; BrokerError.
     """
     name, text = settings.topics.log, verdict_settings_text(settings)
     first = await first_record(settings)
@@ -52,33 +52,33 @@ async def skip_record(settings: Settings, offset: int) -> int:
         check_first_record(record.settings_digest, record.configuration, text, name, at)
     values = [value async for found, value in log_records(settings, offset, offset + 1) if found == offset]
     if not values:
-        raise SettingError("--offset", f"must be that of a record that the log {name!r} holds", offset, _LOOK)
+        raise SettingError("--offset", f"must be the offset of a record in the log {name!r}", offset, _NEXT_STEP)
     try:
         record = decode(values[0], name, offset)
         if not record.foreign and record.configuration is None:
             check_settings_digest(record.settings_digest, settings_digest(text), name, offset)
     except (DamagedRecord, SettingsMismatch):
-        said = await append_records(settings, [encode_skip(offset, settings_digest(text))], lambda _: None)
-        return said[0]
-    rule = "must name a record that workers stop at, and they pass over this one: it is none of ours"
+        offsets = await append_records(settings, [encode_skip(offset, settings_digest(text))], lambda _: None)
+        return offsets[0]
+    rule = "must name a record at which workers stop; they skip this one anyway, because another program wrote it"
     if not record.foreign:
-        rule = "must name a record that workers stop at, and this one is sound"
-    raise SettingError("--offset", rule, offset, _LOOK)
+        rule = "must name a record at which workers stop; this one is valid"
+    raise SettingError("--offset", rule, offset, _NEXT_STEP)
 
 
 def stopped_error(error: StateError, offset: int) -> StateError:
-    """The error of a worker that comes to a record which it cannot apply, with the way out."""
+    """The error of a worker that reaches a record which it cannot apply, with the next steps."""
     return StateError(
         error.name,
         error.rule,
         error.value,
-        "every worker stops here: restore the log; or make all of its readers pass over this record, with the "
-        f"configuration of the workers: spotsieve topics skip-record --offset {offset} -c FILE",
+        "every worker stops here. Restore the log, or make all its readers skip this record: spotsieve topics "
+        f"skip-record --offset {offset} -c FILE, with the configuration of the workers",
     )
 
 
 async def first_record(settings: Settings) -> tuple[int, LogRecord] | None:
-    """The first record of ours that the log holds, and its offset; None where there is none. Raises as log_records."""
+    """Offset and value of the first Spotsieve record in the log, or None. Raises BrokerError, BrokerTrouble."""
     async for record in log_records(settings, 0, None):
         found = first_of_ours([record], settings.topics.log)
         if found is not None:
@@ -87,14 +87,14 @@ async def first_record(settings: Settings) -> tuple[int, LogRecord] | None:
 
 
 async def log_span(settings: Settings) -> tuple[int, int]:
-    """The first offset that the log holds, and the one after the last. Raises BrokerError, BrokerTrouble."""
+    """The first offset in the log and its end offset. Raises BrokerError, BrokerTrouble."""
     partition = TopicPartition(settings.topics.log, 0)
-    async with RangeReader(settings, {}, _STEP) as asking:
-        return (await asking.held([partition]))[partition]
+    async with RangeReader(settings, {}, _STEP) as reader:
+        return (await reader.held([partition]))[partition]
 
 
 async def log_records(settings: Settings, first: int, end: int | None) -> AsyncIterator[tuple[int, bytes]]:
-    """What the log holds from an offset on, up to another one or its present end, as (offset, bytes).
+    """Yield (offset, value) of the log records from `first` up to `end`, or up to the present end if it is None.
 
     Raises BrokerError, BrokerTrouble.
     """

@@ -1,6 +1,6 @@
-"""Writes records to one partition of a topic, and tries again with a new producer where the broker did not take one.
+"""Writes records to one partition of a topic, with retries by a new producer.
 
-Checks the log topic against a state and appends records to it, for `spotsieve state forget`.
+For `spotsieve state forget` it also checks the log topic against a state, and appends records once.
 """
 
 import asyncio
@@ -21,16 +21,19 @@ from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.follower import RESTART
 
+READ_SECONDS = 30.0
+
 
 class RecordWriter:
-    """The producer of one writer of a partition: of the log, unless it is told of another."""
+    """The producer of one partition: the log by default."""
 
     def __init__(
         self, settings: Settings, waits: Waits, applied: Callable[[], int], role: str = "log", partition: int = 0
     ) -> None:
-        """applied(): up to where the writer knows the partition; a record that lands before that is in another topic
+        """applied(): the offset up to which the caller has read the partition
 
-        role: of the topic
+        A record that is written before this offset means that the topic was recreated.
+        role: the role of the topic, as in the settings topics.ROLE
         """
         self._settings = settings
         self._waits = waits
@@ -48,10 +51,10 @@ class RecordWriter:
         await stop_client(self._producer)
 
     async def write(self, value: bytes) -> int:
-        """Write one record; -> its offset. Try again with a new producer while the error may pass.
+        """Write one record, with retries by new producers while the error may be transient. Returns its offset.
 
-        The producer must be a new one: a batch that aiokafka gave up leaves a gap in the producer's sequence numbers,
-        and the broker then refuses everything after it (OutOfOrderSequenceNumber).
+        A retry needs a new producer: a batch that aiokafka gave up leaves a gap in the sequence numbers, and the broker
+        then refuses all later batches (OutOfOrderSequenceNumber).
         """
         backoff = Backoff()
         while True:
@@ -64,7 +67,7 @@ class RecordWriter:
                     raise final_error(error, self._settings, f"writing to {self._topic}") from None
                 self._waits.failed("append", error)
                 logger().warning(
-                    "a record cannot be written yet; trying again",
+                    "a record could not be written; the write is repeated with a new producer",
                     topic=self._topic,
                     error=type(error).__name__,
                     detail=str(error),
@@ -73,21 +76,22 @@ class RecordWriter:
             await self._renew_producer()
 
     async def _send(self, value: bytes) -> int:
-        """Send a record once; -> its offset.
+        """Send a record once. Returns its offset.
 
-        Raises KafkaTimeoutError where the broker neither takes nor refuses it in time: aiokafka would try for ever.
+        Raises KafkaTimeoutError if the broker does not respond within kafka.request_timeout_ms; aiokafka itself would
+        retry for ever.
         """
         applied = self._applied()
         try:
             async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
                 written = await self._producer.send_and_wait(self._topic, value, partition=self._partition)
         except TimeoutError:
-            raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
+            raise KafkaTimeoutError(f"no response within {self._settings.kafka.request_timeout_ms} ms") from None
         if 0 <= written.offset < applied:
             raise StateError(
                 f"topics.{self._role} {self._topic!r}",
-                "was made anew while the service ran: a record got "
-                f"the offset {written.offset}, although the state had applied the log up to {applied}",
+                f"was recreated while the service ran: a record got offset {written.offset}, although the state has "
+                f"applied the log up to {applied}",
                 None,
                 RESTART,
             )
@@ -109,11 +113,8 @@ class RecordWriter:
         await stop_client(former)
 
 
-READ_SECONDS = 30.0
-
-
 async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:
-    """Check that the topic is the log that a state of this position follows.
+    """Check that the log topic continues a state of this position.
 
     Raises SettingError, StateError, BrokerError.
     """
@@ -132,15 +133,15 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
                 record = await consumer.getone(partition)
                 check_last_record(partition.topic, position, last_record, checksum_of(record.value or b""))
             if position < end:
-                # Where the log has ended, every state stands before the record that ends it.
+                # In a closed log, every state stops before the record that closes it.
                 consumer.seek(partition, position)
-                _check_goes_on(await consumer.getone(partition))
+                _check_open(await consumer.getone(partition))
     except TimeoutError:
         raise BrokerError(
             f"topics.log {partition.topic!r}",
-            f"must give its record {position - 1} within {READ_SECONDS:g} s",
+            f"did not return its record {position - 1} within {READ_SECONDS:g} s",
             None,
-            "see the broker's log, then try again",
+            "look at the broker's log, then repeat the command",
         ) from None
     except KafkaError as error:
         raise explain_error(error, settings, "reading the log") from None
@@ -148,8 +149,8 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
         await stop_client(consumer)
 
 
-def _check_goes_on(record: ConsumerRecord) -> None:
-    """Check that the next record does not end the log. Raises StateError."""
+def _check_open(record: ConsumerRecord) -> None:
+    """Check that this record does not close the log. Raises StateError."""
     try:
         handover = decode(record.value or b"", record.topic, record.offset).handover
     except DamagedRecord:
@@ -158,10 +159,10 @@ def _check_goes_on(record: ConsumerRecord) -> None:
         raise closed_log_error(record.topic, record.offset, handover.log)
 
 
-async def append_records(settings: Settings, records: Sequence[bytes], told: Callable[[int], None]) -> list[int]:
-    """Append records to the log one by one, and call told(how many are written) after each; -> their offsets.
+async def append_records(settings: Settings, records: Sequence[bytes], progress: Callable[[int], None]) -> list[int]:
+    """Append records to the log one by one. Calls progress(number written) after each. Returns their offsets.
 
-    Raises BrokerError. Some records may be written then; writing them once more does no harm.
+    Raises BrokerError. Some records may be written then, and it is safe to write them again.
     """
     producer, offsets = log_producer(settings), list[int]()
     try:
@@ -170,14 +171,13 @@ async def append_records(settings: Settings, records: Sequence[bytes], told: Cal
             async with asyncio.timeout(settings.kafka.request_timeout_ms / 1000):
                 written = await producer.send_and_wait(settings.topics.log, record, partition=0)
             offsets.append(written.offset)
-            told(len(offsets))
+            progress(len(offsets))
     except TimeoutError:
         raise BrokerError(
             f"topics.log {settings.topics.log!r}",
-            f"must take a record within kafka.request_timeout_ms; {len(offsets)} of {len(records)} are known to be "
-            "written",
+            f"did not take a record within kafka.request_timeout_ms; {len(offsets)} of {len(records)} are written",
             settings.kafka.request_timeout_ms,
-            "forget the same once more: twice does no harm",
+            "repeat the command: forgetting the same pages twice is safe",
         ) from None
     except KafkaError as error:
         raise explain_error(error, settings, "writing the log") from None

@@ -1,1 +1,1 @@
-"""A page's way through a worker: fetched, cut into micro-batches, sent and committed, partition by partition."""
+"""The pipeline of pages in a worker: fetch, micro-batches, outputs and commits, partition by partition."""

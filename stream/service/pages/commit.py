@@ -1,4 +1,4 @@
-"""Commits outputs and input offsets together, or outputs first and then offsets, partition by partition."""
+"""Commits outputs and input offsets per partition: in one transaction, or outputs first and then offsets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -23,13 +23,14 @@ from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 
 SLOWEST_BYTES_PER_SECOND = 2**20
-"""A network that takes 1 MiB a second (8 Mbit/s) is fast enough for every commit."""
+"""Slowest network for which every commit fits its time-out: 1 MiB/s (8 Mbit/s)."""
 
 
 class Committer:
-    """Commits judged slices. Each partition has at most one commit on its way; the next one takes all that waits.
+    """Commits judged slices.
 
-    So partitions do not wait for each other, and a slow broker gets fewer, larger transactions (group commit).
+    Each partition has at most one commit in flight, and the next one takes all waiting slices. So partitions do not
+    wait for each other, and a slow broker gets fewer, larger transactions (group commit).
     """
 
     def __init__(
@@ -42,9 +43,9 @@ class Committer:
         finished: Callable[[], None],
         start_task: StartTask,
     ) -> None:
-        """finished() is called once for every micro-batch, when all its slices are committed or dropped.
+        """finished(): called once per micro-batch, when all its slices are committed or dropped.
 
-        start_task(commit): starts a commit; its error stops the worker, because no commit can succeed after it
+        start_task(commit): starts a commit. Its error stops the worker, because no later commit can succeed.
         """
         self._settings = settings
         self._offsets = OffsetCommits(consumer)
@@ -58,15 +59,15 @@ class Committer:
         self._rules = page_rules(settings)
         metrics.count_rules(self._taken(()))
         self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms, settings.kafka.request_timeout_ms))
-        # The broker aborts an older transaction.
+        # The broker aborts a transaction after this time.
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 
     async def close(self) -> None:
-        """Give up the offsets that are on their way. The worker's tasks, and so all commits, have ended."""
+        """Cancel the offset commits in flight. Call it after the tasks of the worker have ended."""
         await self._offsets.close()
 
     def submit(self, batch: MicroBatch) -> None:
-        """Take a judged micro-batch. Its slices are committed in the order of submission."""
+        """Queue a judged micro-batch. Slices of a partition are committed in the order of submission."""
         for part in batch.slices:
             waiting = self._waiting.get(part.owned)
             if waiting is not None:
@@ -76,10 +77,10 @@ class Committer:
             self._start_task(self._commit_partition(part.owned))
 
     async def _commit_partition(self, owned: OwnedPartition) -> None:
-        """Commit all that waits for a partition, again and again until nothing waits."""
+        """Commit the waiting slices of a partition until none is left."""
         while work := self._next(owned):
             try:
-                # Pages that were fetched before a hand-over or a reopening are dropped: they are read again.
+                # Pages that were fetched before a revocation or a reopening are dropped and read again.
                 current = [judged for judged in work if judged[1].current]
                 if current:
                     with self._metrics.timed("commit"):
@@ -91,7 +92,7 @@ class Committer:
         del self._waiting[owned]
 
     def _next(self, owned: OwnedPartition) -> list[JudgedSlice]:
-        """Take from what waits for a partition as much as can be sent in time, but at least one slice."""
+        """Take as many waiting slices of a partition as can be sent in time, but at least one."""
         waiting, size, number = self._waiting[owned], 0, 0
         for judged in waiting:
             size += judged[1].size
@@ -108,14 +109,13 @@ class Committer:
 
     async def _commit(self, owned: OwnedPartition, work: Sequence[JudgedSlice], size: int) -> None:
         next_offset = work[-1][1].next_offset
-        given = owned.partition.partition, work
         if self._builder.is_short(size):
-            outputs = self._builder.build(*given)
+            outputs = self._builder.build(owned.partition.partition, work)
         else:
-            outputs = await asyncio.to_thread(self._builder.build, *given)
+            outputs = await asyncio.to_thread(self._builder.build, owned.partition.partition, work)
         producer = owned.producer
         if producer is None or not work[0][1].current:
-            return  # The partition was handed over meanwhile: its next owner reads these pages again.
+            return  # The partition was revoked meanwhile. Its next owner reads these pages again.
         try:
             async with asyncio.timeout(self._most_seconds):
                 if self._exactly_once:
@@ -127,8 +127,8 @@ class Committer:
             self._failed(owned, error, next_offset)
             return
         except TimeoutError:
-            # aiokafka would try for ever. The committed offset tells later what became of the commit.
-            self._failed(owned, KafkaTimeoutError(f"no answer within {self._most_seconds:.0f} s"), next_offset)
+            # aiokafka would retry for ever. The committed offset shows later whether the commit succeeded.
+            self._failed(owned, KafkaTimeoutError(f"no response within {self._most_seconds:.0f} s"), next_offset)
             return
         self._partitions.committed(owned, next_offset)
         self._count(work, outputs)
@@ -145,13 +145,13 @@ class Committer:
         await producer.commit_transaction()
 
     def _failed(self, owned: OwnedPartition, error: KafkaError, next_offset: int) -> None:
-        """A commit was refused, or its outcome is unknown: drop its pages and go back to the committed offset."""
+        """Drop the pages of a commit that failed or has an unknown outcome, and go back to the committed offset."""
         name = type(error).__name__
         self._metrics.commit_failures.labels(name).inc()
         if stops(error):
             raise final_error(error, self._settings, "committing") from error
         logger().warning(
-            "commit failed; going back to the committed offset",
+            "a commit failed; its pages are read again from the committed offset",
             partition=owned.partition.partition,
             error=name,
             detail=str(error),
@@ -165,9 +165,9 @@ class Committer:
         for reason, number in outputs.dead_letters.items():
             metrics.dead_letters.labels(reason).inc(number)
         for batch, part in work:
-            broken = sum(part.first <= number < part.end for number in batch.broken)
-            if broken:
-                metrics.pages.labels(Kind.UNCHECKED.name.lower(), Reason.INTERNAL_ERROR.label).inc(broken)
+            poison = sum(part.first <= number < part.end for number in batch.faults)
+            if poison:
+                metrics.pages.labels(Kind.UNCHECKED.name.lower(), Reason.INTERNAL_ERROR.label).inc(poison)
             if batch.verdicts is not None:
                 rows = batch.rows[part.first : part.end]
                 messages = batch.messages[part.first : part.end]
@@ -181,24 +181,24 @@ class Committer:
                     metrics.count_rules(self._taken(batch.signatures.urls[row] for row in rows))
 
     def _taken(self, urls: Iterable[bytes]) -> dict[str, int]:
-        """How many pages of these addresses each rule takes."""
+        """Number of these URLs that each rule matches."""
         return {} if self._rules is None else self._rules.taken(url.decode("utf-8", "replace") for url in urls)
 
 
 async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:
-    """Await a commit, but give it up when the partition is handed over while it runs.
+    """Await a commit, but cancel it when the partition is revoked meanwhile.
 
-    aiokafka never answers a commit whose producer was stopped. Waiting for it would hold its micro-batches, and with
-    them all intake, for ever. The next owner sees in the committed offset what became of it.
+    aiokafka never completes a commit whose producer was stopped. A wait for it would block its micro-batches, and so
+    all intake, for ever. The next owner reads the committed offset and sees whether the commit succeeded.
     """
     async with TaskScope() as tasks:
         both = [tasks.create_task(commit), tasks.create_task(owned.lost.wait())]
-        # No race(): a commit that a stopped producer has cancelled is given up, too.
+        # Not race(): a commit that a stopped producer has cancelled ends here without an error, too.
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def deliver(producer: AIOKafkaProducer, outputs: OutputBatches) -> None:
-    """Send every batch and wait until the broker has acknowledged each."""
+    """Send all batches and wait until the broker has acknowledged each. Raises KafkaError."""
     deliveries: list[asyncio.Future[object]] = []
     try:
         for topic, partition, builder in outputs.batches:
@@ -212,39 +212,39 @@ async def deliver(producer: AIOKafkaProducer, outputs: OutputBatches) -> None:
 
 
 def most_bytes(transaction_timeout_ms: int, request_timeout_ms: int) -> int:
-    """Bytes of outputs that may be on their way at the slowest network; 30 MiB for 60 s and 40 s.
+    """Limit for the output bytes in flight on the slowest network; 30 MiB for time-outs of 60 s and 40 s.
 
-    They take half of a commit's time-out, the other half is left for what the broker itself does; and three quarters of
-    a request's, since requests share a connection and each waits for those before it. Without a bound 8 micro-batches
-    of 16 MiB each could be one commit: 128 MiB, which take 128 s at that speed, would be aborted after 60, and would be
-    tried again for ever.
+    Sending takes at most half of the transaction time-out, so the other half is left for the broker, and at most three
+    quarters of the request time-out, because requests share a connection and wait for each other. Without a limit, 8
+    micro-batches of 16 MiB could become one commit: 128 MiB take 128 s at that speed, would be aborted after 60 s, and
+    would be repeated for ever.
     """
     most_ms = min(transaction_timeout_ms // 2, request_timeout_ms * 3 // 4)
     return max(1, most_ms * SLOWEST_BYTES_PER_SECOND // 1000)
 
 
 class ByteBudget:
-    """Bounds the bytes on their way to the broker, so that each commit can be sent before its time-out.
+    """Limits the bytes in flight to the broker, so that each commit can be sent before its time-out.
 
-    Commits go in the order of asking. One that is larger than the whole budget goes alone.
+    Commits are served in the order of their requests. A commit larger than the whole budget is sent alone.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._used = 0
         self._turn = asyncio.Lock()
-        self._given_back = asyncio.Event()
+        self._released = asyncio.Event()
 
     @asynccontextmanager
     async def of(self, size: int) -> AsyncIterator[None]:
-        """Hold so many bytes while the block runs; wait for them before."""
+        """Wait for `size` bytes of the budget, and hold them while the block runs."""
         async with self._turn:
             while self._used and self._used + size > self.most:
-                self._given_back.clear()
-                await self._given_back.wait()
+                self._released.clear()
+                await self._released.wait()
             self._used += size
         try:
             yield
         finally:
             self._used -= size
-            self._given_back.set()
+            self._released.set()

@@ -1,4 +1,4 @@
-"""Fetches pages from the partitions that accept them, cuts them into micro-batches, and seeks between two fetches."""
+"""Fetches pages of accepting partitions, cuts them into micro-batches, and seeks between two fetches."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.pages.partitions import Partitions
 
 OPENING_SECONDS = 0.05
-"""Between two looks at a partition that has no position yet; each look asks the broker."""
+"""Pause between two queries of a partition that has no position yet."""
 
 
 class Fetcher:
-    """The one reader of the input topic, and the only one that seeks. Call it from one task."""
+    """Reads the input topic. It alone seeks. Call it from one task."""
 
     def __init__(
         self, settings: Settings, consumer: AIOKafkaConsumer, partitions: Partitions, metrics: Metrics, waits: Waits
@@ -36,17 +36,17 @@ class Fetcher:
         self._backoff = Backoff()
 
     async def fetch(self) -> list[MicroBatch]:
-        """What one fetch brings of the partitions that accept it; nothing after a wait of service.linger_ms."""
+        """Fetch once. Returns micro-batches of accepting partitions; none after a wait of service.linger_ms."""
         self._seek()
         with self._metrics.timed("fetch"):
             fetched = await self._fetch()
         owners = self._accepting(fetched)
         for partition in fetched.keys() - owners.keys():
-            # The partition is being opened: what comes before its seek is dropped, so no more is fetched until then.
+            # The partition is being opened. Pages before its seek are dropped, so it is paused until then.
             if partition in self._consumer.assignment():
                 self._consumer.pause(partition)
-        taken = {partition: fetched[partition] for partition in owners}
-        return micro_batches(taken, owners, self._service.batch_pages, self._service.batch_bytes)
+        accepted = {partition: fetched[partition] for partition in owners}
+        return micro_batches(accepted, owners, self._service.batch_pages, self._service.batch_bytes)
 
     def _seek(self) -> None:
         if self._partitions.opening_first:
@@ -63,7 +63,7 @@ class Fetcher:
                 timeout_ms=max(self._service.linger_ms, 1), max_records=self._service.batch_pages
             )
         except NoOffsetForPartitionError:
-            await asyncio.sleep(OPENING_SECONDS)  # The partition is being opened: its first offset is on the way.
+            await asyncio.sleep(OPENING_SECONDS)  # The partition is being opened; its first offset is not set yet.
             return {}
         except OffsetOutOfRangeError as error:
             await self._skip_expired(error)
@@ -89,27 +89,27 @@ class Fetcher:
         return owners
 
     async def _skip_expired(self, error: OffsetOutOfRangeError) -> None:
-        """Retention removed pages before they were read: say so, and go on with what is there."""
+        """Report pages that retention removed before they were read, and continue with the first page that is left."""
         (offsets,) = error.args
         begin: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(offsets))
         for partition, offset in offsets.items():
             owned = self._partitions[partition]
             if owned is None or not owned.accepting:
-                # The partition is being opened, and the seek that follows decides. A seek from here would let pages in
-                # before the opening has ended, and the opening's own seek would then read them a second time.
+                # The partition is being opened, and its opening seeks. A seek from here would accept pages before the
+                # opening has ended, and the seek of the opening would then read them a second time.
                 await asyncio.sleep(OPENING_SECONDS)
                 continue
             if offset > begin[partition]:
                 raise BrokerError(
                     f"topics.input {partition.topic!r}",
-                    f"must reach the committed offset of partition {partition.partition}, but ends before it: "
-                    "it was made anew, or lost its end",
+                    f"ends before the committed offset of partition {partition.partition}: the topic was recreated, or "
+                    "lost its end",
                     offset,
-                    "begin anew with another kafka.group_id, topics.log and index.directory, or set the group's "
+                    "restart with a new kafka.group_id, topics.log and index.directory, or set the group's "
                     "offsets with kafka-consumer-groups.sh --reset-offsets",
                 )
             logger().error(
-                "retention removed pages before they were read",
+                "retention removed pages before they were read; raise the retention of the input topic",
                 topic=partition.topic,
                 partition=partition.partition,
                 first_missing=offset,

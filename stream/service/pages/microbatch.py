@@ -1,4 +1,4 @@
-"""Holds a micro-batch on its way through the service: its messages, their outcomes, and its slices by partition."""
+"""A micro-batch in the pipeline: its messages, its slices by partition, and the results of the stages."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -22,14 +22,14 @@ from spotsieve.stream.sign.schemes import Scheme
 
 TOMBSTONE = -1
 REJECTED = -2
-BROKEN = -3
+POISON = -3
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The messages of one partition: a range of the micro-batch, and the epoch in which they were fetched.
+    """The messages of one partition in a micro-batch: first..end - 1, fetched in this epoch of the partition.
 
-    size: bytes of the messages, about as many as the outputs have
+    size: bytes of the messages, about the bytes of their outputs
     """
 
     owned: OwnedPartition
@@ -41,13 +41,13 @@ class Slice:
 
     @property
     def current(self) -> bool:
-        """False once the partition was handed over or reopened."""
+        """False once the partition was revoked or reopened."""
         return self.owned.epoch == self.epoch
 
 
 @dataclass(frozen=True, slots=True)
 class PageFault:
-    """An error of ours that a page led to, and in which step: decode, sign or judge."""
+    """A defect that one page triggers. step: decode, sign or judge"""
 
     step: str
     error: Exception
@@ -55,20 +55,21 @@ class PageFault:
 
 @dataclass(slots=True)
 class MicroBatch:
-    """Messages that were fetched together, and what the stages found out about them.
+    """Messages that were fetched together, and the results of the stages.
 
-    rows: int64[len(messages)], the row of a message in signatures and verdicts, or TOMBSTONE, REJECTED or BROKEN
-    broken: by number of the message the error of ours that decoding or signing it raised
-    future_times: pages whose own time lay beyond the time of their message, and was set back to it
-    without_rank: pages that have no rank, where input.rank_from asks for one
-    signatures, verdicts: None where no message is a page
+    rows: int64[len(messages)], row of each message in signatures and verdicts, or TOMBSTONE, REJECTED or POISON
+    rejections: by message number, the reason why it is not a page
+    faults: by message number, the defect that decoding or signing it triggered
+    future_times: number of pages whose fetch time was later than their message's time, and was set back to it
+    without_rank: number of pages without a rank, if input.rank_from is set
+    signatures, verdicts: None if no message is a page
     """
 
     messages: list[ConsumerRecord]
     slices: list[Slice]
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejections: dict[int, PageError] = field(default_factory=dict)
-    broken: dict[int, PageFault] = field(default_factory=dict)
+    faults: dict[int, PageFault] = field(default_factory=dict)
     future_times: int = 0
     without_rank: int = 0
     signatures: Signatures | None = None
@@ -84,14 +85,14 @@ class MicroBatch:
         return sum(part.size for part in self.slices)
 
     def end_slice(self, part: Slice) -> bool:
-        """A slice was committed or dropped; True where it was the last one."""
+        """Count a slice that was committed or dropped. Returns True for the last slice."""
         part.owned.end_slice()
         self.open_slices -= 1
         return not self.open_slices
 
 
 JudgedSlice = tuple[MicroBatch, Slice]
-"""A slice with known verdicts, and its micro-batch."""
+"""A micro-batch with verdicts, and one of its slices."""
 
 
 def message_bytes(message: ConsumerRecord) -> int:
@@ -106,8 +107,11 @@ def micro_batches(
     most_pages: int,
     most_bytes: int,
 ) -> list[MicroBatch]:
-    """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger one is alone."""
-    # Keys and headers count too: tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
+    """Cut the messages of one fetch into micro-batches of at most most_pages and most_bytes.
+
+    A message that exceeds most_bytes gets a micro-batch of its own.
+    """
+    # Keys and headers count too: tombstones may have keys of a megabyte, and many of them could not be sent in time.
     sized = (
         (owners[partition], record, message_bytes(record))
         for partition, records in fetched.items()
@@ -117,21 +121,21 @@ def micro_batches(
 
 
 def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) -> MicroBatch:
-    """A micro-batch of messages, with the owner and the bytes of each; those of one partition stand together."""
+    """Make a micro-batch. sized: (owner, message, bytes), grouped by partition"""
     slices, first = list[Slice](), 0
     for owned, group in groupby(sized, itemgetter(0)):
-        of_one = list(group)
+        members = list(group)
         owned.begin_slice()
-        end, size = first + len(of_one), sum(length for *_, length in of_one)
-        slices.append(Slice(owned, owned.epoch, first, end, of_one[-1][1].offset + 1, size))
+        end, size = first + len(members), sum(length for *_, length in members)
+        slices.append(Slice(owned, owned.epoch, first, end, members[-1][1].offset + 1, size))
         first = end
     return MicroBatch([message for _, message, _ in sized], slices)
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
-    """Decode every message and sign the pages: fill rows, rejections and signatures.
+    """Decode all messages and sign their pages: sets rows, rejections, faults and signatures of the micro-batch.
 
-    Raises spotsieve.stream.base.poison.ENVIRONMENT_ERRORS, except PageError: no page of the batch is to blame.
+    Raises spotsieve.stream.base.poison.ENVIRONMENT_ERRORS except PageError, because they are not the fault of a page.
     """
     pages: dict[int, Page] = {}
     rows = np.empty(len(batch.messages), np.int64)
@@ -140,8 +144,8 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
         if record.value is None:
             rows[number] = TOMBSTONE
             continue
-        # A message may come without a time (-1). It counts as written when it is read: otherwise a horizon would never
-        # move where all messages are such.
+        # A message without a time (-1) gets the time of reading. Otherwise the deduplication window would never move if
+        # no message has a time.
         written_ms = record.timestamp if record.timestamp >= 0 else now_ms
         message = Message(
             record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms
@@ -155,20 +159,23 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
         except ENVIRONMENT_ERRORS:
             raise
         except Exception as error:
-            batch.broken[number] = PageFault("decode", error)
+            batch.faults[number] = PageFault("decode", error)
             continue
         pages[number] = page
         batch.future_times += page.future_time
         batch.without_rank += decoder.ranks and page.rank is None
-    batch.signatures, broken = sign_pages(pages, scheme)
-    batch.broken |= broken
-    rows[[number for number in pages if number not in broken]] = np.arange(len(pages) - len(broken))
-    rows[list(batch.broken)] = BROKEN
+    batch.signatures, faults = sign_pages(pages, scheme)
+    batch.faults |= faults
+    rows[[number for number in pages if number not in faults]] = np.arange(len(pages) - len(faults))
+    rows[list(batch.faults)] = POISON
     batch.rows = rows
 
 
 def sign_pages(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, PageFault]]:
-    """The signatures of the pages without poison pages, and the errors of these by number of the message."""
+    """Sign the pages, isolating poison pages.
+
+    Returns the signatures of the other pages, and the faults by message number.
+    """
     numbers = list(pages)
 
     def sign_without(rows: Collection[int]) -> Signatures | None:

@@ -1,4 +1,4 @@
-"""Builds the output messages of a partition's slices: novel pages, duplicate reports and dead letters."""
+"""Builds the output messages of a partition: emitted pages, duplicate reports and dead letters."""
 
 import time
 from collections import Counter
@@ -17,7 +17,7 @@ from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.driver.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.topics import HEADER_TEXT_BYTES, KEY_BYTES, Headers, TopicFacts, record_bytes
 from spotsieve.stream.service.pages.microbatch import (
-    BROKEN,
+    POISON,
     REJECTED,
     TOMBSTONE,
     JudgedSlice,
@@ -27,16 +27,16 @@ from spotsieve.stream.service.pages.microbatch import (
 from spotsieve.stream.service.serial_executor import SHORT_BYTES
 
 CLOCKS_MS = 60_000
-"""How far the clocks of the broker and of the worker may differ, and how long a batch may wait to be sent."""
-SHORT_ADDRESS_BYTES = 256
-"""Of addresses and ids in a report that would not fit otherwise: the topic may prescribe that nothing is compressed."""
+"""Tolerance for the clock difference between broker and worker, and for the wait of a batch before it is sent."""
+SHORT_URL_BYTES = 256
+"""Limit for URLs and ids in a report that exceeds the topic's limit, which an uncompressed report can."""
 
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputBatches:
-    """Batches that are ready to send, as (topic, partition, builder), and counts of what they hold beside pages."""
+    """Batches ready to send, as (topic, partition, builder), and the numbers of dead letters and tombstones in them."""
 
     batches: list[tuple[str, int, PreparedBatch]]
     dead_letters: Counter[str]
@@ -44,10 +44,10 @@ class OutputBatches:
 
 
 class OutputBuilder:
-    """Builds the batches of slices.
+    """Builds the output batches of judged slices.
 
-    A message of input partition p goes to partition p modulo the output's partitions. So messages stay in order, equal
-    keys stay together, and one transaction touches one partition of each topic.
+    A message of input partition p goes to output partition p modulo the number of output partitions. So messages stay
+    in order, equal keys stay together, and one transaction touches one partition of each topic.
     """
 
     def __init__(self, settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
@@ -67,14 +67,13 @@ class OutputBuilder:
         self._compresses = any((facts[role].codec or settings.service.compression) != "none" for role in OUTPUT_ROLES)
 
     def is_short(self, size: int) -> bool:
-        """Whether slices of so many bytes are written in less time than a thread waits for its turn: 0.1 ms."""
+        """Whether slices of `size` bytes are encoded faster than a thread gets its turn (0.1 ms)."""
         return size <= SHORT_BYTES and not self._compresses
 
     def build(self, partition: int, work: Sequence[JudgedSlice]) -> OutputBatches:
-        """The batches for consecutive slices of one input partition, in the order of their messages.
+        """Build the batches for consecutive slices of one input partition, in the order of their messages.
 
-        Call it in a thread, unless it is short: gzip takes half a second for 512 pages, and the event loop would stand
-        still.
+        Call it in a thread unless is_short(): gzip takes half a second for 512 pages and would block the event loop.
         """
         writers = {
             role: _TopicWriter(
@@ -95,38 +94,38 @@ class OutputBuilder:
                 if row == TOMBSTONE and writers["novel"].add(message, None, message.headers):
                     tombstones += 1
                     continue
-                error = self._written(writers, batch, number, row)
+                error = self._write_page(writers, batch, number, row)
                 if error is not None:
                     dead_letters[error.reason.value] += 1
                     self._reject(writers["rejected"], message, error)
         batches = [made for writer in writers.values() for made in writer.finish()]
         return OutputBatches(batches, dead_letters, tombstones)
 
-    def _written(
+    def _write_page(
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, number: int, row: int
     ) -> PageError | None:
-        """Write a page to the output of its verdict; -> the error of a message that goes to the dead letters."""
+        """Write a page to the output of its verdict. Returns an error for a message that becomes a dead letter."""
         if row == REJECTED:
             return batch.rejections[number]
-        if row == BROKEN:
-            return self._passed(writers, batch.messages[number], Kind.UNCHECKED, Reason.INTERNAL_ERROR)
+        if row == POISON:
+            return self._emit(writers, batch.messages[number], Kind.UNCHECKED, Reason.INTERNAL_ERROR)
         if row == TOMBSTONE:
             return self._too_large(batch.messages[number])
-        return self._judged(writers, batch, batch.messages[number], row)
+        return self._write_judged(writers, batch, batch.messages[number], row)
 
-    def _judged(
+    def _write_judged(
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, message: ConsumerRecord, row: int
     ) -> PageError | None:
-        """Write a judged page to the output of its verdict; -> an error where no output can hold it."""
+        """Write a judged page to the output of its verdict. Returns an error if it exceeds the limit of the output."""
         assert batch.verdicts is not None
         assert batch.signatures is not None
         verdicts = batch.verdicts
-        # As numbers: a member takes longer to find than its headers.
+        # As integers: the lookup of an enum member takes longer than that of its headers.
         kind, reason = int(verdicts.kind[row]), int(verdicts.reason[row])
         page = page_id_text(message.topic, message.partition, message.offset)
         headers: Headers = ()
         if verdicts.is_duplicate(row):
-            for most in (MAX_URL_BYTES, SHORT_ADDRESS_BYTES):
+            for most in (MAX_URL_BYTES, SHORT_URL_BYTES):
                 report = orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row, most))
                 if writers["duplicates"].add(message, report, (), most_key_bytes=KEY_BYTES):
                     break
@@ -144,9 +143,9 @@ class OutputBuilder:
                 ("spotsieve-replaces", header_text(replaced.id)),
                 ("spotsieve-replaces-page", header_text(replaced.page_id)),
             )
-        return self._passed(writers, message, kind, reason, headers)
+        return self._emit(writers, message, kind, reason, headers)
 
-    def _passed(
+    def _emit(
         self,
         writers: Mapping[str, "_TopicWriter"],
         message: ConsumerRecord,
@@ -154,12 +153,12 @@ class OutputBuilder:
         reason: int,
         more: Headers = (),
     ) -> PageError | None:
-        """Write a page that is let through, with its verdict; -> an error where no output can hold it.
+        """Emit a page with the headers of its verdict. Returns an error if it exceeds the limit of the output.
 
         kind, reason: Kind and Reason
         """
         page = page_id_text(message.topic, message.partition, message.offset)
-        # The page id joins outputs to the input: other pages may have the same bytes and key.
+        # The page id identifies the input message: other pages may have the same bytes and key.
         headers = (*message.headers, *self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()), *more)
         return None if writers["novel"].add(message, message.value, headers) else self._too_large(message)
 
@@ -167,9 +166,9 @@ class OutputBuilder:
         return PageError(
             RejectReason.TOO_LARGE,
             "message",
-            f"must fit max.message.bytes of the output ({self._facts['novel'].max_message_bytes})",
+            f"exceeds max.message.bytes of the output topic ({self._facts['novel'].max_message_bytes})",
             message_bytes(message),
-            "the page stays in the input topic under its page id; raise the limit of the output topics",
+            "raise max.message.bytes of the output topics; the page stays in the input topic under its page id",
         )
 
     def _reject(self, writer: "_TopicWriter", message: ConsumerRecord, error: PageError) -> None:
@@ -179,11 +178,11 @@ class OutputBuilder:
             ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
         )
         if not writer.add(message, message.value, (*message.headers, *reasons)):
-            # The dead letter names the page and the reason; the message itself stays in the input topic.
+            # The dead letter only names the page and the reason. The message stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
     def _report(self, page: str, url: bytes, verdicts: Verdicts, row: int, most: int) -> dict[str, object]:
-        """most: characters or bytes of each address and id; `page` and `duplicate_of.page` always name the pages."""
+        """The duplicate report of a page. most: limit for each URL and id; both page ids are always complete"""
         original = verdicts.originals[row]
         assert original is not None
         return {
@@ -201,15 +200,15 @@ class OutputBuilder:
 
 
 class _TopicWriter:
-    """Appends messages to the batch builders of one output partition, and opens a new builder when one is full."""
+    """Appends messages to the batches of one output partition, and begins a new batch when one is full."""
 
     def __init__(self, topic: str, partition: int, facts: TopicFacts, compression: str, *, transactional: bool) -> None:
-        """compression: of the batches, where the topic does not prescribe it"""
+        """compression: codec of the batches, unless the topic prescribes one"""
         self._most_bytes = facts.max_message_bytes
         self._codec = facts.codec or compression
-        # What cannot be compressed grows, by 5 bytes in 16 KiB and 26 at the most. So it might not fit any longer.
+        # Incompressible data grows, by 5 bytes in 16 KiB and 26 at most, and could exceed the limit.
         self._most_plain_bytes = self._most_bytes - (self._most_bytes // 1024 + 64) * (self._codec != "none")
-        # A crawler that compresses sends pages which fit in no other way, and some fit only as they are.
+        # Pages of a crawler that compresses may fit only if compressed, and others only if not.
         self._alone_codecs = (facts.codec,) if facts.codec else ("zstd", "none")
         before, after = facts.times_taken_ms
         now = int(time.time() * 1000)
@@ -223,10 +222,10 @@ class _TopicWriter:
     def add(
         self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
     ) -> bool:
-        """Append a message with the key and timestamp of `message`; with the time of now where the topic refuses that.
+        """Append a message with the key and timestamp of `message`, or with the current time if the topic refuses it.
 
-        most_key_bytes: a longer key is left out, and one that the topic does not take besides the rest
-        Returns False and appends nothing where the topic cannot hold the message, even if it is compressed.
+        most_key_bytes: a longer key is left out, and also a key with which the message exceeds the topic's limit
+        Returns False and appends nothing if the message exceeds the topic's limit even when compressed.
         """
         key = message.key
         # aiokafka's compiled builder takes only a list.
@@ -235,11 +234,11 @@ class _TopicWriter:
         if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
             size -= len(key)
             key = None
-        timestamp = self._time_of(message)
+        timestamp = self._timestamp(message)
         if size > self._most_plain_bytes:
-            may_go = key is not None and most_key_bytes is not None
+            key_is_optional = key is not None and most_key_bytes is not None
             return self._add_alone(timestamp, key, value, listed) or (
-                may_go and self._add_alone(timestamp, None, value, listed)
+                key_is_optional and self._add_alone(timestamp, None, value, listed)
             )
         if self._open is not None and self._open.size() + size > self._most_plain_bytes:
             self._close()
@@ -249,12 +248,12 @@ class _TopicWriter:
         if appended is None:
             self._close()
             self._open = self._new_batch(self._codec)
-            # A batch always takes its first message, whatever its size.
+            # A batch takes a first message of any size.
             self._open.append(timestamp=timestamp, key=key, value=value, headers=listed)
         return True
 
     def finish(self) -> list[tuple[str, int, PreparedBatch]]:
-        """Every batch, closed and compressed."""
+        """Close and compress the last batch. Returns all batches."""
         self._close()
         return [(self._topic, self._partition, batch) for batch in self._full]
 
@@ -267,15 +266,18 @@ class _TopicWriter:
             self._full.append(self._open)
             self._open = None
 
-    def _time_of(self, message: ConsumerRecord) -> int:
-        """The time to send: one that the topic refuses would stop every worker, and pages may have any."""
+    def _timestamp(self, message: ConsumerRecord) -> int:
+        """The timestamp to send.
+
+        A timestamp that the topic refuses would stop every worker, and messages may have any.
+        """
         written = int(message.timestamp)
         return written if written < 0 or self._first_time <= written <= self._last_time else self._now
 
     def _add_alone(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
     ) -> bool:
-        """Give a message its own batch, in the first codec in which it fits."""
+        """Append a message in its own batch, in the first codec that fits the limit. Returns False if none does."""
         for codec in self._alone_codecs:
             alone = self._new_batch(codec)
             alone.append(timestamp=timestamp, key=key, value=value, headers=headers)
@@ -287,7 +289,7 @@ class _TopicWriter:
 
 
 def header_text(text: str) -> bytes:
-    """Text as a header value: one line, bounded, without control characters."""
+    """Encode text as a header value: one line of at most HEADER_TEXT_BYTES, control characters escaped."""
     encoded = escape_control_characters(text).encode("utf-8", "replace")
-    # A character cut in two would not be UTF-8.
+    # A character that is cut is dropped.
     return encoded[:HEADER_TEXT_BYTES].decode("utf-8", "ignore").encode()

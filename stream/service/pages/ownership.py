@@ -1,4 +1,4 @@
-"""Follows one input partition from assignment to hand-over: its phases, and the legal moves between them."""
+"""The lifecycle of one input partition from assignment to revocation: its phases and the legal moves."""
 
 import asyncio
 import enum
@@ -10,41 +10,41 @@ from spotsieve.stream.kafka.watch import Backoff
 
 
 class Phase(enum.Enum):
-    """Where a partition stands between its assignment and its hand-over."""
+    """Phase of a partition between its assignment and its revocation."""
 
-    OPENING = "former owners are fenced and the committed offset is read; what was fetched before is dropped"
-    SEEKING = "the next offset is known, and the consumer does not stand there yet; what it fetches is dropped"
-    ACCEPTING = "what the consumer fetches is taken"
-    LEAVING = "the partition is being handed over: what is in flight is committed, nothing more is taken"
-    LOST = "the partition is handed over: nothing of it is committed any longer"
+    OPENING = "former owners are fenced and the committed offset is read; fetched pages are dropped"
+    SEEKING = "the next offset is known and the consumer must still seek to it; fetched pages are dropped"
+    ACCEPTING = "fetched pages are accepted"
+    LEAVING = "the partition is being revoked; pages in flight are committed, and no more pages are accepted"
+    LOST = "the partition is revoked; nothing of it is committed any more"
 
 
 MOVES: Mapping[Phase, frozenset[Phase]] = {
-    # To OPENING again: the broker did not answer, and the opening is tried once more.
+    # To OPENING again: the broker did not respond, and the opening is repeated.
     Phase.OPENING: frozenset({Phase.OPENING, Phase.SEEKING, Phase.LEAVING, Phase.LOST}),
-    # To OPENING: a commit of what was fetched before the seek failed.
+    # To OPENING: a commit of pages that were fetched before the seek failed.
     Phase.SEEKING: frozenset({Phase.OPENING, Phase.ACCEPTING, Phase.LEAVING, Phase.LOST}),
-    # To OPENING: a commit failed. To SEEKING: retention removed what would come next.
+    # To OPENING: a commit failed. To SEEKING: retention removed the next pages.
     Phase.ACCEPTING: frozenset({Phase.OPENING, Phase.SEEKING, Phase.LEAVING, Phase.LOST}),
-    # To LEAVING again: the first hand-over was cut off. Never to OPENING: the next owner opens the partition.
+    # To LEAVING again: the first revocation was interrupted. Never to OPENING: the next owner opens the partition.
     Phase.LEAVING: frozenset({Phase.LEAVING, Phase.LOST}),
     Phase.LOST: frozenset(),
 }
-"""The phases that may follow each phase; any other move is a defect."""
+"""By phase, the phases that may follow. Any other move is a defect."""
 
 
 class IllegalMove(Exception):
-    """A defect: a partition was asked for a move that its phase does not allow."""
+    """A defect: the phase of a partition does not allow this move."""
 
 
 class OwnedPartition:
-    """One input partition while this worker has it.
+    """One input partition while this worker owns it.
 
-    `epoch` grows whenever what is in flight is dropped: a slice of a micro-batch that was fetched under an older epoch
-    must not be committed. The intake loop alone seeks, between two fetches, so that records fetched before a seek are
-    never taken for records fetched after it: a seek is asked for by the phase SEEKING.
+    `epoch` grows whenever pages in flight are dropped: a slice that was fetched in an older epoch must not be
+    committed. Only the intake loop seeks, between two fetches, so that pages fetched before a seek are never mistaken
+    for pages fetched after it. The phase SEEKING requests a seek.
 
-    seek_to: the offset that a seek goes to, or went to last
+    seek_to: offset of the requested seek, or of the last one
     """
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -53,11 +53,11 @@ class OwnedPartition:
         self.seek_to = 0
         self.committed = 0
         self.attempted = 0
-        """The next offset of the last commit that failed, or whose outcome is unknown."""
+        """Offset of the last commit that failed or has an unknown outcome."""
         self.lost = asyncio.Event()
-        """Set in the phase LOST: a commit on its way must not be waited for any longer."""
+        """Set in the phase LOST: commits in flight must be cancelled."""
         self.backoff = Backoff()
-        """Before the next opening; short again once a commit has succeeded."""
+        """Wait before the next opening. It is reset by a successful commit."""
         self._phase = Phase.OPENING
         self._epoch = 0
         self._in_flight = 0
@@ -66,70 +66,70 @@ class OwnedPartition:
 
     @property
     def phase(self) -> Phase:
-        """Where the partition stands."""
+        """The current phase."""
         return self._phase
 
     @property
     def epoch(self) -> int:
-        """The number of times that what was in flight was dropped."""
+        """Number of times that pages in flight were dropped."""
         return self._epoch
 
     @property
     def accepting(self) -> bool:
-        """Whether what is fetched now is taken."""
+        """Whether fetched pages are accepted now."""
         return self._phase is Phase.ACCEPTING
 
     def begin_opening(self) -> int:
-        """Begin to open the partition, and drop what is in flight; -> the epoch of this opening."""
+        """Begin to open the partition, and drop pages in flight. Returns the epoch of this opening."""
         self._move(Phase.OPENING)
         return self.drop()
 
     def is_opening(self, epoch: int) -> bool:
-        """Whether the opening of this epoch is still the one that counts."""
+        """Whether the opening of this epoch is still current."""
         return self._phase is Phase.OPENING and self._epoch == epoch
 
     def seek(self, offset: int) -> None:
-        """Ask the intake loop to go on at this offset."""
+        """Request the intake loop to continue at this offset."""
         self._move(Phase.SEEKING)
         self.seek_to = offset
 
     def accept(self) -> None:
-        """The intake loop has sought: what is fetched from now on is taken."""
+        """Accept pages from now on, after the intake loop has sought."""
         self._move(Phase.ACCEPTING)
 
     def leave(self) -> None:
-        """Another worker will have the partition: take nothing more."""
+        """Accept no more pages, because the partition is being revoked."""
         self._move(Phase.LEAVING)
 
     def lose(self) -> None:
-        """The partition is handed over: drop what is in flight."""
+        """Drop the pages in flight, because the partition is revoked."""
         self._move(Phase.LOST)
         self.drop()
         self.lost.set()
 
     def drop(self) -> int:
-        """Let nothing that is in flight be committed; -> the new epoch."""
+        """Drop the pages in flight. Returns the new epoch."""
         self._epoch += 1
         return self._epoch
 
     def begin_slice(self) -> None:
-        """A slice of this partition entered the pipeline."""
+        """Count a slice of this partition that enters the pipeline."""
         self._in_flight += 1
         self._idle.clear()
 
     def end_slice(self) -> None:
-        """A slice left it, committed or dropped."""
+        """Count a slice that was committed or dropped."""
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in flight."""
+        """Whether no page is in flight."""
         return not self._in_flight
 
     async def drained(self, timeout_seconds: float) -> bool:
-        """Wait until nothing is in flight; False after the time-out."""
+        """Wait until no page is in flight. Returns False after the time-out."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._idle.wait()
@@ -138,8 +138,8 @@ class OwnedPartition:
         return True
 
     def _move(self, phase: Phase) -> None:
-        """Raises IllegalMove."""
+        """Change the phase. Raises IllegalMove."""
         if phase not in MOVES[self._phase]:
             name = f"{self.partition.topic}/{self.partition.partition}"
-            raise IllegalMove(f"partition {name} cannot go from {self._phase.name} to {phase.name}")
+            raise IllegalMove(f"partition {name} cannot move from {self._phase.name} to {phase.name}")
         self._phase = phase

@@ -1,4 +1,4 @@
-"""Keeps the worker's input partitions in step with the consumer group: opens them, drains them and hands them over."""
+"""Opens, drains and hands over the input partitions that the consumer group assigns to the worker."""
 
 import asyncio
 import time
@@ -24,14 +24,14 @@ from spotsieve.stream.service.pages.offsets import Knows, StartOffsets
 from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
 
 OPENINGS = 8
-"""So many partitions are opened at a time. Each asks the broker half a dozen things, and 1,000 at once would keep the
-event loop from its heartbeats."""
+"""Limit of partitions that are opened at a time. Each sends about six requests, and 1,000 at once would delay the
+heartbeats of the event loop."""
 OPENING_FIRST_SECONDS = 45.0
-"""So long after an assignment nothing is fetched while partitions wait for their turn to be opened."""
+"""For this time after an assignment nothing is fetched while partitions wait to be opened."""
 
 
 class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
-    """The worker's partitions. The consumer group calls it at every rebalance."""
+    """The input partitions of the worker. The consumer group calls it at every rebalance."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         waits: Waits,
         start_task: StartTask,
         knows: Knows,
-        there: int,
+        initial_partitions: int,
     ) -> None:
-        """start_task(opening): starts an opening; its error stops the worker, because no later one can succeed.
+        """start_task(opening): starts an opening. Its error stops the worker, because no later opening can succeed.
 
-        knows(partition): whether the state knows pages of a partition  there: how many partitions the input had when
-        the process began
+        knows(partition): whether the state has pages of the partition
+        initial_partitions: number of input partitions when the process began
         """
         self._settings = settings
         self._consumer = consumer
@@ -57,29 +57,29 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._clients = SharedClients(settings)
         self._turn = asyncio.Semaphore(OPENINGS)
         self._assigned_at = 0.0
-        self._start_offsets = StartOffsets(settings, consumer, knows, there)
+        self._start_offsets = StartOffsets(settings, consumer, knows, initial_partitions)
         self._marked: dict[TopicPartition, int] = {}
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:
         return self._owned.get(partition)
 
     def all(self) -> list[OwnedPartition]:
-        """Every partition this worker has now."""
+        """All partitions that are assigned to this worker now."""
         return list(self._owned.values())
 
     @property
     def opening_first(self) -> bool:
-        """Whether nothing is to be fetched yet: a backlog would take the time that opening the others needs."""
+        """Whether to fetch nothing yet, because work on a backlog would delay the openings."""
         if time.monotonic() - self._assigned_at > OPENING_FIRST_SECONDS:
             return False
         return sum(owned.phase is Phase.OPENING for owned in self._owned.values()) > OPENINGS
 
     async def drained(self, timeout_seconds: float) -> bool:
-        """Wait until nothing is in flight; False after the time-out."""
+        """Wait until no page is in flight. Returns False after the time-out."""
         return all(await asyncio.gather(*(owned.drained(timeout_seconds) for owned in self.all())))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Finish the pages in flight, so that the next owner begins where this worker ends."""
+        """Finish the pages in flight, so that the next owner continues where this worker ends."""
         leaving = [self._owned[partition] for partition in revoked if partition in self._owned]
         for owned in leaving:
             owned.leave()
@@ -88,17 +88,17 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._metrics.partitions.set(len(self._owned))
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Fence former owners, then begin at the committed offsets."""
+        """Fence former owners, then continue at the committed offsets."""
         self._metrics.rebalances.inc()
         for left in self._owned.values():
-            left.lose()  # Its hand-over was cut off.
+            left.lose()  # Its revocation was interrupted.
         remember_generation(self._consumer)
         self._assigned_at = time.monotonic()
         new = [OwnedPartition(partition) for partition in assigned]
         self._owned = {owned.partition: owned for owned in new}
         for owned in new:
-            # Otherwise aiokafka would look for the committed offset and fetch from there, before the opening has ended.
-            # The place does not matter: the opening's end seeks.
+            # Without a seek, aiokafka would fetch from the committed offset before the opening has ended. The offset is
+            # irrelevant, because the opening seeks at its end.
             self._consumer.seek(owned.partition, 0)
             self._consumer.pause(owned.partition)
             # The opening is not awaited, because aiokafka sends no heartbeats while a listener runs.
@@ -107,7 +107,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         logger().info("partitions assigned", partitions=sorted(owned.partition.partition for owned in new))
 
     async def open(self, owned: OwnedPartition) -> None:
-        """Take a partition, or take it again: first a new producer, then the committed offset (aiokafka issue 844).
+        """Open or reopen a partition: first a new producer, then the committed offset (aiokafka issue 844).
 
         InitProducerId fences a former owner and ends its open transaction, so a committed offset that is read after it
         is final.
@@ -120,16 +120,16 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             committed = await self._start_offsets.begin(owned.partition)
         if committed is not None and owned.is_opening(epoch):
             if committed >= owned.attempted:
-                # No page may follow for hours, and who waits for the broker is not ready.
+                # The next page may come hours later, and a worker that waits for the broker is not ready.
                 self.committed(owned, committed)
             owned.committed = committed
             owned.seek(committed)
 
     def reopen(self, owned: OwnedPartition, error: KafkaError, next_offset: int) -> None:
-        """A commit failed: drop the pages in flight and take the partition again, as soon as the broker allows it.
+        """Drop the pages in flight after a failed commit, and open the partition again when the broker allows it.
 
-        A partition that is being handed over is left to its next owner, who begins at the committed offset.
-        next_offset: what the commit was to commit
+        A partition that is being revoked is left to its next owner, which continues at the committed offset.
+        next_offset: the offset of the failed commit
         """
         if owned.phase is Phase.LOST:
             return
@@ -142,16 +142,16 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._start_task(self._open_until_done(owned, wait_first=True))
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
-        """A commit has succeeded, also one that failed as far as was known."""
+        """Record a successful commit, also one that was reported as failed before."""
         owned.committed = next_offset
         owned.backoff.reset()
         self._waits.over("commit", owned.partition.partition)
 
     def take_marks(self) -> list[CommitMark]:
-        """What was committed since the last call, for the log: at most MAX_MARKS partitions, the others another time.
+        """Commit marks for the log: offsets that were committed since the last call, of at most MAX_MARKS partitions.
 
-        A partition that is being opened has no mark until its committed offset is read: only then a former owner's
-        commit can no longer come behind it.
+        The other partitions follow at a later call. A partition has no mark until its opening has read the committed
+        offset, because only then a commit of a former owner can no longer follow.
         """
         marks = list[CommitMark]()
         for partition, owned in self._owned.items():
@@ -161,7 +161,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         return marks
 
     async def _open_until_done(self, owned: OwnedPartition, wait_first: bool = False) -> None:
-        """Open a partition; try again while this worker has it and the error may pass."""
+        """Open a partition, with retries while this worker owns it and the error may be transient."""
         number = owned.partition.partition
         if wait_first:
             await owned.backoff.wait()
@@ -173,9 +173,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
                 except KafkaError as error:
                     self._waits.failed("reopen", error, number)
                     if stops(error):
-                        raise final_error(error, self._settings, "taking a partition") from error
+                        raise final_error(error, self._settings, "opening a partition") from error
                     logger().warning(
-                        "a partition cannot be taken yet; trying again",
+                        "a partition could not be opened; the opening is repeated",
                         partition=number,
                         error=type(error).__name__,
                         detail=str(error),
@@ -184,27 +184,28 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         finally:
             self._waits.over("reopen", number)
         if owned.phase is Phase.LOST:
-            await stop_producer(owned)  # The partition was handed over meanwhile.
+            await stop_producer(owned)  # The partition was revoked meanwhile.
 
     async def _open_in_time(self, owned: OwnedPartition) -> None:
-        """Open a partition once, when it is its turn.
+        """Wait for a turn, then open a partition once.
 
-        Raises KafkaTimeoutError where no coordinator is found in time: aiokafka would look for one for ever.
+        Raises KafkaTimeoutError if no coordinator is found within kafka.request_timeout_ms; aiokafka itself would retry
+        for ever.
         """
         async with self._turn:
             if owned.phase is not Phase.OPENING:
-                return  # The partition was handed over meanwhile.
+                return  # The partition was revoked meanwhile.
             try:
                 async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
                     await self.open(owned)
             except TimeoutError:
-                raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
+                raise KafkaTimeoutError(f"no response within {self._settings.kafka.request_timeout_ms} ms") from None
 
     async def _start_producer(self, owned: OwnedPartition, epoch: int) -> None:
-        """Start the partition's producer, which fences former owners; stop it if this opening no longer counts.
+        """Start the producer of the partition, which fences former owners. Stop it if this opening is superseded.
 
-        Every opening has a new producer, also under at_least_once: a batch that aiokafka gave up leaves a gap in the
-        sequence numbers, and the broker then refuses everything that this producer sends.
+        Every opening needs a new producer, also under at_least_once: a batch that aiokafka gave up leaves a gap in the
+        sequence numbers, and the broker then rejects all batches of this producer.
         """
         exactly_once = self._settings.service.guarantee == "exactly_once"
         producer = self._clients.producer(
@@ -221,21 +222,23 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             await stop_client(producer)
 
     async def close(self) -> None:
-        """Stop every producer, then end their connections. The worker's tasks, and so all openings, have ended."""
+        """Stop all producers, then close their connections. Call it after the tasks of the worker have ended."""
         await asyncio.gather(*(stop_producer(owned) for owned in self._owned.values()))
         self._owned.clear()
         await self._clients.close()
         await self._start_offsets.close()
 
     def transactional_id(self, partition: TopicPartition) -> str:
-        """The id of an input partition: its owner owns the id, too, and fences the owner before."""
-        # The name of a topic has no colon, so different groups and topics never make the same id.
+        """The transactional id of an input partition, by which its owner fences the former owner."""
+        # A topic name has no colon, so different groups and topics never have the same id.
         return f"{self._settings.kafka.group_id}:{partition.topic}:{partition.partition}"
 
     async def _close(self, owned: OwnedPartition, timeout_seconds: float) -> None:
         if not await owned.drained(timeout_seconds):
-            # Nothing is lost: the next owner reads again what was not committed.
-            logger().warning("partition handed over with pages in flight", partition=owned.partition.partition)
+            # Nothing is lost: the next owner reads uncommitted pages again.
+            logger().warning(
+                "a partition was revoked with uncommitted pages in flight", partition=owned.partition.partition
+            )
         owned.lose()
         self._waits.over("commit", owned.partition.partition)
         if self._owned.get(owned.partition) is owned:
@@ -244,7 +247,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
 
 
 async def stop_producer(owned: OwnedPartition) -> None:
-    """Stop a partition's producer. The next InitProducerId aborts the transaction that it had open."""
+    """Stop the producer of a partition. The next InitProducerId aborts its open transaction."""
     producer, owned.producer = owned.producer, None
     if producer is not None:
         await stop_client(producer)

@@ -1,4 +1,4 @@
-"""Logs and counts pages that broke the code, and keeps their messages in a bounded folder, for a report."""
+"""Logs and counts poison pages, and saves their messages in a bounded folder for a bug report."""
 
 import base64
 import os
@@ -16,19 +16,19 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.pages.microbatch import MicroBatch, PageFault
 
 FOLDER = "internal-errors"
-"""In the state directory."""
+"""Folder in the state directory."""
 MOST_FILES = 100
 MOST_BYTES = 64 * 2**20
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def poison_messages(batch: MicroBatch, applied: Iterable[ApplyResult]) -> Iterator[tuple[ConsumerRecord, PageFault]]:
-    """The messages of a judged micro-batch that broke the code.  applied: what became of its records, in order"""
-    for number, broken in batch.broken.items():
-        yield batch.messages[number], broken
+    """Yield the poison messages of a judged micro-batch. applied: the results of its log records, in order"""
+    for number, fault in batch.faults.items():
+        yield batch.messages[number], fault
     first = 0
     for record in applied:
-        for row, error in record.broken.items():
+        for row, error in record.poison.items():
             (number,) = (batch.rows == first + row).nonzero()[0]
             yield batch.messages[number], PageFault("judge", error)
         first += len(record.verdicts)
@@ -36,27 +36,30 @@ def poison_messages(batch: MicroBatch, applied: Iterable[ApplyResult]) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class PoisonPageFolder:
-    """What a person needs for a report of ours, in a folder beside the state."""
+    """A folder beside the state with the messages and tracebacks of poison pages."""
 
     folder: Path
     metrics: Metrics
 
-    def tell(self, pages: Iterable[tuple[ConsumerRecord, PageFault]]) -> None:
-        """Count, log and keep each page. Never raises: the pages are on their way, and must go on."""
-        for message, broken in pages:
-            self.metrics.internal_errors.labels(broken.step).inc()
+    def report(self, pages: Iterable[tuple[ConsumerRecord, PageFault]]) -> None:
+        """Count, log and save each page. Never raises, because the pages must still be emitted."""
+        for message, fault in pages:
+            self.metrics.poison_pages.labels(fault.step).inc()
             logger().error(
-                "a page broke Spotsieve's own code and is passed on unchecked; please report it with the kept file",
+                "a defect of Spotsieve stopped this page; it is emitted unchecked; please report the saved file",
                 page=f"{message.topic}/{message.partition}/{message.offset}",
-                step=broken.step,
-                kept=self._kept(message, broken),
-                exc_info=broken.error,
+                step=fault.step,
+                kept=self._save(message, fault),
+                exc_info=fault.error,
             )
 
-    def _kept(self, message: ConsumerRecord, broken: PageFault) -> str | None:
-        """Write the message and the error to a file; -> its path, None where there is no room."""
+    def _save(self, message: ConsumerRecord, fault: PageFault) -> str | None:
+        """Write the message and the error to a file.
+
+        Returns its path, or None if the folder is full or not writable.
+        """
         path = self.folder / f"{message.topic}-{message.partition}-{message.offset}.json"
-        content = orjson.dumps(_report(message, broken))
+        content = orjson.dumps(_report(message, fault))
         try:
             self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             sizes = [file.stat().st_size for file in self.folder.iterdir() if file != path]
@@ -65,17 +68,21 @@ class PoisonPageFolder:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as file:
                 file.write(content)
         except OSError as error:
-            logger().warning("a page that broke the code could not be kept", path=str(path), error=str(error))
+            logger().warning(
+                "the message of a poison page could not be saved; check the disk and the rights of the folder",
+                path=str(path),
+                error=str(error),
+            )
             return None
         return str(path)
 
 
-def _report(message: ConsumerRecord, broken: PageFault) -> dict[str, object]:
+def _report(message: ConsumerRecord, fault: PageFault) -> dict[str, object]:
     return {
         "page": f"{message.topic}/{message.partition}/{message.offset}",
         "timestamp_ms": message.timestamp,
-        "step": broken.step,
-        "traceback": "".join(traceback.format_exception(broken.error)),
+        "step": fault.step,
+        "traceback": "".join(traceback.format_exception(fault.error)),
         "key_base64": _text(message.key),
         "value_base64": _text(message.value),
         "headers": [[name, _text(content)] for name, content in message.headers],

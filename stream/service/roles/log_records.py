@@ -1,4 +1,4 @@
-"""Keeps the records of the log from a place on, each decoded once, for a role that judges in rounds."""
+"""Keeps decoded log records from an offset on, for a role that works in rounds."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_err
 from spotsieve.stream.service.roles.round_messages import MAKE_ANEW
 
 LOST_SECONDS = 10.0
-"""After so long a wait for records that rounds were made of, the log is asked whether it holds them."""
+"""After this wait for records of a round, the end of the log is queried, to detect that the log lost them."""
 
 
 class LogRecords:
-    """The log from a record on, as far as it was read. What has no pages for a round stands in its place, too.
+    """The log records from an offset on, as far as they were read. Records without pages are included.
 
-    Either somebody who needs a record reads, by until(), or follow() reads as a task and all others wait for it.
+    Either the caller of until() reads, or follow() reads as a task and all callers wait for it.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics, waits: Waits) -> None:
@@ -39,9 +39,10 @@ class LogRecords:
         """(offset, record), ascending"""
 
     async def start(self, position: int, pages_applied: int = 0, last_record: int | None = None) -> None:
-        """Connect, check that the log is of these settings and goes on here, and begin at this offset.
+        """Connect, check that the log has these settings and continues this position, and begin at the position.
 
-        pages_applied: of the record at the position  last_record: checksum of the record applied last, if known
+        pages_applied: number of applied pages of the record at the position
+        last_record: checksum of the record that was applied last, or None
         Raises KafkaError, StateError, SettingsMismatch.
         """
         begin = await self._follower.start()
@@ -56,11 +57,11 @@ class LogRecords:
             try:
                 await self._follower.go_on(position, pages_applied, last_record, begin)
             except StateError as error:
-                # A state of one process is built anew from its log alone; those of shards need the rounds, too.
-                raise StateError(error.name, error.rule, None, f"bring that log back; or {MAKE_ANEW}") from None
+                # The state of one process is rebuilt from its log alone; the states of shards need the rounds, too.
+                raise StateError(error.name, error.rule, None, f"restore that log; or {MAKE_ANEW}") from None
 
     async def check_settings(self) -> None:
-        """Connect, and check that the log is of these settings. Raises as start()."""
+        """Connect, and check that the log has these settings. Raises KafkaError, StateError, SettingsMismatch."""
         begin = await self._follower.start()
         await self._check_settings(begin, await self._follower.end())
 
@@ -68,37 +69,37 @@ class LogRecords:
         if end > begin and await self._follower.check_settings(begin, end, _never, b""):
             raise StateError(
                 f"log {self._settings.topics.log}",
-                "must be whole, and spotsieve migrate is filling it",
+                "is not complete, because spotsieve migrate still fills it",
                 None,
-                "start the roles once the migration has ended",
+                "start the roles after the migration has ended",
             )
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self._follower.close()
 
     async def end(self) -> int:
-        """Ask where the log ends now."""
+        """Query the end offset of the log."""
         return await self._follower.end()
 
     def weight(self) -> int:
-        """How many pages are held, to judge or to forget. A record without any counts for one."""
+        """Number of pages in memory, to judge or to forget. A record without pages counts as one."""
         return sum(max(1, len(record.signatures) + len(record.forgotten)) for _, record in self.held)
 
     def drop_before(self, offset: int) -> None:
-        """Let go of the records before this offset."""
+        """Drop the records before this offset."""
         while self.held and self.held[0][0] < offset:
             self.held.popleft()
         self._tell()
 
     async def until(self, end: int) -> None:
-        """Return when all records before this offset are held. A round was made of them.
+        """Wait until all records before this offset are in memory. A round was made of them.
 
-        Raises StateError where the log has lost them.
+        Raises StateError if the log has lost them.
         """
         self._wanted = max(self._wanted, end)
         self._tell()
-        asked = time.monotonic()
+        start = time.monotonic()
         while self._next < end:
             if self._is_followed:
                 with suppress(TimeoutError):
@@ -106,22 +107,25 @@ class LogRecords:
                         await self._moved.wait()
             else:
                 await self._read()
-            if time.monotonic() - asked > LOST_SECONDS:
+            if time.monotonic() - start > LOST_SECONDS:
                 self._check_reaches(end, await self.end())
-                asked = time.monotonic()
+                start = time.monotonic()
 
     def _check_reaches(self, wanted: int, end: int) -> None:
-        """Without this, a log that lost its end would be waited for until strangers' pages have filled it again."""
+        """Raise StateError if the log ends before `wanted`.
+
+        Otherwise a reader would wait until other pages refill the log.
+        """
         if end < wanted:
             raise StateError(
                 f"log {self._settings.topics.log}",
-                f"must hold the records that rounds were made of, up to {wanted}, but ends at {end}: it lost its end",
+                f"lost its end: rounds were made of its records up to {wanted}, but it ends at {end}",
                 None,
-                f"bring that log back; or {MAKE_ANEW}",
+                f"restore that log; or {MAKE_ANEW}",
             )
 
     async def first_from(self, offset: int) -> tuple[int, LogRecord]:
-        """Return the first held record at or behind this offset, as soon as there is one."""
+        """Wait for the first record at or after this offset, and return it with its offset."""
         while True:
             at = bisect_left(self.held, offset, key=lambda one: one[0])
             if at < len(self.held):
@@ -129,7 +133,7 @@ class LogRecords:
             await self._moved.wait()
 
     async def follow(self, pages: int) -> None:
-        """Keep so many pages at hand, to judge or to forget, and what until() asks for."""
+        """Keep at least `pages` pages in memory, and all records that until() requests. Never returns."""
         self._is_followed = True
         while True:
             while self.weight() >= pages and self._next >= self._wanted:
@@ -138,17 +142,17 @@ class LogRecords:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting callers."""
         self._moved.set()
         self._moved = asyncio.Event()
 
     async def _read(self) -> None:
-        """Read what comes next; nothing after a wait. Raises StateError where every reader stops."""
+        """Fetch once. Raises StateError for a record at which every reader stops."""
         for record in await self._follower.fetch():
             value = record.value or b""
             self.held.append((record.offset, await self._decoded(value, record.offset)))
             self._next = record.offset + 1
-        # The position passes the markers of strangers' transactions, too.
+        # The position moves past transaction markers, too.
         self._next = max(self._next, await self._follower.position())
         self._follower.note_end()
 
@@ -163,21 +167,21 @@ class LogRecords:
                 self._skipped |= await read_skipped_offsets(self._settings, offset + 1)
             if offset not in self._skipped:
                 raise stopped_error(error, offset) from None
-            self._metrics.log_passed.labels("skipped").inc()
+            self._metrics.log_skipped.labels("skipped").inc()
             return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value), foreign=True)
         if record.foreign:
-            self._metrics.log_passed.labels("foreign").inc()
+            self._metrics.log_skipped.labels("foreign").inc()
         if record.handover is not None and record.handover.closed:
             raise closed_log_error(log_name, offset, record.handover.log)
         return record
 
 
 def has_pages(record: LogRecord) -> bool:
-    """Whether a record belongs to a round: it holds pages, or marks of what is committed."""
-    told = record.configuration, record.skips, record.handover
-    return not record.foreign and not record.forgotten and all(one is None for one in told)
+    """Whether a record belongs to a round: it has pages or commit marks."""
+    bodies = record.configuration, record.skips, record.handover
+    return not record.foreign and not record.forgotten and all(one is None for one in bodies)
 
 
 async def _never(_: bytes) -> None:
-    """Only workers begin a log; where there is a record of ours, nothing is to be written."""
-    raise StateError("topics.log", "must be begun by a worker", None, "start a worker first")
+    """Refuse to write: only workers write the first record of a log. Raises StateError."""
+    raise StateError("topics.log", "has no configuration record, which a worker writes", None, "start a worker first")

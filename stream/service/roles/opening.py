@@ -1,4 +1,4 @@
-"""Opens what a process of a role holds, and refuses roles that do not fit the settings."""
+"""Opens the resources of a role's process, and rejects roles that do not suit the settings."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,32 +20,33 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 
 def opener_of(role: str, shard: int | None, settings: Settings) -> Callable[[Settings], ProcessState]:
-    """What opens a process of this role. role: worker, shard, resolver, or "" for all in one process
+    """The function that opens a process of this role.
 
-    shard: its number. Raises SettingError for a role that these settings do not have, and for settings that shards do
-    not keep to.
+    role: worker, shard, resolver, or "" for a process without shards
+    shard: number of the shard
+    Raises SettingError for a role that does not suit the settings, and for settings that shards do not support.
     """
     shards = settings.cluster.shards
     if not shards:
         if role:
             raise SettingError(
-                "--role", "needs cluster.shards, and this configuration has none", role, "set it, or leave --role out"
+                "--role", "needs cluster.shards, which is not set", role, "set cluster.shards, or omit --role"
             )
         return open_worker
     if not role:
         raise SettingError(
             "--role",
-            f"must be given, since cluster.shards is {shards}",
+            f"is missing, but cluster.shards is {shards}",
             None,
-            "worker, shard or resolver; or leave cluster.shards out to judge in one process",
+            "give worker, shard or resolver; or remove cluster.shards to judge in one process",
         )
     limits_in_shards(settings, scheme_in_scope(settings))
     if (role == "shard") != (shard is not None) or not 0 <= (shard or 0) < shards:
         raise SettingError(
             "--shard",
-            f"must be 0 to {shards - 1} with --role shard, and goes with no other role",
+            f"must be 0 to {shards - 1} with --role shard, and must be omitted for other roles",
             shard,
-            "give each shard a number of its own (cluster.shards)",
+            "give each shard its own number below cluster.shards",
         )
     if role == "shard":
         return lambda given: open_shard(given, Share(shard or 0, shards))
@@ -53,7 +54,7 @@ def opener_of(role: str, shard: int | None, settings: Settings) -> Callable[[Set
 
 
 def open_signing_worker(settings: Settings) -> ProcessState:
-    """A worker that signs and commits, and has its pages judged by shards. It holds no state."""
+    """Open a worker that signs and commits pages, which shards judge. It holds no state."""
     scheme = scheme_in_scope(settings)
 
     def begin(facts: Mapping[str, TopicFacts], metrics: Metrics, heartbeats: Heartbeats) -> Worker:

@@ -1,7 +1,4 @@
-"""Keeps what shards have said of rounds, until the round is over.
-
-Says which pages of a round break the code of a role: to the log, and as the body of a record to the other roles.
-"""
+"""Keeps the responses of shards to open rounds, and reports poison pages of a round to the log and to other roles."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +24,7 @@ from spotsieve.stream.sharding.rounds import Round
 
 
 class ShardResponses:
-    """The answers of S shards, of the rounds that are not over. The last word of a shard counts."""
+    """The responses of S shards to open rounds. A later response of a shard replaces its earlier one."""
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
@@ -37,68 +34,72 @@ class ShardResponses:
         self._too_large: set[RoundRange] = set()
         self._broken: dict[RoundRange, dict[int, str]] = {}
 
-    def add(self, heard: RoundMessage) -> None:
-        """Keep an answer. Who answers as one of another number of shards says nothing here."""
-        told = heard.told
-        if told.share.shards != self._shards:
+    def add(self, message: RoundMessage) -> None:
+        """Keep a response. Responses from a cluster with another number of shards are ignored."""
+        record = message.told
+        if record.share.shards != self._shards:
             return
-        if told.kind == KIND_CANDIDATES:
-            self._met.setdefault(told.range, {})[told.share.number] = heard
-        elif told.kind == KIND_CONFIRMATIONS:
-            of_range = self._confirmed.setdefault(told.range, {})
-            of_range.setdefault(read_combined_checksum(told.body), {})[told.share.number] = heard
-        elif told.kind == KIND_RESOLUTIONS:
-            self._resolution.setdefault(told.range, {}).setdefault(told.share.number, []).append(heard)
-        elif told.kind == KIND_TOO_LARGE:
-            self._too_large.add(told.range)
-        elif told.kind == KIND_POISON_ROWS:
-            self._broken.setdefault(told.range, {}).update(heard.broken().errors)
+        if record.kind == KIND_CANDIDATES:
+            self._met.setdefault(record.range, {})[record.share.number] = message
+        elif record.kind == KIND_CONFIRMATIONS:
+            of_range = self._confirmed.setdefault(record.range, {})
+            of_range.setdefault(read_combined_checksum(record.body), {})[record.share.number] = message
+        elif record.kind == KIND_RESOLUTIONS:
+            self._resolution.setdefault(record.range, {}).setdefault(record.share.number, []).append(message)
+        elif record.kind == KIND_TOO_LARGE:
+            self._too_large.add(record.range)
+        elif record.kind == KIND_POISON_ROWS:
+            self._broken.setdefault(record.range, {}).update(message.broken().errors)
 
     def met(self, range_: RoundRange) -> list[RoundMessage] | None:
-        """What all shards met, in their order; None while one of them has not answered."""
+        """The candidates of all shards, in shard order; None until all shards have responded."""
         return _of_all(self._met.get(range_, {}), self._shards)
 
     def confirmed(self, range_: RoundRange) -> list[RoundMessage] | None:
-        """What all shards say of the entries that were met, in their order; None while one of them has not said it.
+        """The confirmations of all shards for the present candidates, in shard order; None until all have responded.
 
-        Who has heard other answers than we has confirmed others; it hears ours too, and says more.
+        A shard that read other candidate responses has confirmed those. It reads the present ones too, and confirms
+        again.
         """
         return _of_all(self._confirmed_by(range_), self._shards)
 
     def _confirmed_by(self, range_: RoundRange) -> dict[int, RoundMessage]:
-        """By shard, what it says of the entries that were met."""
+        """By shard, its confirmations for the present candidates."""
         met = self.met(range_)
         return self._confirmed.get(range_, {}).get(combined_checksum(met), {}) if met else {}
 
     def resolution(self, range_: RoundRange) -> dict[int, list[RoundMessage]]:
-        """By shard, what it found under one guess after the other."""
+        """By shard, its resolutions under successive speculations."""
         return self._resolution.get(range_, {})
 
     def too_large(self, range_: RoundRange) -> bool:
-        """Whether a shard's answer would be larger than a message may be."""
+        """Whether the response of a shard exceeds the message limit."""
         return range_ in self._too_large
 
     def broken(self, range_: RoundRange) -> dict[int, str]:
-        """The pages that break the code of a shard, by row, with the text of the error."""
+        """The poison pages that shards reported, by row, with the text of the error."""
         return self._broken.get(range_, {})
 
     def missing(self, range_: RoundRange, confirms: bool) -> list[int]:
-        """The shards that have not answered, or, once all have, not confirmed. confirms: whether shards do so at all"""
-        said = set(self._met.get(range_, {}))
-        if confirms and len(said) == self._shards:
-            said = set(self._confirmed_by(range_))
-        return sorted(set(range(self._shards)) - said)
+        """The shards without candidates, or, once all have sent them, without confirmations.
+
+        confirms: whether shards send confirmations
+        """
+        responded = set(self._met.get(range_, {}))
+        if confirms and len(responded) == self._shards:
+            responded = set(self._confirmed_by(range_))
+        return sorted(set(range(self._shards)) - responded)
 
     def forget_walks(self, range_: RoundRange) -> None:
-        """Let go of what shards found under guesses that count no longer: a round may have many of them."""
+        """Drop resolutions under superseded speculations, of which a round may have many."""
         self._resolution.pop(range_, None)
 
     def forget_too_large(self, range_: RoundRange) -> None:
-        """Wait for answers that are smaller."""
+        """Forget that a response was too large, and wait for smaller ones."""
         self._too_large.discard(range_)
 
     def forget_before(self, range_: RoundRange) -> None:
-        """Let go of what was said of rounds before this one."""
+        """Drop the responses to rounds before this one."""
         for kept in (self._met, self._confirmed, self._resolution, self._broken):
             for one in [one for one in kept if one.start < range_.start]:
                 del kept[one]
@@ -106,12 +107,12 @@ class ShardResponses:
 
 
 def confirmed_candidates(answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage]) -> list[ShardCandidates]:
-    """What all shards met, with what the holders of the entries say of it. Both in the order of the shards."""
+    """The candidates of all shards with their confirmations applied. Both parameters are in shard order."""
     return apply_confirmations([one.shard_candidates for one in answers], [one.confirms for one in confirmed])
 
 
 def combined_checksum(answers: Sequence[RoundMessage]) -> int:
-    """A word that tells the answers of all shards from others: 64 bits of their checksums."""
+    """A 64-bit checksum over the checksums of all responses. It identifies this set of responses."""
     return xxhash.xxh3_64_intdigest(b"".join(one.checksum.to_bytes(8, "little") for one in answers))
 
 
@@ -120,15 +121,16 @@ def _of_all(by_shard: dict[int, RoundMessage], shards: int) -> list[RoundMessage
 
 
 MOST_NAMED = 10
-"""Pages that a line names; their worker names and keeps all of them."""
+"""Limit of pages that a log line names. The workers of the pages name and save all of them."""
 
 
 def find_poison_pages(round_: Round, errors: Mapping[int, Exception]) -> dict[int, str]:
-    """Log pages of a round that break the code, nearly always one; -> the texts of their errors, by row."""
+    """Log the poison pages of a round, nearly always one. Returns the texts of their errors by row."""
     rows = sorted(errors)
     named = page_ids_at(round_.signatures, np.array(rows[:MOST_NAMED]))
     logger().error(
-        "pages break Spotsieve's own code: their round goes on without them; please report it with what a worker keeps",
+        "a defect of Spotsieve stopped these pages; their round continues without them; please report the file that "
+        "their worker saves",
         pages=[f"{source}/{partition}/{offset}" for source, partition, offset in named],
         number=len(rows),
         exc_info=errors[rows[0]],
@@ -137,5 +139,5 @@ def find_poison_pages(round_: Round, errors: Mapping[int, Exception]) -> dict[in
 
 
 def poison_body(round_: Round, errors: Mapping[int, str]) -> bytes:
-    """The body of kind 10. errors: texts by row"""
+    """Encode the body of a record of kind 10. errors: error texts by row"""
     return write_poison_rows(PoisonRows(len(round_.signatures), errors))

@@ -1,6 +1,6 @@
-"""The life of a role's process with one set of Kafka clients: start, work, stop; any error ends it.
+"""The lifecycle of a shard or resolver with one set of Kafka clients: start, work, stop. Any error ends it.
 
-Compiles the kernels of rounds: two shards and a resolver judge a few pages of our own before the first real one.
+compile_rounds() compiles the kernels of rounds: two shards and a resolver judge a few built-in pages.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 class RoleEnd(Exception):
-    """A role has no more to do: its process stops cleanly, with this line."""
+    """The role is not needed any more: its process logs this text and stops cleanly."""
 
 
 class Role:
-    """A shard or a resolver. A stop needs no farewell: what is known of a round is in Kafka or in the state."""
+    """A shard or a resolver. It can stop at any time, because Kafka and the state hold all data of a round."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
@@ -47,19 +47,19 @@ class Role:
         self.step = "starting"
 
     def problems(self) -> list[str]:
-        """What keeps it from its work now, in words for a person. Any thread may call this."""
+        """One sentence per reason why it does not work now. Any thread may call this."""
         return ([] if self._ready else [self.step]) + self._waits.texts()
 
     def works(self) -> bool:
-        """Whether it has caught up and, as a resolver, has taken over. Any thread may call this."""
+        """Whether it has caught up and, as a resolver, is active. Any thread may call this."""
         return self._ready
 
     def stop(self) -> None:
-        """Ask for a clean stop."""
+        """Request a clean stop."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
+        """Work until stop(). Raises BrokerTrouble if a new instance can continue, and other SpotsieveErrors if not."""
         try:
             await race(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stopping.wait())
         except RoleEnd as over:
@@ -77,25 +77,28 @@ class Role:
         await self._work_on()
 
     async def _start(self) -> None:
-        """Connect, and catch up."""
+        """Connect and catch up."""
         raise NotImplementedError
 
     async def _work_on(self) -> None:
-        """Work for ever."""
+        """Work. Never returns."""
         raise NotImplementedError
 
     async def _close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         raise NotImplementedError
 
 
 _SHARES = (Share(0, 2), Share(1, 2))
 _OTHER = " ".join(reversed(STORY.split()))
-"""A text whose buckets the first round leaves alone."""
+"""A text whose buckets the first round does not change."""
 
 
 def compile_rounds(scheme: Scheme, limits: Limits) -> None:
-    """Judge two rounds of pages of several hosts: the second one meets what the first has filed, and was read ahead."""
+    """Judge two rounds of pages of several hosts.
+
+    The second round finds indexed pages of the first, and is prefetched.
+    """
     states, number = [memory_state() for _ in _SHARES], 0
     aheads = [BucketPrefetch(state) for state in states]
     records = [_record(0, scheme, STORY, EDITED, "<p>no", STORY), _record(1, scheme, EDITED, STORY, _OTHER)]
@@ -112,7 +115,7 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
         else:
             confirms = [confirm(round_.signatures, met, scheme, state, share) for _, state, share in parts]
             met = apply_confirmations(met, confirms)
-            # No page is filed by this guess, so it is wrong, and the check of wrong guesses runs too.
+            # This speculation indexes no page, so it is wrong, and the check of wrong speculations runs too.
             speculation = np.zeros(len(record.signatures), np.bool_)
             while True:
                 walks = [

@@ -1,6 +1,6 @@
-"""Reads what shards and the resolver tell each other: the topics of verdicts and of matches.
+"""Reads the messages between shards and resolver: the topics `verdicts` and `matches`.
 
-Finds where `verdicts` ends: what a resolver that takes over goes on with.
+find_end() reads the end of `verdicts`, from which a resolver that takes over continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,8 +64,8 @@ from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize
 FETCH_TIMEOUT_MS = 500
 CHECKSUM_BYTES = 8
 MAKE_ANEW = (
-    "make both topics anew (spotsieve topics create) and start every shard with an empty state directory: the log "
-    "gives them again"
+    "recreate both topics (spotsieve topics create) and start every shard with an empty state directory, which the log "
+    "rebuilds"
 )
 
 
@@ -74,9 +74,10 @@ Decoded = TypeVar("Decoded")
 
 @dataclass(frozen=True)
 class RoundMessage:
-    """A record about a round, and where it stood. checksum: its own, which tells it from others
+    """A record about a round with its topic and offset.
 
-    What answers say is decoded once; it is to be read alone.
+    checksum: checksum of the record, which identifies it
+    Decoded contents are cached, and must not be changed.
     """
 
     told: RoundRecord
@@ -86,17 +87,17 @@ class RoundMessage:
 
     @cached_property
     def shard_candidates(self) -> ShardCandidates:
-        """What a shard met. Raises DamagedRecord, as the others do."""
+        """The candidates of a shard. Raises DamagedRecord, like all accessors."""
         return self._body(KIND_CANDIDATES, lambda columns: read_candidates(columns, self.told.range.first_number))
 
     @cached_property
     def confirms(self) -> ShardConfirmations:
-        """What a shard says of the entries that it holds."""
+        """The confirmations of a shard for its entries."""
         return self._body(KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.told.range.first_number))
 
     @cached_property
     def walks(self) -> tuple[HostResolutions, NDArray[np.bool_]]:
-        """What a shard found of the pages of its hosts, and the guess that this rests on."""
+        """The resolutions of a shard for the pages of its hosts, and their speculation, bool[n]."""
         return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.told.range.first_number))
 
     def outcome(self) -> RoundOutcome:
@@ -104,31 +105,31 @@ class RoundMessage:
         return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.told.range.first_number))
 
     def named(self) -> RoundAnnouncement:
-        """What is said of a round that is next."""
+        """The announcement of a round."""
         return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range.start.record))
 
     def speculation(self) -> NDArray[np.bool_]:
-        """The guess under which shards walk once more."""
+        """A corrected speculation of the resolver, bool[n]."""
         return self._body(KIND_SPECULATION, read_speculation)
 
     def resize(self) -> Resize:
-        """What the resolver says of another number of shards."""
+        """A resize step of the resolver."""
         return self._body(KIND_RESIZE, read_resize)
 
     def ask(self) -> int:
-        """How many shards somebody asks for; 0: for an end of the resize."""
+        """The requested number of shards; 0 cancels the resize."""
         return self._body(KIND_REQUEST, read_request)
 
     def filled(self) -> FillProgress:
-        """How far a shard has filled itself."""
+        """The fill progress of a shard."""
         return self._body(KIND_FILL_PROGRESS, read_fill_progress)
 
     def broken(self) -> PoisonRows:
-        """Which pages of a round break the code."""
+        """The poison pages of a round."""
         return self._body(KIND_POISON_ROWS, read_poison_rows)
 
     def cluster_size(self, before: ClusterSize) -> ClusterSize:
-        """The shards behind this record of `verdicts`. before: those before it"""
+        """The cluster size after this record of `verdicts`. before: the cluster size before it"""
         if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
             return before
         return before.told(self.told.share.shards, self.resize() if self.told.kind == KIND_RESIZE else None)
@@ -138,10 +139,10 @@ class RoundMessage:
 
 
 class RoundReader:
-    """The consumer of one reader of rounds. It has no group: who reads knows where to go on."""
+    """The consumer of one reader of rounds. It has no group: the reader keeps its position."""
 
     def __init__(self, settings: Settings, waits: Waits, shards: int | None = None) -> None:
-        """shards: the answers of so many are read, and no others; None: those of read_matches_of()"""
+        """shards: read the responses of this number of shards only; None: see read_matches_of()"""
         self._settings = settings
         self._waits = waits
         self._digest = settings_digest(verdict_settings_text(settings))
@@ -153,12 +154,12 @@ class RoundReader:
         self._passed = False
 
     async def start(self) -> None:
-        """Connect. Nothing is read before the seeks. Raises KafkaError."""
+        """Connect. Reading begins with a seek. Raises KafkaError."""
         await self._consumer.start()
         assigned = [self._verdicts, *self._matches]
         self._consumer.assign(assigned)
         for partition in assigned:
-            # Otherwise aiokafka would look for a place to begin at, and there is none.
+            # Without a seek, aiokafka would query a committed offset, and there is none.
             self._consumer.seek(partition, 0)
             self._consumer.pause(partition)
 
@@ -167,9 +168,9 @@ class RoundReader:
         await stop_client(self._consumer)
 
     async def read_matches_of(self, shards: int) -> None:
-        """Read what so many shards say: of those that were not read before, from now on.
+        """Read the messages of this number of shards, for newly added shards from the present end on.
 
-        Raises BrokerTrouble where the broker does not know so many partitions, and KafkaError.
+        Raises BrokerTrouble if the topic has fewer partitions, and KafkaError.
         """
         before = [self._verdicts, *self._matches]
         positions = {one: await self._consumer.position(one) for one in before}
@@ -181,9 +182,9 @@ class RoundReader:
         except KafkaTimeoutError:
             raise BrokerTrouble(
                 f"topics.matches {self._settings.topics.matches!r}",
-                f"must have {shards} partitions, as many as verdicts tells of shards, and the broker knows fewer",
+                f"must have {shards} partitions, one per shard in the topic verdicts, but has fewer",
                 None,
-                "add partitions, or make it anew with cluster.shards set to that",
+                f"add partitions, or recreate the topic with cluster.shards = {shards}",
             ) from None
         assigned = [self._verdicts, *self._matches]
         self._consumer.assign(assigned)
@@ -193,13 +194,13 @@ class RoundReader:
                 self._consumer.pause(partition)
 
     async def verdicts_span(self) -> tuple[int, int]:
-        """The first offset that `verdicts` holds, and the one behind the last that is committed. Raises KafkaError."""
+        """First offset of `verdicts`, and its end for committed records. Raises KafkaError."""
         begin = (await self._consumer.beginning_offsets([self._verdicts]))[self._verdicts]
         end = (await self._consumer.end_offsets([self._verdicts]))[self._verdicts]
         return int(begin), int(end)
 
     async def matches_spans(self) -> list[tuple[int, int]]:
-        """By shard, the first offset that its partition holds, and the one behind the last. Raises KafkaError."""
+        """By shard, first offset and end of its partition of `matches`. Raises KafkaError."""
         begins = await self._consumer.beginning_offsets(self._matches)
         ends = await self._consumer.end_offsets(self._matches)
         return [(int(begins[one]), int(ends[one])) for one in self._matches]
@@ -210,25 +211,24 @@ class RoundReader:
         self._consumer.resume(self._verdicts)
 
     def seek_matches(self, offsets: Sequence[int]) -> None:
-        """Read the answers of each shard from its offset on. offsets: of all shards that are read, or of more"""
+        """Read the responses of each shard from its offset on. offsets: at least one per shard"""
         for partition, offset in zip(self._matches, offsets[: len(self._matches)], strict=True):
             self._consumer.seek(partition, offset)
             self._consumer.resume(partition)
 
     async def verdicts_position(self) -> int:
-        """The next offset of `verdicts`; it passes the markers of transactions."""
+        """The next offset of `verdicts`. It moves past transaction markers."""
         position: int = await self._consumer.position(self._verdicts)
         return position
 
     async def matches_positions(self) -> tuple[int, ...]:
-        """By shard, the next offset of its answers."""
+        """By shard, the next offset of its responses."""
         return tuple([int(await self._consumer.position(one)) for one in self._matches])
 
     async def fetch(self) -> list[RoundMessage]:
-        """The next records, those of a partition in their order; none after a wait of FETCH_TIMEOUT_MS.
+        """The next records, in order per partition; none after a wait of FETCH_TIMEOUT_MS.
 
-        Raises StateError for a record of `verdicts` that is damaged or of another cluster, and where one that is needed
-        is gone.
+        Raises StateError if a record of `verdicts` is damaged, belongs to another cluster, or is gone.
         """
         try:
             fetched = await self._consumer.getmany(timeout_ms=FETCH_TIMEOUT_MS)
@@ -250,35 +250,41 @@ class RoundReader:
         return found
 
     def _gone(self, error: OffsetOutOfRangeError) -> SpotsieveError:
-        """What follows from records that are no longer there. Answers are given once more; verdicts are not."""
+        """The error for lost records. Shards repeat responses; verdicts cannot be repeated."""
         if all(partition.topic == self._settings.topics.matches for partition in error.args[0]):
-            return BrokerTrouble("topics.matches", "lost answers that were to be read; the round is answered once more")
+            return BrokerTrouble(
+                "topics.matches", "lost responses that were not read yet; the round is announced again"
+            )
         return StateError(
             f"topics.verdicts {self._settings.topics.verdicts!r}",
-            "must hold what comes next, and was made anew, or its retention is too short",
+            "no longer holds the next record: the topic was recreated, or its retention is too short",
             None,
-            f"bring the topic back; or {MAKE_ANEW}",
+            f"restore the topic; or {MAKE_ANEW}",
         )
 
     def _read(self, record: ConsumerRecord) -> RoundMessage | None:
-        """Read a record; None for one of `matches` that is no answer of this cluster, or is to other readers."""
+        """Decode a record. Returns None for a record of `matches` from another cluster or for other readers."""
         value: bytes = record.value or b""
         is_verdict = record.topic == self._verdicts.topic
         try:
             told = decode_round_record(value, self._digest, None, record.topic, record.offset)
-            # The resolver says how many shards there are; who answers as one of others counts for nothing.
+            # Only the resolver sets the number of shards. Responses of a cluster with another number are ignored.
             if not is_verdict and self._shards not in (None, told.share.shards):
                 if told.kind not in (KIND_REQUEST, KIND_FILL_PROGRESS):
                     check_shards(told.share, self._shards, record.topic, record.offset)
-                # While a resize is under way, those to come tell the resolver here how far they are.
+                # During a resize, future shards report their fill progress to the resolver here.
                 return None
         except (DamagedRecord, SettingsMismatch, StateError) as error:
             if is_verdict:
                 raise
-            # A stranger's record counts as no answer, and must not stop all who read. Its writer was told on its start.
+            # A foreign record is not a response, and must not stop all readers. Its writer got an error at its start.
             if not self._passed:
                 self._passed = True
-                logger().warning("passed over a record that is no answer of this cluster", error=str(error))
+                logger().warning(
+                    "skipped a record of the topic matches that does not belong to this cluster; find out which "
+                    "program writes to it",
+                    error=str(error),
+                )
             return None
         if not is_verdict and told.share.number != record.partition:
             return None
@@ -286,39 +292,40 @@ class RoundReader:
 
 
 def message_of(told: RoundRecord, record: ConsumerRecord) -> RoundMessage:
-    """What was read of a record, with where it stood."""
+    """A decoded record with its topic, offset and checksum."""
     checksum = int.from_bytes((record.value or b"")[-CHECKSUM_BYTES:], "little")
     return RoundMessage(told, record.topic, record.offset, checksum)
 
 
 def are_responses_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
-    return any(at != heard for at, heard in zip(answers, response_offsets(answers, spans), strict=False))
+    """Whether responses to a round are lost from `matches`. A reader would wait for them for ever."""
+    return any(at != offset for at, offset in zip(answers, response_offsets(answers, spans), strict=False))
 
 
 def response_offsets(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
-    """From where on each partition of `matches` is read for these answers.
+    """The offset from which each partition of `matches` is read for these responses.
 
-    Those that are gone are passed over. A topic that ends before them was made anew, and is read whole.
+    Lost responses are skipped. A topic that ends before them was recreated, and is read from its beginning.
     """
     return [at if first <= at <= last else first for at, (first, last) in zip(answers, spans, strict=False)]
 
 
 TAIL = 64
-"""So many offsets are looked at first; a round takes four or more."""
+"""Number of offsets that are read first. A round takes four offsets or more."""
 
 
 class RoundsEnd(NamedTuple):
-    """Where all rounds that are over end, and the one that is not. speculation: under which its shards walk, None:
-    the first
+    """The end of all finished rounds, and the open round if there is one.
 
-    broken: the pages that it goes on without, by row, with the texts of their errors
-
-    place, next_number: behind the last round that is over  clock: of that round, or of the open one
-    cluster_size: the shards now
-    answers: by shard, up to where `matches` was read when the last round was named
-    last_record: checksum of the last record that ended rounds have pages of; None where a round is open, since the
-    records of that one are compared
+    place, next_number: log place and entry number after the last finished round
+    clock: clock of the open round, or of the last finished one
+    open: range and announcement of the open round, or None
+    speculation: present speculation of the open round, or None for the first one
+    cluster_size: the present number of shards
+    answers: by shard, the read position of `matches` at the last announcement
+    broken: error texts of the pages excluded from the open round, by row
+    last_record: checksum of the last log record of finished rounds; None if a round is open, because its records are
+    compared instead
     """
 
     place: LogPlace
@@ -333,36 +340,39 @@ class RoundsEnd(NamedTuple):
 
 
 async def find_end(reader: RoundReader, topic: str) -> RoundsEnd:
-    """Read the last rounds of `verdicts`. Raises StateError where it holds none although it has begun, KafkaError."""
+    """Read the last rounds of `verdicts`. Raises KafkaError, and StateError if retention removed the last round."""
     begin, end = await reader.verdicts_span()
-    told, first = list[RoundMessage](), end
+    messages, first = list[RoundMessage](), end
     while first > begin:
         first = max(begin, end - max(TAIL, 2 * (end - first)))
         reader.seek_verdicts(first)
-        told = []
+        messages = []
         while await reader.verdicts_position() < end:
-            told += [one for one in await reader.fetch() if one.topic == topic]
-        if any(one.told.kind == KIND_RANGE for one in told):
-            return _end_of(told)
+            messages += [message for message in await reader.fetch() if message.topic == topic]
+        if any(message.told.kind == KIND_RANGE for message in messages):
+            return _end_of(messages)
     if begin:
         raise StateError(
-            f"topics.verdicts {topic!r}", "must hold the last round, and its retention has removed it", None, MAKE_ANEW
+            f"topics.verdicts {topic!r}",
+            "no longer holds the last round, because its retention removed it",
+            None,
+            MAKE_ANEW,
         )
-    return RoundsEnd(LogPlace(0, 0), Clock(), 0, None, None, _cluster_size_of(told))
+    return RoundsEnd(LogPlace(0, 0), Clock(), 0, None, None, _cluster_size_of(messages))
 
 
-def _end_of(told: list[RoundMessage]) -> RoundsEnd:
-    at = max(number for number, one in enumerate(told) if one.told.kind == KIND_RANGE)
-    range_, named, cluster_size = told[at].told.range, told[at].named(), _cluster_size_of(told[at:])
+def _end_of(messages: list[RoundMessage]) -> RoundsEnd:
+    at = max(number for number, message in enumerate(messages) if message.told.kind == KIND_RANGE)
+    range_, named, cluster_size = messages[at].told.range, messages[at].named(), _cluster_size_of(messages[at:])
     clock, speculation, broken = Clock(range_.watermark_ms, named.marks), None, dict[int, str]()
-    for one in told[at + 1 :]:
-        if one.told.kind == KIND_POISON_ROWS:
-            # The shards walk anew, under their first guess.
-            broken, speculation = dict(one.broken().errors), None
-        elif one.told.kind == KIND_SPECULATION:
-            speculation = one.speculation()
-        elif one.told.kind == KIND_OUTCOME:
-            resolved = one.outcome()
+    for message in messages[at + 1 :]:
+        if message.told.kind == KIND_POISON_ROWS:
+            # The shards restart under their first speculation.
+            broken, speculation = dict(message.broken().errors), None
+        elif message.told.kind == KIND_SPECULATION:
+            speculation = message.speculation()
+        elif message.told.kind == KIND_OUTCOME:
+            resolved = message.outcome()
             return RoundsEnd(
                 range_.end,
                 clock,
@@ -378,9 +388,9 @@ def _end_of(told: list[RoundMessage]) -> RoundsEnd:
     )
 
 
-def _cluster_size_of(told: list[RoundMessage]) -> ClusterSize:
-    """The shards behind these records, of which the first one is the last range where there is any."""
+def _cluster_size_of(messages: list[RoundMessage]) -> ClusterSize:
+    """The cluster size after these records. The first one is the last announcement, if there is any."""
     cluster_size = ClusterSize()
-    for one in told:
-        cluster_size = one.cluster_size(cluster_size)
+    for message in messages:
+        cluster_size = message.cluster_size(cluster_size)
     return cluster_size

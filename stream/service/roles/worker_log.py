@@ -1,4 +1,4 @@
-"""Appends the signatures of a worker without a state to the log, and takes their verdicts from `verdicts`."""
+"""The log of a worker without a state: appends signatures to the log, and reads their verdicts from `verdicts`."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -29,18 +29,18 @@ from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_POISON_RO
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
 
 RECENT_RECORDS = 1_000
-"""So many of the latest records of the log are looked at where the committed offset of a partition is missing."""
+"""Number of latest log records that are searched for pages of a partition without a committed offset."""
 UNCLAIMED_PAGES = 500_000
-"""Verdicts of so many pages are kept at most while a record is on its way to the log: everybody's verdicts come then,
-and a send may be tried again for as long as the broker is away. They take 70 MB where half of the pages are copies."""
+"""Limit of pages whose verdicts are buffered while a record is being sent. All workers' verdicts arrive meanwhile, and
+a send is repeated for as long as the broker is down. The verdicts take 70 MB if half of the pages are copies."""
 
 
 class RemotePageError(Exception):
-    """What a shard or the resolver broke on a page with; its text says where."""
+    """The error of a poison page in a shard or the resolver. Its text names the role."""
 
 
 class _Part(NamedTuple):
-    """Verdicts of some pages of a record. errors: of the pages that broke the code, by their row in the part"""
+    """Verdicts of consecutive pages of a record. errors: error texts of poison pages, by row in the part"""
 
     verdicts: Verdicts
     errors: Mapping[int, str]
@@ -48,31 +48,31 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A record of this worker: how many of its pages have no verdict yet, and the verdicts of those before them."""
+    """A record of this worker that waits for verdicts. left: number of pages without one. parts: verdicts so far"""
 
     record: LogRecord
     left: int
     future: asyncio.Future[ApplyResult]
     parts: list[Verdicts] = field(default_factory=list)
-    broken: dict[int, Exception] = field(default_factory=dict)
+    poison: dict[int, Exception] = field(default_factory=dict)
 
     def take(self, part: _Part) -> None:
-        """Note the verdicts of the next pages."""
+        """Add the verdicts of the next pages, and complete the future after the last page."""
         before = sum(map(len, self.parts))
-        self.broken |= {before + row: RemotePageError(text) for row, text in part.errors.items()}
+        self.poison |= {before + row: RemotePageError(text) for row, text in part.errors.items()}
         self.parts.append(part.verdicts)
         self.left -= len(part.verdicts)
         if self.left <= 0 and not self.future.done():
             found = concatenate(self.parts) if self.parts else no_verdicts()
             none = np.zeros(0, np.int64)
-            self.future.set_result(ApplyResult(self.record, found, 0, 0, none, 0, False, broken=self.broken))
+            self.future.set_result(ApplyResult(self.record, found, 0, 0, none, 0, False, poison=self.poison))
 
 
 class WorkerLog:
-    """The log of a worker that judges nothing: stream/service/worker.py says what is asked of it."""
+    """Implements VerdictLog of stream/service/worker.py for a worker whose pages shards judge."""
 
     def __init__(self, settings: Settings, writer: bytes, metrics: Metrics, waits: Waits) -> None:
-        """writer: 16 bytes"""
+        """writer: 16 bytes, id of this worker"""
         self._settings = settings
         self._text = verdict_settings_text(settings)
         self._digest = settings_digest(self._text)
@@ -91,7 +91,7 @@ class WorkerLog:
         self._recent: set[tuple[str, int]] | None = None
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect, and check that the log is of these settings. Earlier verdicts are nothing to this worker."""
+        """Connect, and check that the log has these settings. Earlier verdicts are not read."""
         progress("checking the log")
         follower = LogFollower(self._settings, self._metrics, self._waits, lambda: 0)
         try:
@@ -106,17 +106,17 @@ class WorkerLog:
         finally:
             await follower.close()
         if filling:
-            raise BrokerTrouble("log", "is being filled by spotsieve migrate; waiting until it is open")
+            raise BrokerTrouble("log", "is still filled by spotsieve migrate; the worker waits until the log is open")
         self._rounds.seek_verdicts(end)
-        # What is in the log by now is of other pending_verdicts: this worker waits for nothing of it.
+        # This worker does not wait for verdicts of earlier records.
         self._metrics.log_position.set(log_end)
 
     async def append(
         self, signatures: Signatures, committed: Sequence[CommitMark] = ()
     ) -> list[asyncio.Future[ApplyResult]]:
-        """Append a micro-batch, as one record unless it is larger than the broker takes; -> a future for each.
+        """Append a micro-batch, as one record unless it exceeds the record limit. Returns a future per record.
 
-        One call at a time.
+        Make one call at a time.
         """
         futures = list[asyncio.Future[ApplyResult]]()
         for part in split(signatures, LOG_RECORD_BYTES, committed):
@@ -124,7 +124,7 @@ class WorkerLog:
             value = encode(part, self._writer, self._sequence, self._digest, marks)
             record = LogRecord(self._writer, self._sequence, self._digest, NO_PAGES, 0)
             self._sequence += 1
-            # The outcome may be here before the answer of the broker: what comes meanwhile is kept.
+            # The verdicts may arrive before the broker's response, so they are buffered meanwhile.
             self._sending = True
             try:
                 offset = await self._writing.write(value)
@@ -139,25 +139,25 @@ class WorkerLog:
         return futures
 
     async def follow(self) -> None:
-        """Give verdicts as they come, for ever."""
+        """Complete the futures as verdicts arrive. Never returns."""
         while True:
-            for heard in await self._rounds.fetch():
-                self._hear(heard)
+            for message in await self._rounds.fetch():
+                self._hear(message)
 
-    def _hear(self, heard: RoundMessage) -> None:
-        told = heard.told
-        if told.kind == KIND_RANGE:
-            passed = [offset for offset in self._waiting if offset < told.range.start.record]
+    def _hear(self, message: RoundMessage) -> None:
+        record = message.told
+        if record.kind == KIND_RANGE:
+            passed = [offset for offset in self._waiting if offset < record.range.start.record]
             if passed:
                 raise BrokerTrouble(
                     f"log {self._settings.topics.log}[{passed[0]}]",
-                    "was passed over, and this worker waits for its verdicts",
+                    "was skipped while this worker waits for its verdicts",
                 )
-            self._named, self._errors = (told.range, heard.named()), {}
-        elif told.kind == KIND_POISON_ROWS and self._named is not None and self._named[0] == told.range:
-            self._errors = heard.broken().errors
-        elif told.kind == KIND_OUTCOME and self._named is not None and self._named[0] == told.range:
-            verdicts, first = heard.outcome().verdicts, 0
+            self._named, self._errors = (record.range, message.named()), {}
+        elif record.kind == KIND_POISON_ROWS and self._named is not None and self._named[0] == record.range:
+            self._errors = message.broken().errors
+        elif record.kind == KIND_OUTCOME and self._named is not None and self._named[0] == record.range:
+            verdicts, first = message.outcome().verdicts, 0
             for offset, pages in self._named[1].records:
                 errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
                 waiting, part = self._waiting.get(offset), _Part(verdicts.part(first, first + pages), errors)
@@ -166,16 +166,19 @@ class WorkerLog:
                     self._give(offset, waiting, part)
                 elif self._sending:
                     self._keep(offset, part)
-            self._metrics.log_position.set(told.range.end.record)
+            self._metrics.log_position.set(record.range.end.record)
 
     def _keep(self, offset: int, part: _Part) -> None:
-        """Keep what may be of the record that is on its way. Raises BrokerTrouble where that is too much."""
+        """Buffer verdicts that may belong to the record that is being sent.
+
+        Raises BrokerTrouble above UNCLAIMED_PAGES.
+        """
         self._unclaimed.setdefault(offset, []).append(part)
         self._unclaimed_pages += len(part.verdicts)
         if self._unclaimed_pages > UNCLAIMED_PAGES:
             raise BrokerTrouble(
                 f"topics.log {self._settings.topics.log!r}",
-                f"took a record of this worker too slowly: more than {UNCLAIMED_PAGES} verdicts came meanwhile",
+                f"took a record of this worker too slowly: more than {UNCLAIMED_PAGES} verdicts arrived meanwhile",
             )
 
     def _give(self, offset: int, waiting: _Waiting, part: _Part) -> None:
@@ -184,7 +187,7 @@ class WorkerLog:
             self._waiting.pop(offset, None)
 
     async def knows(self, partition: TopicPartition) -> bool:
-        """Whether the latest records of the log have pages of a partition of an input topic."""
+        """Whether the latest log records have pages of this input partition."""
         if self._recent is None:
             _, end = await log_span(self._settings)
             recent = set[tuple[str, int]]()

@@ -26,7 +26,10 @@ different features, and its Jaccard (Eq. 4) that of the sets. Every page within 
 a page has more candidates than the limit, which is higher than for other schemes. Metrics count both losses
 (spotsieve_capped_filings, spotsieve_cut_pages).
 
-`spotsigs-lsh`: spots, minwise bands and their Jaccard (LSH-S, sec. 5.2).
+Every page within tau is found while no bucket is full and no page meets more candidates than the limit, which is higher
+here than for other schemes; both are counted (spotsieve_capped_postings, spotsieve_candidate_limited_pages).
+
+The scheme `spotsigs-lsh`: spots, minwise bands and their Jaccard (LSH-S of Theobald et al. 2008, sec. 5.2).
 
     spots in the IDF range, as a multiset -> k * l minwise hashes -> l bands of k -> Jaccard >= tau
 

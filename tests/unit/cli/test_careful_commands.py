@@ -147,7 +147,7 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
         (["cluster.shards=2", "policy.keep=newest"], "policy.keep must be first or longest in shards"),
         (["cluster.shards=2", "policy.recrawl=pass"], "policy.recrawl must be drop in shards"),
         (["kafka.security_protocol=SASL_PLAINTEXT"], "kafka.sasl_username must be set"),
-        (["kafka.bootstrap_servers=localhost:99999"], "kafka.bootstrap_servers must be host:port"),
+        (["kafka.bootstrap_servers=localhost:99999"], "kafka.bootstrap_servers must be a comma-separated list"),
         (["kafka.security_protocol=SSL", "kafka.ssl_cafile=/none.pem"], "must be readable PEM files"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_broker_that_is_not_there_is_one_line(
     monkeypatch.setattr(logging.getLogger("aiokafka"), "level", logging.NOTSET)
     assert main(["topics", "check", "--set", "kafka.bootstrap_servers=localhost:1"]) == 5
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("spotsieve: kafka.bootstrap_servers no broker answers")
+    assert line.startswith("spotsieve: kafka.bootstrap_servers leads to no broker that responds")
 
 
 @pytest.mark.promise("a state goes on when the fields of the input are renamed", fault="body and address elsewhere")

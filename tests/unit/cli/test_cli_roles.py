@@ -14,9 +14,9 @@ def of(**more: object) -> Settings:
 @pytest.mark.parametrize(
     ("role", "shard", "settings", "said"),
     [
-        ("worker", None, Settings(), "--role needs cluster.shards, and this configuration has none, got 'worker'; set"),
-        ("", None, of(), "--role must be given, since cluster.shards is 3; worker, shard or resolver"),
-        ("shard", 3, of(), "--shard must be 0 to 2 with --role shard, and goes with no other role, got 3"),
+        ("worker", None, Settings(), "--role needs cluster.shards, which is not set, got 'worker'; set"),
+        ("", None, of(), "--role is missing, but cluster.shards is 3; give worker, shard or resolver"),
+        ("shard", 3, of(), "--shard must be 0 to 2 with --role shard, and must be omitted for other roles, got 3"),
         ("shard", -1, of(), "--shard must be 0 to 2"),
         ("shard", None, of(), "--shard must be 0 to 2"),
         ("resolver", 0, of(), "--shard must be 0 to 2"),

@@ -85,5 +85,5 @@ def test_an_explained_error_names_its_setting_and_the_next_step(error: KafkaErro
 
 def test_a_topic_that_may_not_be_read_is_named_with_the_rights_to_grant() -> None:
     told = str(explain_error(errors.TopicAuthorizationFailedError("crawled-pages"), Settings(), "reading pages"))
-    for part in ("has no permission while reading pages: ", "crawled-pages", "grant Read on input and log"):
+    for part in ("denies permission while reading pages: ", "crawled-pages", "grant the user Read on input and log"):
         assert part in told

@@ -96,7 +96,7 @@ def test_an_answer_of_a_negative_length_is_refused() -> None:
     async def read() -> None:
         protocol, _ = await protocol_and_reader()
         feed(protocol, b"\xff\xff\xff\xffwhatever", iter(lambda: 100, None))
-        with pytest.raises(ValueError, match="got -1; is this a broker"):
+        with pytest.raises(ValueError, match="the length -1, so the peer is not a Kafka broker"):
             await protocol.next_frame()
 
     asyncio.run(read())

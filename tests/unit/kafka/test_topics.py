@@ -42,9 +42,9 @@ def test_a_log_that_forgets_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("replication", "settings", "said"),
     [
-        (1, {"min.insync.replicas": "1"}, ["one broker can lose the log: it has one copy"]),
-        (3, {"min.insync.replicas": "1"}, ["one broker can lose the newest records of the log"]),
-        (3, {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}, ["a copy that lags may become"]),
+        (1, {"min.insync.replicas": "1"}, ["the loss of one broker loses the log"]),
+        (3, {"min.insync.replicas": "1"}, ["the loss of one broker can lose the newest log records"]),
+        (3, {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}, ["a replica that lags may become"]),
         (3, {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}, []),
         (0, {}, []),
     ],
@@ -77,7 +77,7 @@ async def test_with_a_horizon_an_input_whose_messages_may_be_dated_far_ahead_is_
     monkeypatch.setattr(topics, "topic_facts", facts_of)
     with structlog.testing.capture_logs() as lines:
         await check_topics(Settings.model_validate({"index": {"horizon_hours": hours}}))
-    said = [line for line in lines if "dated farther ahead than the horizon" in line["event"]]
+    said = [line for line in lines if "timestamps beyond the deduplication window" in line["event"]]
     assert [(line["log_level"], line["topic"]) for line in said] == [("warning", "pages")] * warned
 
 
@@ -90,7 +90,7 @@ async def test_an_output_that_cannot_take_our_headers_is_refused(role: str, monk
         return {name: TopicFacts(1, {**KEPT, "max.message.bytes": str(size)}) for name, size in sizes.items()}
 
     monkeypatch.setattr(topics, "topic_facts", facts_of)
-    with pytest.raises(SettingError, match=rf"topics.{role} must take messages of 16384 bytes, for the headers"):
+    with pytest.raises(SettingError, match=rf"topics.{role} must accept messages of 16384 bytes, for the headers"):
         await check_topics(Settings())
 
 
@@ -105,7 +105,7 @@ async def test_new_topics_are_looked_for_until_the_broker_that_is_asked_knows_th
         return {name: TopicFacts(1, {**KEPT, "max.message.bytes": "1048588"}) for name in known}
 
     monkeypatch.setattr(topics, "topic_facts", facts_of)
-    monkeypatch.setattr(topics, "TELLING_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(topics, "METADATA_PAUSE_SECONDS", 0)
     with pytest.raises(SettingError, match=r"topics\.log does not exist on the broker"):
         await check_topics(Settings())
     looks.clear()
@@ -118,7 +118,7 @@ async def test_new_topics_are_looked_for_until_the_broker_that_is_asked_knows_th
     [
         (TopicFacts(2, KEPT), "must have one partition"),
         (TopicFacts(1, {**KEPT, "cleanup.policy": "compact,delete"}), "must not be compacted"),
-        (TopicFacts(1, {**KEPT, "max.message.bytes": "1000"}), "must take records of"),
+        (TopicFacts(1, {**KEPT, "max.message.bytes": "1000"}), "must accept records of"),
         (TopicFacts(1, {**KEPT, "max.message.bytes": str(LOG_RECORD_BYTES)}), "and their batch header"),
     ],
 )
@@ -135,7 +135,7 @@ def test_matches_may_have_more_partitions_than_there_are_shards_and_not_fewer() 
     for partitions in (2, 3):
         checked(partitions, 1)
     with pytest.raises(
-        SettingError, match=r"topics\.matches must have 2 partitions or more, .* got 1; ask for so many"
+        SettingError, match=r"topics\.matches must have at least 2 partitions, .* got 1; add partitions"
     ):
         checked(1, 1)
     with pytest.raises(SettingError, match=r"topics\.verdicts must have one partition"):
@@ -148,7 +148,7 @@ def test_verdicts_that_forget_by_time_or_size_are_warned_of(setting: str, value:
     with structlog.testing.capture_logs() as lines:
         check_rounds(2, {"matches": "m", "verdicts": "v"}, facts)
     (line,) = lines
-    assert line.pop("event").startswith("the topic of verdicts forgets: a lost shard cannot be rebuilt from it")
+    assert line.pop("event").startswith("the topic of verdicts has a retention, so a lost shard cannot be rebuilt")
     assert line == {"log_level": "warning", "topic": "v", setting: value}
 
 
@@ -173,7 +173,7 @@ async def created(broker: SlowBroker, monkeypatch: pytest.MonkeyPatch) -> dict[s
         yield broker
 
     monkeypatch.setattr(topics, "_admin", admin)
-    monkeypatch.setattr(topics, "TELLING_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(topics, "METADATA_PAUSE_SECONDS", 0)
     return await create_topics(Settings(), 4, 1)
 
 
@@ -188,7 +188,7 @@ async def test_a_broker_that_never_tells_of_its_topics_is_not_waited_for_without
 ) -> None:
     broker = SlowBroker(there=False, looks=10_000)
     await created(broker, monkeypatch)
-    assert broker.looked == topics.TELLING_TRIES
+    assert broker.looked == topics.METADATA_TRIES
 
 
 async def test_topics_that_were_there_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

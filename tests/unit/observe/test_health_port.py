@@ -82,7 +82,7 @@ def test_a_query_string_does_not_change_the_path(port: int) -> None:
 def test_any_other_path_is_404_and_not_echoed(port: int, path: str) -> None:
     status, text, _ = ask(port, path)
     assert status == 404
-    assert text == "only /metrics, /healthz and /readyz\n"
+    assert text == "the paths are /metrics, /healthz and /readyz\n"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])

@@ -14,7 +14,7 @@ def test_a_loop_is_told_when_its_beat_is_missing_and_no_more_once_it_has_ended()
     now[0] += LOOP_SECONDS
     assert heartbeats.problems() == []
     now[0] += 1
-    assert heartbeats.problems() == ["the event loop has stood still for 31 s"]
+    assert heartbeats.problems() == ["the event loop has not run for 31 s; restart the process"]
     heartbeats.beat()
     assert heartbeats.problems() == []
     heartbeats.stop()
@@ -33,7 +33,7 @@ def test_a_task_is_told_only_while_it_takes_longer_than_any_should() -> None:
 
     assert heartbeats.watched("judge", work, TASK_SECONDS) == TASK_SECONDS
     heartbeats.watched("judge", work, TASK_SECONDS + 1)
-    assert said == [[], ["the thread that does `judge` has been at one task for 121 s"]]
+    assert said == [[], ["the thread of step `judge` has worked on one task for 121 s; restart the process"]]
     assert heartbeats.problems() == []
 
 
@@ -47,8 +47,10 @@ def test_work_that_the_event_loop_stands_still_at_is_named() -> None:
         now += 31
         return heartbeats.problems()
 
-    assert heartbeats.watched("judge", look) == ["the event loop has stood still for 31 s, at `judge`"]
+    assert heartbeats.watched("judge", look) == [
+        "the event loop has not run for 31 s in step `judge`; restart the process"
+    ]
     heartbeats.beat()
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(heartbeats.watched, "sign", look).result()
-    assert found == ["the event loop has stood still for 31 s"]
+    assert found == ["the event loop has not run for 31 s; restart the process"]

@@ -63,7 +63,7 @@ def test_buckets_swept_are_counted_on_and_the_watermark_is_in_seconds() -> None:
     value = metrics.registry.get_sample_value
     assert value("spotsieve_swept_buckets_total") == 10
     assert value("spotsieve_watermark_seconds") == 1.5
-    assert (value("spotsieve_state_floor"), value("spotsieve_state_entries")) == (7, 5)
+    assert (value("spotsieve_state_first_live_entry"), value("spotsieve_state_entries")) == (7, 5)
     assert (value("spotsieve_disk_size_bytes"), value("spotsieve_disk_free_bytes")) == (100, 39)
 
 
@@ -71,9 +71,9 @@ def test_every_verdict_language_text_and_key_is_there_before_the_first_page() ->
     # A rate() over a series that appears with its first page misses that page.
     metrics = Metrics()
     there = [("languages", "language", path_names()), ("texts", "text", TEXTS)]
-    keys = ("body", "text", "tables", "minima", "prints", "title")
-    for name, label, values in [*there, ("duplicates_met", "key", keys)]:
-        family = f"spotsieve_{name if name == 'duplicates_met' else f'page_{name}'}_total"
+    keys = ("body", "text", "tables", "minhash", "block_fingerprints", "title", "url")
+    for name, label, values in [*there, ("duplicates_by_key", "key", keys)]:
+        family = f"spotsieve_{name if name == 'duplicates_by_key' else f'page_{name}'}_total"
         assert [metrics.registry.get_sample_value(family, {label: value}) for value in values] == [0] * len(values)
     for rejection in RejectReason:
         labels = {"reason": rejection.value}
@@ -103,16 +103,16 @@ def test_texts_are_counted_by_language_and_by_how_they_were_found() -> None:
     assert sum(value("spotsieve_page_languages_total", {"language": name}) or 0 for name in path_names()) == 4
 
 
-def test_a_duplicate_counts_under_every_kind_of_key_that_met_its_original() -> None:
+def test_a_duplicate_counts_under_every_kind_of_key_that_it_shares_with_its_original() -> None:
     metrics = Metrics()
     judged = verdicts((Kind.NOVEL, Reason.NO_MATCH), (Kind.DUPLICATE, Reason.NEAR), (Kind.DUPLICATE, Reason.EXACT))
     judged.found_by[:] = [0, KeyKind.TABLES | KeyKind.MINIMA, KeyKind.BODY]
     metrics.count_verdicts(judged, np.array([0, 1, 2]), np.array([1, 1, 1]))
     found = {
-        key: metrics.registry.get_sample_value("spotsieve_duplicates_met_total", {"key": key})
-        for key in ("body", "text", "tables", "minima")
+        key: metrics.registry.get_sample_value("spotsieve_duplicates_by_key_total", {"key": key})
+        for key in ("body", "text", "tables", "minhash")
     }
-    assert found == {"body": 1, "text": 0, "tables": 1, "minima": 1}
+    assert found == {"body": 1, "text": 0, "tables": 1, "minhash": 1}
 
 
 def test_a_stage_that_fails_is_timed_too() -> None:

@@ -122,9 +122,9 @@ def test_environment_errors_in_decoding_and_signing_mark_no_page(step: str, erro
     batch, failing = MicroBatch(messages, []), Failing(step, error)
     with pytest.raises(type(error)):
         sign(batch, cast("Decoder", failing), cast("Scheme", failing))
-    assert not batch.broken
+    assert not batch.faults
     sign(batch, cast("Decoder", failing), cast("Scheme", failing))
-    assert (batch.rows.tolist(), batch.broken) == (list(range(NUMBER)), {}), "the worker that restarts signs every page"
+    assert (batch.rows.tolist(), batch.faults) == (list(range(NUMBER)), {}), "the worker that restarts signs every page"
 
 
 @ENVIRONMENT
@@ -170,13 +170,13 @@ def test_kept_pages_are_bounded_by_number_and_bytes(tmp_path: Path, monkeypatch:
 
     def tell(offset: int, value: bytes) -> None:
         message = ConsumerRecord("pages", 0, offset, 0, 0, None, value, None, 0, len(value), ())
-        kept.tell([(message, PageFault("sign", RuntimeError("a defect")))])
+        kept.report([(message, PageFault("sign", RuntimeError("a defect")))])
 
     for offset in (1, 2, 2, 3, 4):
         tell(offset, b"{}")
     names = ["pages-0-1.json", "pages-0-2.json", "pages-0-3.json"]
     assert sorted(file.name for file in kept.folder.iterdir()) == names
-    assert kept.metrics.registry.get_sample_value("spotsieve_internal_errors_total", {"step": "sign"}) == 5
+    assert kept.metrics.registry.get_sample_value("spotsieve_poison_pages_total", {"step": "sign"}) == 5
     monkeypatch.setattr(poison_pages, "MOST_FILES", 100)
     monkeypatch.setattr(poison_pages, "MOST_BYTES", 10_000)
     tell(5, bytes(20_000))

@@ -170,7 +170,7 @@ async def test_a_log_that_lost_records_of_a_round_is_not_waited_for(
     async with followed(9 * PAGES) as (records, following):
         if not is_followed:
             following.cancel()
-        with pytest.raises(StateError, match="up to 3, but ends at 2"):
+        with pytest.raises(StateError, match="up to 3, but it ends at 2"):
             await asyncio.wait_for(records.until(3), 10)
 
 

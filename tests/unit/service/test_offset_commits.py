@@ -90,7 +90,7 @@ async def test_a_partition_of_another_worker_fails_alone(consumer: Consumer, com
     assert consumer.requests[1:] == [{PARTITIONS[1]: 7}]
     consumer.answers[1].set_result(None)
     await asyncio.gather(first, own)
-    with pytest.raises(IllegalStateError, match="handed over"):
+    with pytest.raises(IllegalStateError, match="was revoked"):
         await lost
 
 

@@ -205,7 +205,7 @@ async def test_who_is_waited_for_is_named_once_and_again_when_it_is_another(
     opened.awaited = []
     assert not world.resolver._tell_missing(opened)
     assert not world.resolver._tell_missing(opened)
-    assert lines[2:] == ["the round goes on: the shards that it waited for have answered"]
+    assert lines[2:] == ["the round continues: all missing shards have responded"]
     assert "shard(s)" not in "".join(world.resolver.problems())
 
 

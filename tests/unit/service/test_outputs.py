@@ -19,7 +19,7 @@ from spotsieve.stream.kafka.topics import LEAST_OUTPUT_BYTES, TopicFacts
 from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
 from spotsieve.stream.service.pages.outputs import (
     OUTPUT_ROLES,
-    SHORT_ADDRESS_BYTES,
+    SHORT_URL_BYTES,
     OutputBatches,
     OutputBuilder,
     header_text,
@@ -190,7 +190,7 @@ async def test_a_report_that_a_topic_takes_only_short_is_sent_short() -> None:
     ((_, value),) = records_in(outputs)["pages.duplicates"]
     report = orjson.loads(value or b"")
     assert (report["page"]["id"], report["duplicate_of"]["page"]) == ("pages/0/1", "pages/0/0")
-    assert len(report["page"]["url"]) == len(report["duplicate_of"]["url"]) == SHORT_ADDRESS_BYTES
+    assert len(report["page"]["url"]) == len(report["duplicate_of"]["url"]) == SHORT_URL_BYTES
 
 
 Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]

@@ -65,7 +65,7 @@ async def test_a_legal_move_is_made_and_drops_what_is_in_flight_where_it_must(be
 async def test_an_illegal_move_is_refused_and_changes_nothing(before: Phase, after: Phase) -> None:
     owned = partition_in(before)
     held = (owned.epoch, owned.seek_to, owned.lost.is_set())
-    with pytest.raises(IllegalMove, match=f"pages/3 cannot go from {before.name} to {after.name}"):
+    with pytest.raises(IllegalMove, match=f"pages/3 cannot move from {before.name} to {after.name}"):
         MOVE[after](owned)
     assert owned.phase is before
     assert (owned.epoch, owned.seek_to, owned.lost.is_set()) == held

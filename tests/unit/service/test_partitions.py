@@ -158,7 +158,7 @@ async def test_a_lost_offset_of_pages_that_the_state_knows_is_refused_with_the_c
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
-    with pytest.raises(SettingError, match=r"kafka.restart_from must say where partition 3 of 'pages' goes on"):
+    with pytest.raises(SettingError, match=r"kafka.restart_from must say where partition 3 of 'pages' continues"):
         await partitions_of(broker, monkeypatch, known=True).open(owned)
     assert owned.phase is Phase.OPENING
     assert broker.steps == ["fenced", "committed"]
@@ -422,7 +422,7 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
         return False
 
     monkeypatch.setattr(offsets, "edges_consumer", lambda _: EdgesOfAll())
-    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown, there=64)
+    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown, initial_partitions=64)
     begun = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in (1, 2, 98, 99)]
     await several_turns()
     later = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in range(3, 50)]

@@ -67,7 +67,11 @@ def test_an_end_of_the_resize_forgets_who_was_ready() -> None:
 def test_a_shard_that_nobody_wants_stops() -> None:
     for cluster_size in (ClusterSize(), ClusterSize(2), ClusterSize(3, 2, 1)):
         check_wanted(Share(1, 2), cluster_size, True)
-    with pytest.raises(RoleEnd, match="shard 1 of 2 is needed no longer: the number of shards is 3; its state"):
+    with pytest.raises(
+        RoleEnd, match="shard 1 of 2 is not needed any more, because the number of shards is now 3; delete its"
+    ):
         check_wanted(Share(1, 2), ClusterSize(3), False)
-    with pytest.raises(StateError, match=r"shard 1 of 2 must be one .* there are 3, and 4 are asked for; set cluster"):
+    with pytest.raises(
+        StateError, match=r"shard 1 of 2 does not belong .* there are 3 shards, and 4 are requested; set cluster"
+    ):
         check_wanted(Share(1, 2), ClusterSize(3, 4, 1), True)

@@ -55,5 +55,7 @@ async def test_a_shard_goes_on_behind_its_last_outcome() -> None:
 
 @pytest.mark.parametrize("offsets", [(), (10,), (8, 9)])
 async def test_verdicts_that_were_made_anew_are_told_even_where_they_end_in_a_marker(offsets: tuple[int, ...]) -> None:
-    with pytest.raises(StateError, match=r"must hold the outcome 11 that this shard was filed by, and was made anew"):
+    with pytest.raises(
+        StateError, match=r"does not hold outcome 11, by which this shard was indexed last: the topic was recreated"
+    ):
         await place(Verdicts(*offsets), FiledBy(11, 5))

@@ -1,4 +1,4 @@
-"""The service's summary line warns where so many messages are no pages that the topic is probably misread."""
+"""The service's summary line warns if so many messages are not pages that [input] probably does not fit the topic."""
 
 import structlog
 
@@ -10,7 +10,7 @@ from spotsieve.stream.service.run import ServiceSummary
 
 def said(summary: ServiceSummary) -> dict[str, object]:
     with structlog.testing.capture_logs() as lines:
-        summary.say()
+        summary.log()
     (line,) = lines
     return dict(line)
 

@@ -94,7 +94,7 @@ async def test_a_send_that_hangs_does_not_keep_the_verdicts_of_everybody(
         await broker.resolve(offset + 1, offset + 2, offset + 3)
         broker.offsets.put_nowait(offset + 3)
         (future,) = await appending
-        assert (await asyncio.wait_for(future, 5)).broken == {}
+        assert (await asyncio.wait_for(future, 5)).poison == {}
     hanging = asyncio.create_task(log.append(three_pages()))
     await asyncio.sleep(0)
     await broker.resolve(*range(12, 16))

@@ -230,7 +230,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         "OutputBuilder": lambda *_: OneBatch(),
         "sign": sign,
         "verdicts_of": verdicts_of,
-        "broken_pages": lambda *_: (),
+        "poison_messages": lambda *_: (),
     }.items():
         monkeypatch.setattr(worker_module, name, value)
     monkeypatch.setattr(fetcher, "check_alive", lambda _: None)

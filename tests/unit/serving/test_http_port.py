@@ -159,7 +159,7 @@ def test_health_readiness_and_metrics_tell_of_the_port(asking: HttpPort) -> None
     assert asking.ask("/healthz") == (200, "ok\n")
     assert asking.ask("/readyz") == (200, "ok\n")
     assert asking.ask("/healthz", method="HEAD")[0] == 200
-    assert asking.metric("spotsieve_serve_known_pages") == 3
+    assert asking.metric("spotsieve_serve_indexed_pages") == 3
     asking.ask("/v1/lookup", {"url": "u", "body": "x"})
     assert asking.metric('spotsieve_serve_requests_total{path="/v1/lookup",status="200"}') >= 1
     asking.ask("/made-up-by-a-stranger")

@@ -110,7 +110,7 @@ def _end_at(roles: Roles, wave: Wave, options: Mapping[str, tuple[str, ...]], pa
 
 
 def _stands_by(resolver: Spotsieve) -> bool:
-    return "standing by" in resolver.get("/readyz")[1]
+    return "on standby" in resolver.get("/readyz")[1]
 
 
 def _bring_back(victim: Spotsieve, how: str, options: tuple[str, ...]) -> None:

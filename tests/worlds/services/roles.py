@@ -14,7 +14,7 @@ from tests.worlds.services.oracle import check_verdicts_sent, settings_from
 from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
 
-TAKEN = "this resolver works from now on"
+TAKEN = "this resolver is active from now on"
 STARTING = ("compiling kernels", "opening the state")
 """Text of /readyz before a process receives SIGTERM."""
 

@@ -1,1 +1,1 @@
-"""The resolver: which round comes next, what the shards' answers make of it, and what is said of it in `verdicts`."""
+"""The role resolver: announces rounds, resolves them, and publishes their outcomes in `verdicts`."""

@@ -1,6 +1,6 @@
-"""Runs a resolver: it stands by or takes over, names rounds, waits for all answers, and publishes the outcomes.
+"""Runs a resolver: it waits on standby or takes over, announces rounds, and publishes their outcomes.
 
-Says which of several resolvers works: the one to which their consumer group gives the partition of `verdicts`.
+Of several resolvers, the one to which their consumer group assigns the partition of `verdicts` is active.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ POLL_MS = 1_000
 
 
 class ResolverElection(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
-    """A resolver's place in the group. It reads nothing: the group is its election, and the broker holds it."""
+    """Election of the active resolver by a consumer group. Its consumer reads nothing."""
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.verdicts
@@ -45,27 +45,27 @@ class ResolverElection(ConsumerRebalanceListener):  # type: ignore[misc]  # aiok
         self.replaced = asyncio.Event()
 
     async def until_chosen(self) -> None:
-        """Join the group, and stand by until it has chosen this resolver. Raises BrokerTrouble, KafkaError."""
+        """Join the group, and wait until it elects this resolver. Raises BrokerTrouble, KafkaError."""
         self._consumer.subscribe([self._topic], listener=self)
         await self._consumer.start()
         await race(self.hold(), self._chosen.wait())
 
     async def hold(self) -> None:
-        """Stay in the group, for ever. Raises BrokerTrouble, KafkaError."""
+        """Stay in the group. Never returns. Raises BrokerTrouble, KafkaError."""
         while True:
-            # aiokafka takes a member that asks for nothing for one that hangs.
+            # aiokafka treats a member that does not poll as hung.
             await self._consumer.getmany(timeout_ms=POLL_MS)
             check_alive(self._consumer)
 
     async def leave(self) -> None:
-        """Leave the group, so that another resolver is chosen at once."""
+        """Leave the group, so that another resolver is elected at once."""
         await stop_client(self._consumer)
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """The group deals out its partition anew."""
+        """Do nothing before a rebalance."""
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """The group has chosen."""
+        """Take the result of the election."""
         mine = list(assigned)
         remember_generation(self._consumer)
         for partition in mine:
@@ -78,14 +78,14 @@ class ResolverElection(ConsumerRebalanceListener):  # type: ignore[misc]  # aiok
 
 
 MOST_SPECULATIONS = 8
-"""After so many a round is named anew with half of its pages. Most need none or one. Pages that a stranger chains, each
-a copy if the one before it is none, need one for each page."""
+"""After this number of corrected speculations, a round is halved. Most rounds need none or one. Pages that are chained
+on purpose, each a copy if its predecessor is not, need one per page."""
 MISSING_SECONDS = 10.0
-"""After so long without the answer of a shard a line says which shards are waited for."""
+"""After this wait for the response of a shard, a log line names the missing shards."""
 
 
 def open_resolver(settings: Settings) -> ProcessState:
-    """A resolver, which holds nothing. Raises SpotsieveError."""
+    """Open a resolver, which has no state. Raises SpotsieveError."""
     scheme = scheme_in_scope(settings)
     compile_rounds(scheme, limits_in_shards(settings, scheme))
     work = ResolverWork(settings, scheme)
@@ -99,9 +99,10 @@ def open_resolver(settings: Settings) -> ProcessState:
 
 
 class Resolver(Role):
-    """One resolver, active or standing by, with one set of Kafka clients.
+    """One resolver, active or on standby, with one set of Kafka clients.
 
-    What it knows is the end of `verdicts`. Where a write fails or its outcome is unknown, a new one begins there.
+    Its only state is the end of `verdicts`. After a failed write, or one with an unknown outcome, a new one starts
+    there.
     """
 
     def __init__(self, settings: Settings, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
@@ -118,16 +119,16 @@ class Resolver(Role):
         self._open: OpenRound | None = None
 
     async def _start(self) -> None:
-        self.step = "comparing settings with those of the log"
+        self.step = "comparing the settings with the log"
         await self._check_settings()
-        self.step = "standing by: another resolver works"
+        self.step = "on standby: another resolver is active"
         await self._standing.until_chosen()
         self.step = "taking over"
-        logger().info("this resolver works from now on")
+        logger().info("this resolver is active from now on")
         await self._take_over()
 
     async def _check_settings(self) -> None:
-        """Check them before another resolver is gone: then none would work."""
+        """Check the settings before the election, because a resolver that fails after it would leave no active one."""
         log = LogRecords(self._settings, self._metrics, self._waits)
         try:
             await log.check_settings()
@@ -135,9 +136,9 @@ class Resolver(Role):
             await log.close()
 
     async def _take_over(self) -> None:
-        """Fence the resolver before, and go on where `verdicts` ends."""
+        """Fence the previous resolver, and continue at the end of `verdicts`."""
         settings = self._settings
-        # This ends its open transaction; only then `verdicts` has an end that lasts.
+        # This ends the open transaction of the previous resolver. Only then the end of `verdicts` is final.
         await self._publisher.start()
         await self._rounds.start()
         end = await find_end(self._rounds, settings.topics.verdicts)
@@ -149,7 +150,7 @@ class Resolver(Role):
         cluster_size = cluster_size.over(spans[0][1])
         self._telling.begin_with(cluster_size, [last for _, last in spans])
         self._answers = ShardResponses(cluster_size.shards)
-        # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
+        # Requests since the last announcement are read again. Newer partitions are read from their end.
         answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
         self._naming.begin(end.place, end.clock, end.next_number)
         await self._log.start(end.place.record, end.place.page, end.last_record)
@@ -165,7 +166,7 @@ class Resolver(Role):
 
     async def _be_replaced(self) -> None:
         await self._standing.replaced.wait()
-        raise BrokerTrouble("resolver", "was replaced by another one: it stands by from now on")
+        raise BrokerTrouble("resolver", "was replaced by another one; it is on standby from now on")
 
     async def _resolve_on(self) -> None:
         while True:
@@ -181,8 +182,8 @@ class Resolver(Role):
             await self._listen()
 
     async def _rest(self) -> None:
-        """Wait until there are pages, or somebody has said something."""
-        # It goes on after this rest: a fetch that is cut off would lose what it has read.
+        """Wait for pages or messages."""
+        # The fetch continues after this wait, because a cancelled fetch would lose its messages.
         hearing = self._hearing = self._hearing or asyncio.create_task(self._hear())
         async with TaskScope() as tasks:
             arriving = tasks.create_task(self._log.first_from(0))
@@ -192,32 +193,32 @@ class Resolver(Role):
             hearing.result()
 
     async def _hear(self) -> None:
-        """Take in what shards have said since the last call, and who asks for others."""
-        for heard in await self._rounds.fetch():
-            if heard.topic == self._settings.topics.matches:
-                self._answers.add(heard)
-                self._telling.resizing.hear(heard, time.monotonic())
+        """Process responses of shards and resize requests since the last call."""
+        for message in await self._rounds.fetch():
+            if message.topic == self._settings.topics.matches:
+                self._answers.add(message)
+                self._telling.resizing.hear(message, time.monotonic())
 
     def _switch(self) -> bytes:
-        """Let the new shards answer from the next round on; -> the record that says so. No round is open."""
-        said = self._telling.resizing.switch()
-        self._answers = ShardResponses(said.shards)
-        return self._telling.resize(said)
+        """Let the new shards respond from the next round on. Returns the record that says so. No round is open."""
+        step = self._telling.resizing.switch()
+        self._answers = ShardResponses(step.shards)
+        return self._telling.resize(step)
 
     async def _name(self, round_: Round) -> list[bytes]:
-        """Take a round as the open one, and the records that name it."""
+        """Open a round. Returns the records that announce it."""
         self._open = OpenRound(range_of(round_), round_, self._naming.named(round_))
         self._answers.forget_before(self._open.range)
         return await self._telling.name(self._open)
 
     async def _listen(self) -> None:
-        """Take in answers until the open round is over."""
+        """Process responses until the open round is finished."""
         while (opened := self._open) is not None:
             hearing, self._hearing = self._hearing, None
             await (hearing or self._hear())
             await self._publisher.publish(*await self._telling.answer_asks())
             if self._answers.too_large(opened.range):
-                await self._make_smaller(opened, "the answer of a shard")
+                await self._make_smaller(opened, "the response of a shard")
                 continue
             broken = self._answers.broken(opened.range)
             if broken.keys() - opened.errors.keys():
@@ -227,25 +228,27 @@ class Resolver(Role):
                 await self._ask_anew(opened)
 
     async def _resolve(self, opened: OpenRound) -> None:
-        """Say what the answers make of the round, if they are all there."""
+        """Publish the result of the round, if all responses are present."""
         outcome = await self._judging.outcome(opened, self._answers)
         if outcome is None:
             return
         if outcome.broken:
             await self._go_on_without(opened, find_poison_pages(opened.round, outcome.broken))
         elif outcome.speculation is not None:
-            if opened.speculations == MOST_SPECULATIONS and await self._halve(opened, "its pages hang on each other"):
+            if opened.speculations == MOST_SPECULATIONS and await self._halve(
+                opened, "the verdicts of its pages depend on each other"
+            ):
                 return
             opened.speculation, opened.speculations = outcome.speculation, opened.speculations + 1
             self._answers.forget_walks(opened.range)
             speculation = self._telling.record(KIND_SPECULATION, opened.range, write_speculation(outcome.speculation))
             await self._publisher.publish(speculation)
-            self._metrics.round_guesses.inc()
+            self._metrics.round_speculations.inc()
         elif outcome.resolved is not None:
             await self._end(opened, outcome.resolved.next_number, outcome.body)
 
     async def _go_on_without(self, opened: OpenRound, errors: dict[int, str]) -> None:
-        """Have an open round answered without these pages. errors: by row, why"""
+        """Exclude poison pages from the open round. errors: error texts by row"""
         opened.go_on_without(errors)
         await self._publisher.publish(self._telling.broken(opened))
 
@@ -253,18 +256,18 @@ class Resolver(Role):
         return are_responses_lost(opened.named.answers, await self._rounds.matches_spans())
 
     async def _ask_anew(self, opened: OpenRound) -> None:
-        """Have an open round answered once more, by naming it again.
+        """Announce the open round again, so that the shards send their responses again.
 
-        So it is once where it waits for long, whatever the ends of `matches` say: a topic that was made anew and has
-        grown since does not show that answers are gone.
+        After a long wait this happens once, whatever the ends of `matches` are: a topic that was recreated and has
+        grown since does not show that responses are lost.
         """
-        logger().warning("answers may be gone from the topic of matches: the round is answered once more")
+        logger().warning("responses of shards may be lost from the topic matches; the round is announced again")
         opened.forget_answers()
         opened.announced_again = True
         await self._publisher.publish(*await self._telling.name(opened))
 
     async def _end(self, opened: OpenRound, next_number: int, body: bytes) -> None:
-        """Publish the outcome, and with it the next round where its pages are at hand."""
+        """Publish the outcome, and with it the next round if its pages are in memory."""
         record = self._telling.record(KIND_OUTCOME, opened.range, body)
         if len(record) > LOG_RECORD_BYTES:
             await self._make_smaller(opened, "the outcome")
@@ -281,47 +284,50 @@ class Resolver(Role):
         self._metrics.round_seconds.observe(time.monotonic() - opened.since)
 
     async def _make_smaller(self, opened: OpenRound, what: str) -> None:
-        """Name a round of which less is to be said: what there is of this one exceeds a message."""
+        """Announce a smaller round, because a message about this one exceeds the limit."""
         pages = len(opened.round.signatures)
-        if await self._halve(opened, f"{what} exceeds a message"):
+        if await self._halve(opened, f"{what} exceeds the message limit"):
             return
         if pages > 1:
             raise StateError(
                 f"the round from {opened.range.start.record}:{opened.range.start.page}",
-                f"cannot be told: {what} exceeds {LOG_RECORD_BYTES} bytes, and its pages came again in one record "
-                "that says they are committed, which cannot be cut",
+                f"cannot be published: {what} exceeds {LOG_RECORD_BYTES} bytes, and its pages are repeated in one "
+                "record with their commit marks, which cannot be cut",
                 pages,
-                "judge in one process",
+                "judge in one process (remove cluster.shards)",
             )
         self._answers.forget_too_large(opened.range)
         if not opened.errors:
             await self._go_on_without(opened, {0: f"{what} about this page exceeds {LOG_RECORD_BYTES} bytes"})
 
     async def _halve(self, opened: OpenRound, because: str) -> bool:
-        """Name a round of half as many pages in place of this one; -> whether it could be cut."""
+        """Announce a round with half of the pages instead. Returns whether the round could be cut."""
         smaller, pages = self._naming.half(opened.round), len(opened.round.signatures)
         if smaller is None:
             return False
-        logger().info("a round is named anew with fewer pages", because=because, pages=pages // 2)
+        logger().info("a round is announced again with fewer pages", because=because, pages=pages // 2)
         await self._publisher.publish(*await self._name(smaller))
         return True
 
     def _tell_missing(self, opened: OpenRound) -> bool:
-        """Say which shards a round waits for, once until others are missing, and when the wait is over.
+        """Log which shards a round waits for when they change, and the end of the wait.
 
-        -> whether it waits for any for long
+        Returns whether it has waited longer than MISSING_SECONDS.
         """
         waits = time.monotonic() - opened.waits_since
         missing = opened.awaited if waits > MISSING_SECONDS else ()
         self._metrics.observe_waiting(missing, waits)
         if missing and missing != opened.missing_logged:
-            text = f"no answer of shard(s) {', '.join(map(str, missing))}"
+            text = f"no response of shard(s) {', '.join(map(str, missing))}"
             self._waits.failed("round", text, waited_for="shards")
-            logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
+            logger().warning(
+                "a round waits for the responses of these shards, and pages wait with it; check that the shards run",
+                missing=missing,
+            )
         elif not missing:
             self._waits.over("round")
             if opened.missing_logged:
-                logger().info("the round goes on: the shards that it waited for have answered")
+                logger().info("the round continues: all missing shards have responded")
         opened.missing_logged = missing
         return bool(missing)
 

@@ -1,8 +1,7 @@
-"""Makes the records of `verdicts`: which round is next, without which pages, and what becomes of asks for shards.
+"""Makes and publishes the records of `verdicts`: announcements, excluded pages, speculations, outcomes and resizes.
 
-Writes what the resolver says to `verdicts`: several records in one transaction, which fences an earlier resolver.
-
-Keeps the resolver's part of a resize: who asks for other shards, and whether these are ready to take over.
+Publisher writes several records in one transaction, whose producer fences an earlier resolver. ResizeState keeps the
+resize requests and the shards that are ready to take over.
 """
 
 import asyncio
@@ -33,67 +32,72 @@ from spotsieve.stream.sharding.records.resolver import RoundAnnouncement, write_
 from spotsieve.stream.sharding.shares import ClusterSize, Resize, ResizeEvent, Share
 
 READY_SECONDS = 10.0
-"""A shard that was silent for so long is not handed the rounds: it tells every second that it is ready."""
+"""A shard counts as ready for this time after its last report. Ready shards report every second."""
 
 
 class ResizeState:
-    """What was asked for and told, in the order of `matches`."""
+    """Resize requests and ready shards, in the order of `matches`."""
 
     def __init__(self, cluster_size: ClusterSize, old: Sequence[int] = ()) -> None:
-        """cluster_size: as `verdicts` has it  old: by partition, who was ready before this offset may be gone"""
+        """cluster_size: from `verdicts`
+
+        old: by partition, the offset before which a report of readiness is outdated
+        """
         self.cluster_size = cluster_size
         self._old = old
         self._asks = list[tuple[int, int]]()
         self._ready = dict[int, float]()
 
-    def hear(self, heard: RoundMessage, now: float) -> None:
-        """Take in a record of `matches`. now: seconds of a clock that only goes on"""
-        told = heard.told
-        if told.kind == KIND_REQUEST and not told.share.number:
-            self._asks.append((heard.offset, heard.ask()))
+    def hear(self, message: RoundMessage, now: float) -> None:
+        """Process a record of `matches`. now: monotonic time in seconds"""
+        record = message.told
+        if record.kind == KIND_REQUEST and not record.share.number:
+            self._asks.append((message.offset, message.ask()))
         elif (
-            told.kind == KIND_FILL_PROGRESS and told.share.shards == self.cluster_size.asked and not self._is_old(heard)
+            record.kind == KIND_FILL_PROGRESS
+            and record.share.shards == self.cluster_size.asked
+            and not self._is_old(message)
         ):
-            if heard.filled().ready:
-                self._ready[told.share.number] = now
+            if message.filled().ready:
+                self._ready[record.share.number] = now
             else:
-                self._ready.pop(told.share.number, None)
+                self._ready.pop(record.share.number, None)
 
     def answers(self) -> Iterator[Resize]:
-        """What is to be said to the asks since the last call. The sizing is then that behind these words."""
+        """Yield the responses to resize requests since the last call, and apply them to cluster_size."""
         asks, self._asks = self._asks, []
         for offset, wanted in asks:
-            said = self.cluster_size.answer(wanted, offset)
-            if said is None:
+            step = self.cluster_size.answer(wanted, offset)
+            if step is None:
                 continue
             self._ready.clear()
-            self.cluster_size = self.cluster_size.told(self.cluster_size.shards, said)
-            if said.change == ResizeEvent.ASKED:
-                logger().info("a resize begins: the new shards are waited for", shards=said.shards)
+            self.cluster_size = self.cluster_size.told(self.cluster_size.shards, step)
+            if step.change == ResizeEvent.ASKED:
+                logger().info("a resize begins; it waits until the new shards are ready", shards=step.shards)
             else:
-                logger().info("the resize is cancelled", shards=said.shards)
-            yield said
+                logger().info("the resize was cancelled on request", shards=step.shards)
+            yield step
 
     def due(self, now: float) -> bool:
-        """Whether all shards that were asked for have said of late that they are ready."""
+        """Whether all requested shards have reported readiness within READY_SECONDS."""
         ready = [number for number, at in self._ready.items() if now - at <= READY_SECONDS]
         return 0 < self.cluster_size.asked == len(ready)
 
     def switch(self) -> Resize:
-        """Let the shards that were asked for take over; -> what is to be said."""
-        said, before = self.cluster_size.switch(), self.cluster_size.shards
-        self.cluster_size = self.cluster_size.told(said.shards, said)
+        """Let the requested shards take over. Returns the record content that says so."""
+        step, before = self.cluster_size.switch(), self.cluster_size.shards
+        self.cluster_size = self.cluster_size.told(step.shards, step)
         self._ready.clear()
-        logger().info("the new shards take over", shards=said.shards, before=before)
-        return said
+        logger().info("the resize ends: the new shards take over", shards=step.shards, before=before)
+        return step
 
-    def _is_old(self, heard: RoundMessage) -> bool:
-        number = heard.told.share.number
-        return number < len(self._old) and heard.offset < self._old[number]
+    def _is_old(self, message: RoundMessage) -> bool:
+        number = message.told.share.number
+        return number < len(self._old) and message.offset < self._old[number]
 
 
 class ResolverRecords:
-    """The records that one resolver writes. resizing: what it knows of other shards"""
+    """Makes the records of one resolver. resizing: state of a resize"""
 
     def __init__(self, settings: Settings, rounds: RoundReader, naming: RoundPlanner) -> None:
         self._digest = settings_digest(verdict_settings_text(settings))
@@ -102,47 +106,47 @@ class ResolverRecords:
         self.resizing = ResizeState(ClusterSize())
 
     def begin_with(self, cluster_size: ClusterSize, ends: list[int]) -> None:
-        """Speak for these shards. ends: of the partitions of `matches`, now"""
+        """Set the shards of the cluster. ends: present end offsets of the partitions of `matches`"""
         self.resizing = ResizeState(cluster_size, ends)
         if cluster_size.shards != self._setting:
             logger().warning(
-                "cluster.shards is not what verdicts says, which counts; set it, or ask for another number "
-                "(spotsieve shards resize)",
+                "cluster.shards differs from the number of shards in the topic verdicts, which applies; change the "
+                "setting, or request a resize (spotsieve shards resize)",
                 setting=self._setting,
                 shards=cluster_size.shards,
             )
 
     def record(self, kind: int, range_: RoundRange, body: bytes) -> bytes:
-        """A record about a round."""
+        """Encode a record about a round."""
         return encode_round_record(kind, self._digest, Share(0, self.resizing.cluster_size.shards), range_, body)
 
-    def resize(self, said: Resize) -> bytes:
-        """The record of what becomes of an ask."""
-        return self.record(KIND_RESIZE, self._naming.here(), write_resize(said))
+    def resize(self, step: Resize) -> bytes:
+        """Encode the response to a resize request."""
+        return self.record(KIND_RESIZE, self._naming.here(), write_resize(step))
 
     def broken(self, opened: OpenRound) -> bytes:
-        """The record of the pages that the open round goes on without."""
+        """Encode the record of the pages that are excluded from the open round."""
         return self.record(KIND_POISON_ROWS, opened.range, poison_body(opened.round, opened.errors))
 
     async def answer_asks(self) -> list[bytes]:
-        """What becomes of asks for other shards. Who is to take over is listened to from now on."""
-        said = [self.resize(one) for one in self.resizing.answers()]
-        if said:
+        """The responses to new resize requests. From now on, the messages of the requested shards are read."""
+        step = [self.resize(one) for one in self.resizing.answers()]
+        if step:
             await self._rounds.read_matches_of(self.resizing.cluster_size.most)
-        return said
+        return step
 
     async def from_now_on(self, named: RoundAnnouncement) -> RoundAnnouncement:
-        """The same, with answers that stand behind what was read of `matches` by now."""
+        """The announcement with the present read positions of `matches` as the first offsets of its responses."""
         return named._replace(answers=await self._rounds.matches_positions())
 
     async def name(self, opened: OpenRound) -> list[bytes]:
-        """The records that name a round whose answers stand behind what was read of `matches` by now.
+        """The records that announce a round. Its responses follow the present read positions of `matches`.
 
-        A resize that is under way is told behind it: who looks at the end of `verdicts` alone must come to know of it.
-        The pages that it spares are told once more, for the same reason.
+        A pending resize and the excluded pages are repeated after the announcement, because a new resolver reads only
+        the end of `verdicts`.
         """
         opened.named = await self.from_now_on(opened.named)
-        # Asks that were read up to these positions are answered here, or the next resolver would not hear of them.
+        # Requests before these positions get their response here, because the next resolver does not read them.
         resizes = await self.answer_asks()
         pending = self.resizing.cluster_size.pending()
         if pending is not None:
@@ -159,13 +163,13 @@ class Publisher:
         self._producer: AIOKafkaProducer | None = None
 
     async def start(self) -> None:
-        """Fence the resolver before, and end its open transaction. Raises KafkaError."""
-        # By the topic: a resolver whose kafka.group_id is misspelt must not write beside another one.
+        """Fence the previous resolver, and end its open transaction. Raises KafkaError."""
+        # The id contains the topic, so that a resolver with a wrong kafka.group_id cannot write beside another one.
         self._producer = output_producer(self._settings, f"{self._settings.topics.verdicts}:resolver")
         await self._producer.start()
 
     async def publish(self, *records: bytes) -> None:
-        """Write records, all or none; there may be none. Raises BrokerTrouble where that failed or nobody knows."""
+        """Write records in one transaction. Raises BrokerTrouble if it failed or its outcome is unknown."""
         producer, topic = self._producer, self._settings.topics.verdicts
         assert producer is not None
         if not records:
@@ -179,9 +183,11 @@ class Publisher:
         except KafkaError as error:
             raise final_error(error, self._settings, "publishing verdicts") from error
         except TimeoutError:
-            raise BrokerTrouble("resolver", "had no answer to a commit in time; it begins anew") from None
+            raise BrokerTrouble(
+                "resolver", "got no response to a commit in time; it restarts with new clients"
+            ) from None
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         if self._producer is not None:
             await stop_client(self._producer)

@@ -1,9 +1,4 @@
-"""Keeps where the next round begins, by what clock it is judged, and cuts it from the records at hand.
-
-Judges the round that is open: what the answers of the shards make of it, as far as they are there.
-
-Says what a resolver that takes over goes on with: the round that the one before has left open.
-"""
+"""Rounds of the resolver: cuts the next one from the log, resolves the open one, and restores it after a takeover."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -30,11 +25,11 @@ from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
 from spotsieve.stream.sharding.rounds import LogPlace, Round, next_round, round_between
 
 GROWTH = 8
-"""Behind a round that was named anew with half of its pages, each has an eighth more, up to cluster.round_pages."""
+"""After a round was halved, each later round has an eighth more pages, up to cluster.round_pages."""
 
 
 class RoundPlanner:
-    """The end of all rounds that are over, and what comes behind it."""
+    """Cuts the next round after all finished rounds. It keeps its start, clock and entry number."""
 
     def __init__(self, settings: Settings, log: LogRecords, metrics: Metrics) -> None:
         self._log, self._metrics = log, metrics
@@ -43,25 +38,25 @@ class RoundPlanner:
         self._place, self._clock, self._next_number = LogPlace(0, 0), Clock(), 0
 
     def begin(self, place: LogPlace, clock: Clock, next_number: int) -> None:
-        """Go on at this place of the log. next_number: of the next page that is filed"""
+        """Continue at this place of the log. next_number: number of the next indexed entry"""
         self._place, self._clock, self._next_number = place, clock, next_number
         self._metrics.log_position.set(place.record)
 
     def go_behind(self, round_: Round, next_number: int) -> None:
-        """Go on behind a round that is over."""
-        # What made a round too large is seldom gone with the next one, so they grow again little by little.
+        """Continue after a finished round."""
+        # The cause of a large round often persists, so rounds grow again slowly.
         self._most = min(self._usual, self._most + max(1, self._most // GROWTH))
         self.begin(round_.end, round_.clock, next_number)
 
     def here(self) -> RoundRange:
-        """An empty range, where the next round begins."""
+        """An empty range at the start of the next round."""
         return RoundRange(self._place, self._place, self._next_number, self._clock.floor, self._clock.watermark_ms)
 
     def next(self) -> Round | None:
-        """The next round of what is at hand; None where the log has no pages yet."""
+        """The next round from the records in memory; None if they have no pages."""
         self._log.drop_before(self._place.record)
         for offset, _ in takewhile(lambda one: not has_pages(one[1]), self._log.held):
-            # Pages to forget, and what moves nothing: every shard comes to it by itself.
+            # Records without pages, such as pages to forget: every shard applies them by itself.
             self._place = LogPlace(offset + 1, 0)
         place = self._place
         self._metrics.log_position.set(place.record)
@@ -72,14 +67,14 @@ class RoundPlanner:
         return next_round(records, place.page, self._clock, self._next_number, self._step_ms, self._most)
 
     def half(self, round_: Round) -> Round | None:
-        """The next round, with half of the pages of this one; None where it has no place to be cut at."""
+        """A round with half of the pages of this one; None if it cannot be cut."""
         pages = len(round_.signatures)
         self._most = max(1, pages // 2)
         smaller = self.next()
         return smaller if smaller is not None and len(smaller.signatures) < pages else None
 
     def named(self, round_: Round) -> RoundAnnouncement:
-        """What is said of a round that comes next, but for where its answers stand."""
+        """The announcement of a round, without the offsets of its responses."""
         records = list[tuple[int, int]]()
         for offset, record in self._log.held:
             if LogPlace(offset, 0) >= round_.end:
@@ -92,13 +87,18 @@ class RoundPlanner:
 
 @dataclass(slots=True)
 class OpenRound:
-    """A round that was named. shard_candidates: of all shards, once they have answered  speculation: under which they
-    walk
+    """An announced round without an outcome.
 
-    errors: of the pages that it spares, by row  speculation_published: the shards were told the guess that counts now
-    awaited: the shards that have not said what is needed next  missing_logged: those that a log line has named
-    speculations: how many better ones were found  announced_again: it was named again, since it waited for long
-    since, waits_since: by the monotonic clock, when it was named, and when all shards had said what was needed last
+    shard_candidates: candidates of all shards, once they have responded
+    speculation: bool[n], the present speculation
+    errors: error texts of excluded poison pages, by row
+    speculation_published: whether the present speculation was sent to the shards
+    awaited: shards whose next response is missing
+    missing_logged: missing shards that a log line has named
+    speculations: number of corrected speculations
+    announced_again: whether the round was announced a second time after a long wait
+    since: monotonic time of the announcement
+    waits_since: monotonic time at which all shards had sent their last required response
     """
 
     range: RoundRange
@@ -116,26 +116,26 @@ class OpenRound:
     waits_since: float = field(default_factory=time.monotonic)
 
     def go_on_without(self, errors: Mapping[int, str]) -> None:
-        """Spare these pages, by row with the texts of their errors. What was made of the answers counts no longer."""
+        """Exclude poison pages, and drop all intermediate results. errors: error texts by row"""
         self.errors = {**errors, **self.errors}
         self.round = exclude_pages(self.round, errors)
         self.forget_answers()
 
     def forget_answers(self) -> None:
-        """Resolve the round anew."""
+        """Drop all intermediate results, so that the round is resolved again."""
         self.shard_candidates, self.speculation, self.speculation_published = None, None, False
         self.waits_since = time.monotonic()
 
 
 class RoundJudge:
-    """Does the work on the open round in a thread of its own."""
+    """Resolves the open round in a separate thread."""
 
     def __init__(self, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
         self._work, self._metrics = work, metrics
         self._working = SerialExecutor("resolver", heartbeats)
 
     async def outcome(self, opened: OpenRound, answers: ShardResponses) -> ResolveResult | None:
-        """What the answers make of the round; None while they are not all there."""
+        """The result of the round; None while responses are missing."""
         if opened.shard_candidates is None:
             opened.awaited = answers.missing(opened.range, self._work.walks)
             met = answers.met(opened.range)
@@ -152,7 +152,7 @@ class RoundJudge:
                 self._work.first_speculation, opened.round, opened.shard_candidates
             )
             if opened.errors and not opened.speculation_published:
-                # Shards that have kept an earlier answer of one of them may guess otherwise, so all are told.
+                # Shards with an earlier response in memory may speculate otherwise, so the speculation is sent to all.
                 opened.speculation_published = True
                 return ResolveResult(None, b"", opened.speculation)
         said = answers.resolution(opened.range)
@@ -169,14 +169,14 @@ class RoundJudge:
             )
 
     async def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         await self._working.close()
 
 
 async def open_of(
     end: RoundsEnd, range_: RoundRange, named: RoundAnnouncement, log: LogRecords, log_name: str
 ) -> OpenRound:
-    """The open round, of the records of the log. Raises StateError where that is another log."""
+    """Restore the open round from the log. Raises StateError if the log is another one."""
     stop = range_.end.record + (range_.end.page > 0)
     await log.until(stop)
     records = [one for one in log.held if range_.start.record <= one[0] < stop]
@@ -185,9 +185,9 @@ async def open_of(
     if round_ is None or round_.last_record != named.last_record:
         raise StateError(
             f"log {log_name}[{range_.start.record}]",
-            "must be the log that rounds were made of",
+            "differs from the log of which rounds were made",
             None,
-            f"bring that log back; or {MAKE_ANEW}",
+            f"restore that log; or {MAKE_ANEW}",
         )
     opened = OpenRound(range_, round_, named)
     opened.go_on_without(end.broken)

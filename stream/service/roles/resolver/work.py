@@ -1,4 +1,4 @@
-"""Does the resolver's part of a round: the answers of all shards in, the bytes of its outcome out. It has no state."""
+"""The work of the resolver on a round: takes the responses of all shards, and returns the bytes of the outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -33,9 +33,9 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 class ResolveResult(NamedTuple):
-    """What became of a round: its outcome and the body that says it, or the guess under which shards walk once more.
+    """The outcome of a round with its encoded body, or a corrected speculation for another sequential resolution.
 
-    broken: errors of the pages that break the code, by row; where there are any, the rest counts for nothing
+    broken: errors of poison pages, by row; if there are any, the other fields are not valid
     """
 
     resolved: RoundOutcome | None
@@ -45,7 +45,7 @@ class ResolveResult(NamedTuple):
 
 
 class ResolverWork:
-    """The work of a resolver. Call it from one thread."""
+    """The stateless work of a resolver. Call it from one thread."""
 
     def __init__(self, settings: Settings, scheme: Scheme) -> None:
         self._scheme = scheme
@@ -53,24 +53,24 @@ class ResolverWork:
 
     @property
     def walks(self) -> bool:
-        """Whether shards walk through a round before it is resolved."""
+        """Whether shards resolve the pages of their hosts before the resolver does."""
         return self._scheme.bars is not None
 
     def shard_candidates(
         self, round_: Round, answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage] | None
     ) -> list[ShardCandidates]:
-        """What all shards met, in their order. confirmed: what the holders of the entries say, where shards walk"""
+        """The candidates of all shards, in shard order. confirmed: their confirmations, or None if shards send none"""
         met = (
             [one.shard_candidates for one in answers] if confirmed is None else confirmed_candidates(answers, confirmed)
         )
         return without_excluded(met, round_)
 
     def first_speculation(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> NDArray[np.bool_]:
-        """The guess that every shard makes of these answers."""
+        """The speculation that every shard derives from these candidates."""
         return first_speculation(round_, shard_candidates)
 
     def resolve(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> ResolveResult:
-        """The outcome where the scheme confirms candidates by itself."""
+        """The outcome for a scheme without host memory."""
         return _outcome(round_, lambda trial: self._resolve(trial, without_excluded(shard_candidates, trial)))
 
     def _resolve(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> ResolveResult:
@@ -81,9 +81,9 @@ class ResolverWork:
     def resolution(
         self, round_: Round, resolution: Mapping[int, Sequence[RoundMessage]], speculation: NDArray[np.bool_]
     ) -> dict[int, HostResolutions]:
-        """What shards found under this guess, by shard. resolution: what they have said, by shard
+        """The resolutions under this speculation, by shard. resolution: all resolution messages, by shard
 
-        Who walked before a page was spared has walked under another guess, or has found something of that page.
+        A resolution from before the exclusion of a page has another speculation, or contains that page.
         """
         excluded = is_excluded(round_)
 
@@ -94,7 +94,7 @@ class ResolverWork:
             )
             return next(fits, None)
 
-        # Those that are there are decoded while the others walk.
+        # Present resolutions are decoded while other shards still work.
         of_all = ((shard, found(said)) for shard, said in resolution.items())
         return {shard: walks for shard, walks in of_all if walks is not None}
 
@@ -105,7 +105,7 @@ class ResolverWork:
         walks: Sequence[HostResolutions],
         speculation: NDArray[np.bool_],
     ) -> ResolveResult:
-        """The outcome, or a better guess where a page rests on a wrong one."""
+        """The outcome, or a corrected speculation if a page depends on a wrong one."""
         scheme = self._scheme
 
         def check(trial: Round) -> SpeculationCheck:
@@ -116,8 +116,8 @@ class ResolverWork:
             )
             return check_speculation(trial, scheme, self._limits, met, found, used)
 
-        # Apart from the outcome, which nobody comes to where a guess is wrong: else a page that breaks it would hide
-        # behind one that breaks the check.
+        # Isolated separately from the outcome, which is not computed after a wrong speculation: otherwise a poison page
+        # of the outcome could hide behind a poison page of the check.
         checked, broken = _isolated(round_, check)
         if broken or checked.speculation is not None:
             return ResolveResult(None, b"", checked.speculation, broken)
@@ -131,11 +131,11 @@ class ResolverWork:
 
 
 def _isolated(round_: Round, work: Callable[[Round], Result]) -> tuple[Result, Mapping[int, Exception]]:
-    """The result of work on a round without its poison pages, and the errors of these by row."""
+    """The result of work on a round without its poison pages, and their errors by row."""
     return isolate(lambda rows: work(exclude_pages(round_, rows)), len(round_.signatures))
 
 
 def _outcome(round_: Round, work: Callable[[Round], ResolveResult]) -> ResolveResult:
-    """Resolve a round, or say which of its pages break that."""
+    """Resolve a round, or return the errors of its poison pages."""
     outcome, broken = _isolated(round_, work)
     return outcome._replace(broken=broken)

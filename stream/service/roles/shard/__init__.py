@@ -1,1 +1,1 @@
-"""A shard: it answers the rounds that the resolver names, files their outcomes, and fills itself where it is new."""
+"""The role shard: responds to rounds of the resolver, indexes their outcomes, and fills its state when it is new."""

@@ -1,11 +1,8 @@
-"""Says whether a shard is one of those that answer, or are to, and tells how far one has come that fills itself.
-
-Finds where a shard goes on in `verdicts`: behind the outcome that its state was last filed by.
-"""
+"""Start of a shard: checks whether it is needed, finds its position in `verdicts`, and reports its fill progress."""
 
 import time
 
-from spotsieve.state.index import OutcomeRef as FiledBy
+from spotsieve.state.index import OutcomeRef
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.roles.role import RoleEnd
@@ -16,40 +13,44 @@ from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Share
 
 TELL_SECONDS = 1.0
 NEAR_OFFSETS = 16
-"""A shard is ready when it is behind the end of `verdicts` by no more than this: a round takes four or more."""
+"""A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
 
 
 def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
-    """Raise RoleEnd for a shard that others have replaced, and StateError for one that nobody has asked for.
+    """Raise RoleEnd for a shard that a resize has replaced, and StateError for a shard that was never requested.
 
-    cluster_size: with shards = 0 while no round was named  is_new: it has filed nothing and heard of no resize
+    cluster_size: shards is 0 before the first round
+    is_new: the shard has indexed nothing and has read no resize
     """
     if not cluster_size.shards or share.shards in (cluster_size.shards, cluster_size.asked):
         return
     if not is_new:
         raise RoleEnd(
-            f"shard {share.number} of {share.shards} is needed no longer: the number of shards is "
-            f"{cluster_size.shards}; its state directory may go"
+            f"shard {share.number} of {share.shards} is not needed any more, because the number of shards is now "
+            f"{cluster_size.shards}; delete its state directory"
         )
-    asked = f", and {cluster_size.asked} are asked for" if cluster_size.asked else ""
+    asked = f", and {cluster_size.asked} are requested" if cluster_size.asked else ""
     raise StateError(
         f"shard {share.number} of {share.shards}",
-        f"must be one of those that answer: there are {cluster_size.shards}{asked}",
+        f"does not belong to this cluster: there are {cluster_size.shards} shards{asked}",
         None,
-        f"set cluster.shards = {cluster_size.shards}; or ask for {share.shards} first (spotsieve shards resize)",
+        f"set cluster.shards = {cluster_size.shards}; or request {share.shards} first (spotsieve shards resize)",
     )
 
 
 class FillReporter:
-    """Tells the resolver every second how far this shard is, as long as it only files."""
+    """Reports the progress of a filling shard to the resolver every second."""
 
     def __init__(self, share: Share, settings_digest: bytes, reader: RoundReader, writer: RecordWriter) -> None:
-        """settings_digest: 16 bytes  writer: of the shard's partition of `matches`"""
+        """settings_digest: 16 bytes. writer: writes to the shard's partition of `matches`"""
         self._share, self._digest, self._reader, self._writer = share, settings_digest, reader, writer
         self._told = 0.0
 
     async def tell(self, here: RoundRange) -> None:
-        """Say it where it is time. here: an empty range where the state stands. Raises KafkaError."""
+        """Report the progress if a second has passed. Raises KafkaError.
+
+        here: an empty range at the state's position
+        """
         if time.monotonic() - self._told < TELL_SECONDS:
             return
         self._told = time.monotonic()
@@ -60,17 +61,18 @@ class FillReporter:
         )
 
 
-async def go_on(reader: RoundReader, indexed_by: FiledBy | None, topic: str, begin: int, end: int) -> None:
-    """Seek the reader there, and check that this outcome is still the one.
+async def go_on(reader: RoundReader, indexed_by: OutcomeRef | None, topic: str, begin: int, end: int) -> None:
+    """Seek the reader past the outcome that the state was last indexed by, and check that outcome.
 
-    indexed_by: None for a state without rounds  begin, end: of `verdicts`
-    Raises StateError where `verdicts` was made anew or no longer holds what the state needs.
+    indexed_by: None for a state without rounds
+    begin, end: offsets of `verdicts`
+    Raises StateError if `verdicts` was recreated or no longer holds the records that the state needs.
     """
     if indexed_by is None:
         if begin:
             raise StateError(
                 f"topics.verdicts {topic!r}",
-                f"must hold all verdicts for a new shard, and begins at {begin}",
+                f"must hold all verdicts for a new shard, but begins at offset {begin}",
                 None,
                 MAKE_ANEW,
             )
@@ -79,14 +81,15 @@ async def go_on(reader: RoundReader, indexed_by: FiledBy | None, topic: str, beg
     found: RoundMessage | None = None
     if begin <= indexed_by.offset < end:
         reader.seek_verdicts(indexed_by.offset)
-        # Made anew, the topic may have nothing from there on but the marker of a transaction, which is no record.
+        # A recreated topic may have only a transaction marker from there on, which is not a record.
         while found is None and await reader.verdicts_position() < end:
             found = next(iter(await reader.fetch()), None)
     if found is None or (found.offset, found.checksum) != indexed_by:
         raise StateError(
             f"topics.verdicts {topic!r}",
-            f"must hold the outcome {indexed_by.offset} that this shard was filed by, and was made anew or lost it",
+            f"does not hold outcome {indexed_by.offset}, by which this shard was indexed last: the topic was "
+            "recreated or lost it",
             None,
-            f"bring the topic back; or {MAKE_ANEW}",
+            f"restore the topic; or {MAKE_ANEW}",
         )
     reader.seek_verdicts(indexed_by.offset + 1)

@@ -1,4 +1,4 @@
-"""Runs a shard: it answers the rounds that the resolver names, from its part of the state, and files their outcomes."""
+"""Runs a shard: it responds to rounds of the resolver from its part of the state, and indexes their outcomes."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,8 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from numpy.typing import NDArray
 
-from spotsieve.state.format.meta import StatePart as PartOfState
+from spotsieve.state.format.meta import StatePart
 from spotsieve.state.snapshot.checkpoints import Requests
-from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -57,11 +56,14 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 @dataclass(slots=True)
 class _OpenRound:
-    """A round that was named and has no outcome yet. round, held: once it was answered
+    """An announced round without an outcome.
 
-    excluded: pages that it goes on without  speculation: that of the resolver, None for the first one
-    confirmed: the word for the answers whose pairs were confirmed  resolution: under the guess that counts now
-    refused: nothing can be said of it before the resolver has spoken
+    excluded: rows of poison pages, which the round continues without
+    round, held: set once the shard has responded
+    speculation: bool[n] from the resolver, or None for the first speculation
+    confirmed: combined checksum of the candidates that this shard has confirmed
+    resolution: whether the shard has sent its resolution under the present speculation
+    refused: the shard has reported poison pages or a response that is too large, and waits for the resolver
     """
 
     range: RoundRange
@@ -76,11 +78,11 @@ class _OpenRound:
 
 
 def open_shard(settings: Settings, share: Share) -> ProcessState:
-    """A shard over its own state directory. Raises SpotsieveError."""
+    """Open a shard over its own state directory. Raises SpotsieveError."""
     text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
     index = settings.index
     compile_rounds(scheme, limits_in_shards(settings, scheme))
-    state = disk_state(index.directory, text, settings.topics.log, index, PartOfState(*share))
+    state = State.open(index.directory, text, settings.topics.log, index, StatePart(*share))
     work = ShardWork(settings, scheme, state, share)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> ShardRole:
@@ -93,7 +95,7 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
 
 
 class ShardRole(Role):
-    """One shard, with one set of Kafka clients."""
+    """One shard with one set of Kafka clients."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class ShardRole(Role):
         metrics: Metrics,
         heartbeats: Heartbeats,
     ) -> None:
-        """walks: whether the scheme has a memory of hosts"""
+        """walks: whether shards resolve the pages of their hosts, because the scheme has a host memory"""
         super().__init__(settings, metrics)
         self._share, self._walks, self._state, self._work = share, walks, state, work
         self._digest = settings_digest(verdict_settings_text(settings))
@@ -139,22 +141,24 @@ class ShardRole(Role):
             catching_up.applied(state.position, state.position - before, 0)
             self.step = catching_up.text()
         catching_up.done()
-        # The records behind its state may tell of no shards; the end of the topic does.
+        # The records after the state's position may not include the number of shards; the end of the topic does.
         self._cluster_size = self._cluster_size if self._cluster_size.shards else now
         if self._fills:
             logger().info(
-                "this shard fills itself, and does not answer yet", shards=self._share.shards, answering=now.shards
+                "this shard still fills its state and does not respond to rounds yet",
+                shards=self._share.shards,
+                answering=now.shards,
             )
 
     @property
     def _fills(self) -> bool:
-        """Whether other shards answer, and this one only files."""
+        """Whether this shard only indexes, while other shards respond to rounds."""
         return self._cluster_size.shards not in (0, self._share.shards)
 
     async def _listen(self) -> None:
-        """Take in the answers of all shards from the first round on that is open while this one answers.
+        """Begin to read the responses of all shards, from the first open round on that this shard responds to.
 
-        Its record says where they begin. From a later place on, an answer that was given quickly would be missed.
+        The announcement of the round has their first offsets. From later offsets, a quick response would be missed.
         """
         opened = self._open
         if self._listening or opened is None:
@@ -174,7 +178,7 @@ class ShardRole(Role):
         await race(following, self._read_ahead(), self._go_through_rounds())
 
     async def _read_ahead(self) -> None:
-        """Read the buckets of pages that the log has, while rounds before them are answered and resolved."""
+        """Prefetch the buckets of log records while earlier rounds are in progress. Never returns."""
         offset = 0
         while True:
             offset, record = await self._log.first_from(offset)
@@ -196,60 +200,60 @@ class ShardRole(Role):
             await self._hear()
             check_wanted(self._share, self._cluster_size, not before.shards)
             if filled and not self._fills:
-                logger().info("this shard answers from now on", shards=self._share.shards)
+                logger().info("this shard responds to rounds from now on", shards=self._share.shards)
 
     async def _hear(self) -> None:
-        """Take in what was told since the last call."""
+        """Process the records since the last call."""
         if self._requests.waiting():
             await self._working.do(self._requests.answer)
-        for heard in await self._rounds.fetch():
-            told = heard.told
-            if heard.topic != self._settings.topics.verdicts:
-                if told.kind != KIND_RESOLUTIONS:  # They are for the resolver.
-                    self._answers.add(heard)
+        for message in await self._rounds.fetch():
+            record = message.told
+            if message.topic != self._settings.topics.verdicts:
+                if record.kind != KIND_RESOLUTIONS:  # Resolutions are for the resolver.
+                    self._answers.add(message)
                 continue
-            self._cluster_size = heard.cluster_size(self._cluster_size)
-            if told.kind == KIND_RANGE:
-                self._open = _OpenRound(told.range, heard.named())
-                self._answers.forget_before(told.range)
-            elif told.kind == KIND_POISON_ROWS and self._open is not None and told.range == self._open.range:
-                self._open = _OpenRound(told.range, self._open.named, tuple(heard.broken().errors))
-            elif told.kind == KIND_SPECULATION and self._open is not None and told.range == self._open.range:
-                self._open.speculation, self._open.resolution = heard.speculation(), False
-            elif told.kind == KIND_OUTCOME:
-                await self._file(heard)
+            self._cluster_size = message.cluster_size(self._cluster_size)
+            if record.kind == KIND_RANGE:
+                self._open = _OpenRound(record.range, message.named())
+                self._answers.forget_before(record.range)
+            elif record.kind == KIND_POISON_ROWS and self._open is not None and record.range == self._open.range:
+                self._open = _OpenRound(record.range, self._open.named, tuple(message.broken().errors))
+            elif record.kind == KIND_SPECULATION and self._open is not None and record.range == self._open.range:
+                self._open.speculation, self._open.resolution = message.speculation(), False
+            elif record.kind == KIND_OUTCOME:
+                await self._file(message)
                 if self._fills:
                     await self._tell_filled()
 
     async def _answer(self) -> None:
-        """Say of the open round what can be said by now."""
+        """Send the responses to the open round that are possible by now."""
         opened = self._open
         if opened is None or opened.refused:
             return
         if opened.held is None:
             round_ = await self._cut(opened)
             with self._metrics.timed("answer"):
-                said = await self._working.do(self._work.answer, round_)
-            if not await self._say(opened, round_, KIND_CANDIDATES, said):
+                response = await self._working.do(self._work.answer, round_)
+            if not await self._say(opened, round_, KIND_CANDIDATES, response):
                 return
-            opened.held = said.held
+            opened.held = response.held
         answers = self._answers.met(opened.range)
         if not self._walks or answers is None or opened.round is None:
             return
         if opened.confirmed != combined_checksum(answers):
             with self._metrics.timed("confirm"):
-                said = await self._working.do(self._work.confirm, opened.round, opened.held, answers)
-            if not await self._say(opened, opened.round, KIND_CONFIRMATIONS, said):
+                response = await self._working.do(self._work.confirm, opened.round, opened.held, answers)
+            if not await self._say(opened, opened.round, KIND_CONFIRMATIONS, response):
                 return
             opened.confirmed = combined_checksum(answers)
         confirmed = self._answers.confirmed(opened.range)
         if confirmed is not None and not opened.resolution:
             with self._metrics.timed("walk"):
-                said = await self._working.do(
+                response = await self._working.do(
                     self._work.walk, opened.round, opened.held, answers, confirmed, opened.speculation
                 )
             opened.resolution = True
-            await self._say(opened, opened.round, KIND_RESOLUTIONS, said)
+            await self._say(opened, opened.round, KIND_RESOLUTIONS, response)
 
     async def _cut(self, opened: _OpenRound) -> Round:
         end = opened.range.end
@@ -260,15 +264,15 @@ class ShardRole(Role):
             opened.round = round_ = exclude_pages(round_, opened.excluded)
         return round_
 
-    async def _say(self, opened: _OpenRound, round_: Round, kind: int, said: ShardResponse) -> bool:
-        """Send an answer, or why there is none: pages break the code, or it is too large; -> whether it was sent.
+    async def _say(self, opened: _OpenRound, round_: Round, kind: int, response: ShardResponse) -> bool:
+        """Send a response, or the reason why there is none: poison pages, or its size. Returns whether it was sent.
 
-        The resolver then says without which pages the round goes on, or names a smaller one.
+        The resolver then excludes the poison pages from the round, or announces a smaller round.
         """
-        if said.broken:
-            kind, body = KIND_POISON_ROWS, poison_body(round_, find_poison_pages(round_, said.broken))
+        if response.broken:
+            kind, body = KIND_POISON_ROWS, poison_body(round_, find_poison_pages(round_, response.broken))
         else:
-            body = said.body
+            body = response.body
         record = encode_round_record(kind, self._digest, self._share, opened.range, body)
         if len(record) > LOG_RECORD_BYTES:
             kind, record = KIND_TOO_LARGE, encode_round_record(KIND_TOO_LARGE, self._digest, self._share, opened.range)
@@ -277,14 +281,14 @@ class ShardRole(Role):
         return not opened.refused
 
     async def _file(self, outcome: RoundMessage) -> None:
-        """File the outcome of the open round. Raises StateError where it is that of another one."""
+        """Index the outcome of the open round. Raises StateError if it belongs to another round."""
         opened = self._open
         if opened is None or opened.range != outcome.told.range:
             raise StateError(
                 f"topics.verdicts[{outcome.offset}]",
-                "must be the outcome of the round that was named before it",
+                "is not the outcome of the round that was announced before it",
                 None,
-                f"bring the topic back; or {MAKE_ANEW}",
+                f"restore the topic; or {MAKE_ANEW}",
             )
         round_ = await self._cut(opened)
         with self._metrics.timed("file"):

@@ -1,4 +1,4 @@
-"""Does a shard's part of a round over its state: bytes of the log and of other roles in, bytes of its answers out."""
+"""The work of a shard on a round over its state: takes log records and messages, and returns the bytes of responses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,8 +17,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import forget
 from spotsieve.stream.service.roles.log_records import has_pages
 from spotsieve.stream.service.roles.responses import combined_checksum, confirmed_candidates
-from spotsieve.stream.service.roles.round_messages import MAKE_ANEW
-from spotsieve.stream.service.roles.round_messages import RoundMessage as HeardRecord
+from spotsieve.stream.service.roles.round_messages import MAKE_ANEW, RoundMessage
 from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
 from spotsieve.stream.sharding.candidates import ShardCandidates
 from spotsieve.stream.sharding.confirmation import confirm
@@ -36,7 +35,12 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 class ShardResponse(NamedTuple):
-    """What a shard says of a round: a body, and what was read for it; or which of its pages break the code, by row."""
+    """The response of a shard to a round.
+
+    held: the buckets and entries that were read for it
+    body: the body of the record
+    broken: errors of poison pages, by row; if there are any, the body is not sent
+    """
 
     held: ShardReads
     body: bytes
@@ -54,14 +58,14 @@ class ShardWork:
 
     @property
     def place(self) -> LogPlace:
-        """Where the next round begins at the earliest."""
+        """The earliest start of the next round."""
         return LogPlace(self._state.position, self._state.pages_applied)
 
     def cut(self, range_: RoundRange, named: RoundAnnouncement, records: Iterable[tuple[int, LogRecord]]) -> Round:
-        """The round of this range; what stands before it in the log is applied: pages to forget, and nothing else.
+        """Cut the round of this range, after applying the records before it, which only remove pages.
 
-        records: of the log, at least from the state's position to the end of the range. Raises StateError where the
-        range does not follow the state, or the log is another one.
+        records: log records, at least from the state's position to the end of the range
+        Raises StateError if the range does not follow the state, or if the log is another one.
         """
         held = list(records)
         self._go_to(range_, held)
@@ -72,9 +76,9 @@ class ShardWork:
         if found is None or found.last_record != named.last_record or not all(has_pages(one) for _, one in of_round):
             raise StateError(
                 f"log {self._log_name}[{range_.start.record}]",
-                "must be the log that the resolver has made rounds of",
+                "differs from the log of which the resolver made its rounds",
                 None,
-                f"bring that log back; or {MAKE_ANEW}",
+                f"restore that log; or {MAKE_ANEW}",
             )
         return found
 
@@ -85,8 +89,8 @@ class ShardWork:
         if not goes_on or any(has_pages(one) for _, one in between) or range_.first_number != state.entry_count:
             raise StateError(
                 f"the round from {start.record}:{start.page}",
-                f"must follow the state, which stands at {self.place.record}:{self.place.page} with "
-                f"{state.entry_count} entries: rounds between are gone, or the verdicts are of another log",
+                f"does not follow the state, which is at {self.place.record}:{self.place.page} with "
+                f"{state.entry_count} entries: rounds are missing, or the verdicts belong to another log",
                 range_.first_number,
                 MAKE_ANEW,
             )
@@ -98,20 +102,20 @@ class ShardWork:
                 state.file(None, offset + 1, record.checksum)
 
     def read_ahead(self, offset: int, record: LogRecord) -> None:
-        """Read the buckets of pages that stand behind the open round in the log."""
+        """Prefetch the buckets of pages after the open round in the log."""
         try:
             self._ahead.read(offset, record.signatures, self._scheme, self._share)
         except ENVIRONMENT_ERRORS:
             raise
         except Exception:
-            # A page breaks the code. Its round finds out which one, and goes on without it.
+            # A poison page. Its round isolates it and continues without it.
             return
 
     def _view(self, round_: Round) -> StateView:
         return LiveView(self._ahead, round_.clock.floor) if round_.clock.floor else self._ahead
 
     def answer(self, round_: Round) -> ShardResponse:
-        """What the round meets under the shard's own keys: the body of kind 1."""
+        """The candidates of the round under the shard's own keys: the body of kind 1."""
         (held, body), broken = isolate(lambda rows: self._answer(exclude_pages(round_, rows)), len(round_.signatures))
         return ShardResponse(held, body, broken)
 
@@ -121,10 +125,11 @@ class ShardWork:
         met = find_shard_candidates(round_.signatures, held, self._scheme, view, self._limits, self._share)
         return held, write_candidates(met, round_.first_number)
 
-    def confirm(self, round_: Round, held: ShardReads, answers: Sequence[HeardRecord]) -> ShardResponse:
-        """What the shard says of the entries that it holds: the body of kind 11.
+    def confirm(self, round_: Round, held: ShardReads, answers: Sequence[RoundMessage]) -> ShardResponse:
+        """The confirmations for the entries that the shard holds: the body of kind 11.
 
-        held: as of answer  answers: of all shards, in their order
+        held: the reads that answer() returned
+        answers: candidates of all shards, in shard order
         """
         shard_candidates, of = [one.shard_candidates for one in answers], combined_checksum(answers)
         body, broken = isolate(
@@ -133,7 +138,7 @@ class ShardWork:
         return ShardResponse(held, body, broken)
 
     def _confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates], of: int) -> bytes:
-        # Of spared pages too, since the others look for what is said of all pairs.
+        # Excluded pages too, because the other shards expect confirmations for all pairs.
         confirms = confirm(round_.signatures, shard_candidates, self._scheme, self._view(round_), self._share)
         return write_confirmations(confirms, of, round_.first_number)
 
@@ -141,14 +146,15 @@ class ShardWork:
         self,
         round_: Round,
         held: ShardReads,
-        answers: Sequence[HeardRecord],
-        confirmed: Sequence[HeardRecord],
+        answers: Sequence[RoundMessage],
+        confirmed: Sequence[RoundMessage],
         speculation: NDArray[np.bool_] | None,
     ) -> ShardResponse:
-        """Verdicts of the pages of the shard's hosts: the body of kind 2.
+        """The sequential resolution of the pages of the shard's hosts: the body of kind 2.
 
-        held: as of answer  answers, confirmed: of all shards, in their order
-        speculation: None for the first one, which they give
+        held: the reads that answer() returned
+        answers, confirmed: candidates and confirmations of all shards, in shard order
+        speculation: bool[n], or None for the first speculation, which follows from the candidates
         """
         shard_candidates = confirmed_candidates(answers, confirmed)
         body, broken = isolate(
@@ -171,8 +177,11 @@ class ShardWork:
         walks = resolve_hosts(round_, held, self._scheme, view, self._limits, met, used)
         return write_resolutions(walks, used, round_.first_number)
 
-    def file(self, round_: Round, held: ShardReads | None, outcome: HeardRecord) -> int:
-        """File what the outcome says; -> how many entries the shard took. held: as of answer, None where it did not"""
+    def file(self, round_: Round, held: ShardReads | None, outcome: RoundMessage) -> int:
+        """Index the outcome of a round. Returns the number of entries of this shard.
+
+        held: the reads that answer() returned, or None if the shard did not respond to the round
+        """
         resolved = outcome.outcome()
         view = self._view(round_)
         index_update = index_round(round_, resolved, held, self._scheme, view, self._limits, self._share)
