@@ -232,7 +232,7 @@ def test_a_state_without_a_log_of_its_own_is_refused(
         (["nowhere.jsonl"], 3, "nowhere.jsonl cannot be read"),
         (["pages.jsonl"], 3, "4 of 4 lines are none: the first is line 1"),
         (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not be written where"),
-        (["verdicts.jsonl", "--out", "all.parquet"], 2, "is named as of another format"),
+        (["verdicts.jsonl", "--out", "all.parquet"], 2, "has a suffix of another format"),
         (["verdicts.jsonl", "--json"], 2, "--out must not be written"),
     ],
 )
@@ -258,4 +258,4 @@ def test_a_compressed_file_that_is_cut_is_told(
     out.write_bytes(out.read_bytes()[:-12])
     capsys.readouterr()
     assert main(["clusters", str(out)]) == 3
-    assert "must be whole gzip" in capsys.readouterr().err
+    assert "is damaged gzip" in capsys.readouterr().err

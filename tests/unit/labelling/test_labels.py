@@ -83,7 +83,7 @@ def test_labels_of_two_people_are_read_together(
     [
         (lambda lines: lines[1:], 3, "must begin with the line of its review"),
         (lambda lines: lines[:1], 3, "must hold a judged pair, and of 0 labels none is copy or different"),
-        (lambda _: ["[1]"], 3, "must be a JSON object: labels are one a line"),
+        (lambda _: ["[1]"], 3, "must be a JSON object"),
         (lambda _: ['{"review": {"id": 1}}'], 3, "must tell the review's id, scheme, pages and strata"),
         (
             lambda lines: [*lines, lines[1].replace('"label": "', '"label": "no')],
