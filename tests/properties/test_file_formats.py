@@ -235,6 +235,7 @@ def test_rows_do_not_go_into_an_output_whose_name_asks_for_a_compression(folder:
     source.write_bytes(parquet_file([("https://e.com/a", "text")]))
     output = OutputFile(str(target))
     (outcome,) = read(source)
-    with pytest.raises(SettingError, match=r"must end in \.parquet without a suffix of compression; Parquet has its own compression"):
+    rule = r"must end in \.parquet without a suffix of compression; Parquet has its own compression"
+    with pytest.raises(SettingError, match=rule):
         output.write_record(outcome.record, outcome.format)
     output.discard()

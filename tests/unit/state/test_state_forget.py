@@ -195,7 +195,7 @@ def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
         assert main(["state", "forget", "--state", str(directory), "--id", "p1"]) == EXIT_STATE
         assert rule in capsys.readouterr().err
 
-    refused(snapshot, "must not be a snapshot of a state with a local log")
+    refused(snapshot, "must be a state directory and not a snapshot")
     assert forget(capsys, "--state", snapshot, "--id", "p1", "--dry-run")["found"][0]["entry"] == 1
     (state / LOG_FILE).unlink()
     refused(state, "must contain its local log")
