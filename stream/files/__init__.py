@@ -1,4 +1,4 @@
-"""Reads files of pages (JSONL, WARC, Parquet and more) and writes the records that the filter lets through."""
+"""Reads files of pages (JSONL, WARC, Parquet and more) and writes the records of emitted pages."""
 
 from spotsieve.stream.files.file_format import FileFormat
 from spotsieve.stream.files.inputs import Input, check_inputs, total_bytes

@@ -1,7 +1,7 @@
-"""Reads and writes compressed files in bounded memory.
+"""Reads and writes compressed files (gzip, xz, zstd, bzip2) in bounded memory.
 
-Reading, the first bytes show the kind, and a cut file is read to its last good byte. Writing, the ending of the name
-chooses the kind.
+A reader detects the compression by the first bytes, and reads a truncated file to its last good byte. A writer chooses
+it by the suffix of the name.
 """
 
 import bz2
@@ -21,16 +21,16 @@ CHUNK_BYTES = 2**20
 """Most bytes of a decompressed chunk."""
 READ_BYTES = 2**18
 _PIECE_BYTES = 2**13
-"""A decompressor gets no more at once. Where a member ends it copies the rest of the piece, and a file may consist of
+"""Bytes per call of a decompressor. At the end of a member it copies the rest of its input, and a file may consist of
 members of 8 bytes."""
 
-# zstandard's decompressor has no limit of output. 2 KB of zstd unfold to at most 64 MB (128 KB for a block of 4 bytes),
-# so small pieces bound the memory. Pages (ratio 4 to 20) come out in pieces of 8 to 40 KB.
+# zstandard's decompressor cannot limit its output. 2 KB of zstd decompress to at most 64 MB (128 KB for a block of
+# 4 bytes), so small inputs bound the memory. Pages (ratio 4 to 20) come out in chunks of 8 to 40 KB.
 _ZSTD_FEED_BYTES = 2048
 _XZ_MEMORY_BYTES = 512 * 2**20
 _MOST_MEMBER_BYTES = 2**20
 _MEMBERS_KEPT = 8
-"""A reader is at most a few members ahead of the record that it hands on."""
+"""A reader is at most a few members ahead of the record that it returns."""
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -40,7 +40,7 @@ _MAGIC = {
 }
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
-_XZ_PRESET = 2  # 4 times faster than 6 on crawled pages, for a tenth more bytes
+_XZ_PRESET = 2  # 4 times as fast as preset 6 on crawled pages, for 10 % more bytes
 _LONGEST_MAGIC = max(map(len, _MAGIC))
 _ZSTD_SKIPPABLE = (0x184D2A50, 0x184D2A5F)
 
@@ -49,11 +49,15 @@ class Source(Protocol):
     """A file opened for reading bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most size bytes; b"" at the end."""
+        """Read at most size bytes; b"" at the end."""
 
 
 class _Decompressor(Protocol):
-    """zlib, lzma, bz2 and zstandard in one form: data is fed in, and bounded pieces come out."""
+    """One interface for zlib, lzma, bz2 and zstandard. feed() returns bounded chunks.
+
+    finished: whether the member has ended
+    rest: the input after the end of the member
+    """
 
     @property
     def finished(self) -> bool: ...
@@ -65,10 +69,10 @@ class _Decompressor(Protocol):
 
 
 class CompressedStream:
-    """The bytes of an output, compressed as the ending of its name says. close() leaves the file itself open."""
+    """Compresses the bytes of an output by the suffix of its name. close() leaves the file itself open."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        """name: of the output; an ending that is not in COMPRESSORS means no compression"""
+        """name: the name of the output; a suffix that is not in COMPRESSORS means no compression"""
         ending = PurePosixPath(name).suffix.lower()
         self.file, self.name = file, name
         self._open_compressor = COMPRESSORS.get(ending)
@@ -79,11 +83,11 @@ class CompressedStream:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether written bytes wait in a compressor, so that flushing the file does not show them."""
+        """Whether the compressor buffers written bytes, so that flushing the file does not make them visible."""
         return self._compressor is not None
 
     def write(self, data: bytes) -> None:
-        """Write the next bytes, as a part of one compressed stream."""
+        """Write the next bytes into the one compressed stream."""
         self._is_empty = False
         if self._open_compressor is None:
             self.file.write(data)
@@ -93,9 +97,9 @@ class CompressedStream:
         self._compressor.write(data)
 
     def write_member(self, data: bytes) -> None:
-        """Write bytes that a reader may unpack by themselves: one member of gzip, or one frame of zstd.
+        """Write bytes that a reader can decompress independently: one gzip member or one zstd frame.
 
-        The other compressions have no use for members: there the bytes are a part of one stream.
+        For other compressions the bytes go into the one compressed stream.
         """
         if self._compress_member is None:
             self.write(data)
@@ -103,12 +107,12 @@ class CompressedStream:
             self.write_compressed(self._compress_member(data))
 
     def write_compressed(self, packed: bytes) -> None:
-        """Write a member that is compressed already."""
+        """Write a member that is already compressed."""
         self._is_empty = False
         self.file.write(packed)
 
     def close(self) -> None:
-        """Write the end of the compressed stream. An empty output is a valid file of its kind, too."""
+        """Write the end of the compressed stream. An empty output becomes a valid compressed file, too."""
         if self._is_empty and self._open_compressor is not None:
             self._compressor = self._open_compressor(self.file)
         if self._compressor is not None:
@@ -121,9 +125,10 @@ class _Sink(Protocol):
 
 
 class GzipMembers:
-    """The gzip members that were unpacked last, as they stand in their file, by where their content stands unpacked.
+    """The last gzip members of a file in compressed form, by the offsets of their content in the decompressed file.
 
-    A record that is a member by itself is written as it came. Those without content or of more than 1 MiB are left out.
+    With them a record that is one whole member is written byte-identically. Members without content and members of more
+    than 1 MiB are left out.
     """
 
     def __init__(self) -> None:
@@ -131,11 +136,11 @@ class GzipMembers:
         self._last: deque[tuple[int, int, bytes]] = deque(maxlen=_MEMBERS_KEPT)
 
     def unpacked(self, size: int) -> None:
-        """So many bytes of the open member were unpacked."""
+        """Record that size more bytes of the open member were decompressed."""
         self._end += size
 
     def read(self, packed: bytes, ended: bool) -> None:
-        """These bytes of the file belong to the open member. ended: they are its last ones"""
+        """Add compressed bytes to the open member. ended: whether these are its last bytes"""
         if len(self._packed) <= _MOST_MEMBER_BYTES:
             self._packed += packed
         if ended:
@@ -145,16 +150,16 @@ class GzipMembers:
             self._start = self._end
 
     def may_end(self, start: int, end: int) -> bool:
-        """Whether these bytes of the unpacked file are all that was unpacked of the open member."""
+        """Whether the open member's content so far is exactly these bytes of the decompressed file."""
         return bool(self._packed) and (self._start, self._end) == (start, end)
 
     def of(self, start: int, end: int) -> bytes | None:
-        """The member whose content is these bytes of the unpacked file, and nothing else; None where there is none."""
+        """The member whose content is exactly these bytes of the decompressed file; None if there is none."""
         return next((packed for first, last, packed in self._last if (first, last) == (start, end)), None)
 
 
 def compression_of(head: bytes) -> str | None:
-    """gzip, xz, zstd or bzip2, by a file's first bytes; None for any other file."""
+    """The compression of a file by its first bytes: gzip, xz, zstd or bzip2; None for any other file."""
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
@@ -166,9 +171,11 @@ def compression_of(head: bytes) -> str | None:
 def read_chunks(source: Source, name: str, members: GzipMembers | None = None) -> Iterator[bytes]:
     """The decompressed bytes of a file, in chunks of bounded size.
 
-    A file may hold several members, streams or frames; zeros after the last one are padding. A cut or damaged file
-    gives everything before the fault and then raises InputError. name: of the file, for that error
-    members: learns of each member of gzip before its last bytes are given
+    A file may consist of several members, streams or frames; zeros after the last one are padding. For a truncated or
+    damaged file, everything before the damage comes first; then InputError is raised.
+
+    name: the name of the file, for that error
+    members: gets each gzip member, before the last chunk of its content is returned
     """
     head = _read_head(source)
     kind = compression_of(head)
@@ -178,11 +185,11 @@ def read_chunks(source: Source, name: str, members: GzipMembers | None = None) -
             head = source.read(READ_BYTES)
         return
     try:
-        learning = members if kind == "gzip" else None
-        yield from _decompress(source, head, _DECOMPRESSORS[kind], name, kind, learning)
+        gzip_members = members if kind == "gzip" else None
+        yield from _decompress(source, head, _DECOMPRESSORS[kind], name, kind, gzip_members)
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # The disk is at fault, not the file.
+            raise  # An error of the disk, not damage to the file.
         raise _damaged(name, kind, str(error)) from None
 
 
@@ -205,11 +212,11 @@ def _decompress(
         for start in range(0, len(data), _PIECE_BYTES):
             piece = data[start : start + _PIECE_BYTES]
             while piece:
-                # Zeros are padding only in front of a next member, which never begins with a zero.
+                # Zeros between members are padding: no member begins with a zero.
                 if not started and not (piece := piece.lstrip(b"\0")):
                     break
                 started = True
-                # The last bytes wait until it is known whether the member ends with them.
+                # Hold the last chunk back until the member's end is known, so that `members` has it by then.
                 last = b""
                 for chunk in filter(None, decompressor.feed(piece)):
                     if last:
@@ -228,15 +235,15 @@ def _decompress(
                     decompressor, started = new(), False
         data = source.read(READ_BYTES)
     if started:
-        raise _damaged(name, kind, "it ends in the middle")
+        raise _damaged(name, kind, "the file ends in the middle")
 
 
-def _damaged(name: str, kind: str, why: str) -> InputError:
+def _damaged(name: str, kind: str, reason: str) -> InputError:
     return InputError(
         name,
-        f"must be whole {kind}: {why}",
+        f"is damaged {kind}: {reason}",
         None,
-        "what came before was judged; get the file again and filter it again, which does no harm",
+        "the records before the damage were judged; get the file again and filter it again, which is safe",
     )
 
 
@@ -282,7 +289,7 @@ class _Lzma:
 class _Zstd:
     def __init__(self) -> None:
         self._inner = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
-        self._behind = b""
+        self._unread = b""
 
     @property
     def finished(self) -> bool:
@@ -290,18 +297,18 @@ class _Zstd:
 
     @property
     def rest(self) -> bytes:
-        return self._inner.unused_data + self._behind
+        return self._inner.unused_data + self._unread
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), _ZSTD_FEED_BYTES):
             yield from _chunks_of(self._inner.decompress(data[start : start + _ZSTD_FEED_BYTES]))
             if self._inner.eof:
-                self._behind = data[start + _ZSTD_FEED_BYTES :]
+                self._unread = data[start + _ZSTD_FEED_BYTES :]
                 return
 
 
 def _chunks_of(data: bytes) -> Iterator[bytes]:
-    """Cut up to 64 MB into pieces of CHUNK_BYTES: the code that divides a piece into lines holds all lines of it."""
+    """Cut up to 64 MB into chunks of CHUNK_BYTES. A chunk is split into lines as a whole, so its size bounds memory."""
     for start in range(0, len(data), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
 
@@ -318,7 +325,7 @@ COMPRESSORS: dict[str, Callable[[BinaryIO], _Sink]] = {
     ".zst": lambda file: zstandard.ZstdCompressor(level=_ZSTD_LEVEL).stream_writer(file, closefd=False),
     ".bz2": lambda file: bz2.BZ2File(file, "wb"),
 }
-"""The compressions that are written, by the ending of the output's name."""
+"""The compressions of outputs by the suffix of the output's name."""
 _MEMBER_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda raw: gzip.compress(raw, _GZIP_LEVEL, mtime=0),
     ".zst": lambda raw: zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(raw),

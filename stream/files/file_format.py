@@ -1,7 +1,7 @@
-"""Defines a file format: how a file is recognized and divided into records, and how records are joined in an output.
+"""Defines a file format: how to recognize a file, split it into records, and join records in an output.
 
 A new format is one class: a FileFormat if it is also written, an InputFormat if its records are written in another
-format. stream/files/formats.py registers it. Reader, writer and messages ask the class; none of them names a format.
+format. stream/files/formats.py registers it. Reader, writer and messages use the class and name no format.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ from spotsieve.stream.sign.intake.fields import RankSource
 
 
 class FileRecord(NamedTuple):
-    """A record as its file gives it. fields: by their names, where the format has them without parsing the record"""
+    """A record of a file. fields: its fields by name, if the format has them without parsing the record"""
 
     record: Record
     fields: dict[str, Any] | None = None
@@ -29,12 +29,14 @@ class FileRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The content of one input, for a format that divides it into records.
+    """The content of one input, for a format that splits it into records.
 
-    name: of the input, for errors
-    chunks: the decompressed bytes from the beginning  members: the gzip members that the chunks come from
-    open_seeking: opens the file for reading at any place; takes the name of the format. Raises InputError
-    body_field: the field whose bytes stay bytes  max_record_bytes: a longer record has the fault TOO_LARGE
+    name: the name of the input, for errors
+    chunks: the decompressed bytes from the beginning
+    members: the gzip members of the chunks
+    open_seeking: opens the file for random access; takes the name of the format and raises InputError
+    body_field: the path of the field whose bytes are not decoded to text
+    max_record_bytes: a longer record gets the fault TOO_LARGE
     """
 
     name: str
@@ -46,14 +48,14 @@ class FileContent:
 
 
 class Intake:
-    """Makes pages of the records of one input, by its settings. Every method raises PageError for a rejected record."""
+    """Makes pages from the records of one input, by its settings. The methods raise PageError for a rejected record."""
 
     written_ms = 0
-    """When the file was written, in ms since the epoch. It replaces a missing fetch time."""
+    """The time when the file was written, in ms since the epoch. It replaces a missing fetch time."""
 
     def __init__(self, source: str, settings: InputSettings) -> None:
         """source: the first part of the pages' ids"""
-        # A file has its format by its content; `format` says how the messages of a topic are read.
+        # The content of a file shows its format; the setting `format` is for the messages of a topic.
         self._decoder = Decoder(settings.model_copy(update={"format": "json"}))
         self._acceptance = Acceptance(settings)
         self._ranks = RankSource(settings.rank_from)
@@ -65,9 +67,9 @@ class Intake:
         """The path of the field that holds the body."""
         return self._decoder.body_field
 
-    def page_of_fields(self, found: FileRecord) -> Page:
-        """The page in the fields of a row, or of a JSON object."""
-        record, fields = found
+    def page_of_fields(self, file_record: FileRecord) -> Page:
+        """The page in the fields of a row or of a JSON object."""
+        record, fields = file_record
         partition = content_number(record.raw)
         message = Message(None, record.raw, (), self._source, partition, record.number, self.written_ms)
         return self._decoder.decode(message) if fields is None else self._decoder.decode_fields(fields, message)
@@ -83,9 +85,11 @@ class Intake:
         status: int | None,
         headers: Mapping[str, str],
     ) -> Page:
-        """The page that a crawler stored.
+        """The page in a record of a web archive.
 
-        time_ms: of the fetch  status: of the HTTP response, if there is one  headers: by names in lower case
+        time_ms: the fetch time in ms since the epoch
+        status: the HTTP status; None without an HTTP response
+        headers: the headers by their names in lower case
         """
         return make_page(
             body,
@@ -103,21 +107,24 @@ class Intake:
 
 
 class FormatWriter(ABC):
-    """Joins records in one output, so that a reader of the format finds the same records one by one, in order."""
+    """Joins records in one output, so that a reader of the format reads the same records in the same order."""
 
     def know(self, record: Record) -> None:  # noqa: B027 - most formats need no record to write an empty output
-        """Take the form of a record that need not be written. Raises SettingError if it cannot stand in the output."""
+        """Take the layout, such as the columns, from a record without writing it.
+
+        Raises SettingError if records of this layout cannot be part of the output.
+        """
 
     @abstractmethod
     def write(self, record: Record) -> None:
-        """Write one record behind those before it. Raises SettingError if it cannot stand in the output."""
+        """Append one record. Raises SettingError if it cannot be part of the output."""
 
-    def finish(self) -> None:  # noqa: B027 - most formats write every record at once, and nothing for none
-        """Write the waiting records and the end of the file. An output without records is a valid file, too."""
+    def finish(self) -> None:  # noqa: B027 - most formats buffer no records and write no end
+        """Write the buffered records and the end of the file. An output without records becomes a valid file, too."""
 
 
 class InputFormat(ABC):
-    """A format that files are read in. Formats are values: two objects of one class are equal."""
+    """A format of input files. Formats are values: two objects of one class are equal."""
 
     @property
     @abstractmethod
@@ -127,24 +134,24 @@ class InputFormat(ABC):
     @property
     @abstractmethod
     def endings(self) -> tuple[str, ...]:
-        """The endings of its files' names, without that of a compression; the usual one first."""
+        """The suffixes of its files' names without a suffix of compression; the usual one first."""
 
     @property
     @abstractmethod
     def written_as(self) -> "FileFormat":
-        """The format of its records: it decodes them, and they are written in it."""
+        """The format that decodes its records and that they are written in."""
 
     @abstractmethod
     def recognizes(self, beginning: bytes) -> bool:
-        """Whether a file with these first bytes, decompressed, is of this format. No other format may say so, too."""
+        """Whether a file with these first bytes, decompressed, is of this format. At most one format returns True."""
 
-    def recognizes_name(self, name: str) -> bool:  # noqa: ARG002 - most formats have telling first bytes
-        """Whether a file of this name is of this format. It is asked where no format recognizes the first bytes."""
+    def recognizes_name(self, name: str) -> bool:  # noqa: ARG002 - the first bytes show most formats
+        """Whether a file of this name is of this format. It decides only if no format recognizes the first bytes."""
         return False
 
     @abstractmethod
     def read(self, content: FileContent) -> Iterator[FileRecord]:
-        """Divide a file into records, in bounded memory. Raises InputError after the records before any damage."""
+        """Split a file into records, in bounded memory. Raises InputError for damage, after the records before it."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -154,48 +161,56 @@ class InputFormat(ABC):
 
 
 class FileFormat(InputFormat):
-    """A format that files are read and written in."""
+    """A format of input and output files."""
 
     @property
     def written_as(self) -> "FileFormat":
-        """Itself."""
+        """The format itself."""
         return self
 
     @property
     @abstractmethod
     def content(self) -> str:
-        """What its files hold, in the plural, such as "JSON lines"."""
+        """The records of its files in messages, in the plural, such as "JSON lines"."""
 
     @property
     def fields_label(self) -> str:
-        """The words before a list of its records' fields in a message."""
+        """The words before a list of its records' fields in messages."""
         return "JSON objects with the fields"
 
     @property
     def compressible(self) -> bool:
-        """Whether a whole file may be compressed. False for a format that compresses its parts itself."""
+        """Whether a whole file may be compressed. False for a format with its own compression."""
         return True
 
     @abstractmethod
-    def decode(self, found: FileRecord, intake: Intake) -> Page | None:
+    def decode(self, file_record: FileRecord, intake: Intake) -> Page | None:
         """The page of a record; None for a record without a page, such as a request. Raises PageError."""
 
     @abstractmethod
     def writer(self, stream: CompressedStream) -> FormatWriter:
-        """The object that joins records in an output."""
+        """The writer that joins records in an output."""
 
     def check_writable(self, name: str) -> None:
-        """Check that a package which writes the format is installed. name: of the output. Raises SettingError."""
+        """Check that the package that writes the format is installed. Raises SettingError.
+
+        name: the name of the output
+        """
 
     def find_form(self, inputs: Sequence[Input], out: str) -> Record | None:  # noqa: ARG002 - most formats need none
-        """A record that shows an output the form of its inputs before any work, for FormatWriter.know; or None.
+        """A record with the layout of the inputs, for FormatWriter.know; None if the format needs none.
 
-        out: the name of the output. Raises SettingError if records of these inputs cannot stand in one output.
+        out: the name of the output
+        Raises SettingError if records of these inputs cannot be part of one output.
         """
         return None
 
 
-def check_installed(name: str, what: str, package: str, extra: str) -> None:
-    """Raises InputError for a file of a format whose package is not installed, with the extra that brings it."""
+def check_installed(name: str, format_name: str, package: str, extra: str) -> None:
+    """Check that the package that reads a format is installed. Raises InputError.
+
+    name: the name of the input; extra: the extra of spotsieve that installs the package
+    """
     if importlib.util.find_spec(package) is None:
-        raise InputError(name, f"is {what}, which {package} reads", None, f"pip install 'spotsieve[{extra}]'")
+        rule = f"is {format_name}, and the package {package}, which reads it, is not installed"
+        raise InputError(name, rule, None, f"pip install 'spotsieve[{extra}]'")

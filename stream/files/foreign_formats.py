@@ -1,6 +1,6 @@
-"""Tells an input that is misread: what it looks like, which fields its records have, which setting to change.
+"""Detects an input that is misread, and reports its probable format, its fields and the setting to change.
 
-An input that is hardly a page anywhere would otherwise look like success: "0 pages", and nothing is wrong.
+Without this check, a run over such an input would end with "0 pages" and look like a success.
 """
 
 import re
@@ -22,15 +22,21 @@ _LOOKED_AT_RECORDS = 20
 _LOOKED_AT_BYTES = 2**20
 _SHOWN_FIELDS = 16
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-"""What no text has, in any encoding that keeps ASCII: all but tabs, ends of lines and pages, and the escape."""
+"""Control characters that text does not have in an encoding based on ASCII: all but tab, line feed, vertical tab, form
+feed, carriage return, Ctrl-Z and escape."""
 _DELIMITERS = b",;\t|"
 
 
 class Tally:
-    """What the records of one input became."""
+    """Counts the results of the records of one input, and looks at the rejected ones."""
 
     def __init__(self, name: str, head: bytes, format_: FileFormat) -> None:
-        """name: of the input, for the error  head: its first bytes, unfolded  format_: of its records"""
+        """Start with no records.
+
+        name: the name of the input, for the error
+        head: its first bytes, decompressed
+        format_: the format of its records
+        """
         self._name = name
         self._format = format_
         self._head = head[:HEAD_BYTES]
@@ -41,7 +47,7 @@ class Tally:
         self._fields: dict[str, Any] = {}
 
     def count(self, record: Record, result: Page | PageError | None) -> None:
-        """Take in a record and what it became."""
+        """Count a record and its result."""
         if isinstance(result, Page):
             self._pages += 1
         elif result is None:
@@ -53,38 +59,37 @@ class Tally:
             self._first = self._first or result
 
     def check(self) -> None:
-        """Raises InputError if no record, or too few of them, became a page. An input without records is no error."""
+        """Check that enough records are pages. An input without records passes. Raises InputError."""
         rejected = self._reasons.total()
         if rejected > MOST_REJECTED_SHARE * (self._pages + rejected):
             raise self._misread(rejected)
         if self._others and not self._pages:
-            rule = f"must hold pages, and none of its {self._others:,} {self._format.name} records is one"
-            then = "name the file with the responses: this one has requests, metadata or the like"
-            raise InputError(self._name, rule, None, then)
+            rule = f"has no pages: none of its {self._others:,} {self._format.name} records is a response"
+            raise InputError(self._name, rule, None, "name the file with the responses; this file has other records")
 
     def _misread(self, rejected: int) -> InputError:
         reasons = ", ".join(f"{reason.value} {count:,}" for reason, count in self._reasons.most_common())
-        found, then = self._found()
+        finding, next_step = self._diagnosis()
         records = self._pages + rejected
-        rule = f"must hold pages, and {rejected:,} of {records:,} records are none ({reasons}): {found}"
-        return InputError(self._name, rule, None, f"{then}; `spotsieve filter --rejected FILE` shows each")
+        rule = f"has too few pages: {rejected:,} of {records:,} records were rejected ({reasons}). {finding}"
+        return InputError(self._name, rule, None, f"{next_step}; `spotsieve filter --rejected FILE` shows each record")
 
-    def _found(self) -> tuple[str, str]:
-        """What the input looks like, and which setting or step helps."""
+    def _diagnosis(self) -> tuple[str, str]:
+        """The probable format or fields of the input, and the setting or step that helps."""
         if not self._fields:
-            named = foreign_format(self._head) or _form_of_lines(self._head)
+            named = foreign_format(self._head) or _format_of_text(self._head)
             if named is not None:
-                return f"it looks like {named[0]}", named[1]
-            return f"the first is wrong so: {self._first}", "look at the file at this place"
+                return f"The file looks like {named[0]}", named[1]
+            return f"The first error is: {self._first}", "look at the file at this place"
         names = list(self._fields)
         more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
-        found = f"they are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
+        finding = f"The records are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
         worst = self._reasons.most_common(1)[0][0]
         if worst is RejectReason.NO_BODY:
-            return found, f"set input.fields.body{_such_as('body', self._longest())}"
+            return finding, f"set input.fields.body{_such_as('body', self._longest())}"
         if worst is RejectReason.NO_URL:
-            return found, f"set input.fields.url{_such_as('url', self._address())}"
-        return f"{found}; the first is wrong so: {self._first}", "correct [input] in the configuration"
+            return finding, f"set input.fields.url{_such_as('url', self._url())}"
+        return f"{finding}. The first error is: {self._first}", "correct [input] in the configuration"
 
     def _look_at(self, raw: bytes) -> None:
         try:
@@ -96,43 +101,43 @@ class Tally:
                 self._fields.setdefault(name, value)
 
     def _longest(self) -> str | None:
-        """The field that may be the body: of those with a tag, or else of all, the one with the longest text."""
+        """The field that is probably the body: the longest text, and a text with a tag before any other."""
         texts = {name: value for name, value in self._fields.items() if isinstance(value, str)}
         tagged = {name: value for name, value in texts.items() if "<" in value}
         return max(tagged or texts, key=lambda name: len(texts[name]), default=None)
 
-    def _address(self) -> str | None:
+    def _url(self) -> str | None:
         fields = self._fields.items()
         return next((name for name, value in fields if isinstance(value, str) and value.startswith("http")), None)
 
 
 def _leaves(parsed: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The fields of an object and of the objects in it, as paths of [input.fields]."""
-    found: list[tuple[str, Any]] = []
+    """The fields of an object and of its nested objects, one level deep, as paths of [input.fields] and values."""
+    leaves: list[tuple[str, Any]] = []
     for name, value in parsed.items():
         if isinstance(value, dict) and value:
-            found += [(str(shorten(f"{name}.{inner}")), content) for inner, content in value.items()]
+            leaves += [(str(shorten(f"{name}.{inner}")), content) for inner, content in value.items()]
         else:
-            found.append((str(shorten(name)), value))
-    return found
+            leaves.append((str(shorten(name)), value))
+    return leaves
 
 
 def _such_as(field: str, name: str | None) -> str:
     return f", such as --set input.fields.{field}={name}" if name else ""
 
 
-def _form_of_lines(head: bytes) -> tuple[str, str] | None:
-    """What a file that is no JSONL may be, by its first lines."""
+def _format_of_text(head: bytes) -> tuple[str, str] | None:
+    """The probable format of a file that is not JSONL, by its first lines, and the next step; None if unknown."""
     if _CONTROLS.search(head):
         return "binary data", f"name a file of pages: {names_of_formats()}, plain or compressed"
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if text.startswith(b"["):
         return "a JSON array", "write its objects as lines: jq -c '.[]' FILE | spotsieve filter -"
     if re.match(rb"\{\s*\n", text):
-        return "JSON objects over several lines", "write each as one line: jq -c . FILE | spotsieve filter -"
+        return "JSON objects over several lines", "write each object as one line: jq -c . FILE | spotsieve filter -"
     lines = text.split(b"\n")[:2]
     for delimiter in (bytes([byte]) for byte in _DELIMITERS):
         if len(lines) == 2 and not text.startswith(b"{") and all(delimiter in line for line in lines):
-            named = shorten(lines[0].strip())
-            return f"CSV with the columns {named}", ADVICE_FOR_PAGES
+            columns = shorten(lines[0].strip())
+            return f"CSV with the columns {columns}", ADVICE_FOR_PAGES
     return None

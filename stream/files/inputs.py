@@ -1,4 +1,4 @@
-"""Names the inputs of a run, and opens them: paths, URLs and standard input, from the beginning or at any place."""
+"""Resolves the inputs of a run (paths, URLs, standard input) and opens them for sequential or random access."""
 
 import io
 import os
@@ -20,8 +20,10 @@ _HEAD_BYTES = 8
 class Input:
     """A file to read, or standard input.
 
-    path: of a local file, else None  source: the first part of its pages' ids; size: bytes as stored, or None
-    url: of a remote file, else ""
+    path: the path of a local file; otherwise None
+    source: the first part of its pages' ids
+    size: bytes as stored; None if unknown
+    url: the URL of a remote file; otherwise ""
     """
 
     path: Path | None
@@ -36,46 +38,48 @@ class Input:
 
     @property
     def place(self) -> str:
-        """Its absolute path, its URL, or "-": what an output of the same place has, too."""
+        """Its absolute path, its URL, or "-" for standard input. An output at the same place has the same value."""
         return self.url or (STDIN if self.path is None else str(self.path))
 
 
 def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
-    """The inputs of these names, each once; "-" is standard input. Raises InputError for a file that cannot be opened,
-    and where two of them would give equal ids, such as URLs that differ in their query alone.
+    """The inputs of these names, without repetitions; "-" is standard input.
 
-    A page's id begins with its file's absolute path, so that the same file is the same source from any directory; or
-    with its URL, without what may be a secret there.
+    A page's id begins with the absolute path of its file, which is the same from any working directory, or with its URL
+    without user, password, query and fragment, which may be secrets.
+
+    Raises InputError for a file that cannot be opened, and for two files whose pages would have equal ids, such as URLs
+    that differ only in their queries.
     """
     inputs = dict[str, Input]()
     for name in dict.fromkeys(names):
-        for found in _inputs_of(name, stdin_name):
-            # One that is named twice would have its novel pages written twice.
-            other = inputs.setdefault(found.source, found)
-            if found.place != other.place:
-                rule = "must be the one input of this name: ids of pages hold it, without the query of a URL"
-                raise InputError(found.source, rule, None, "save both as files of different names")
+        for resolved in _inputs_of(name, stdin_name):
+            # Reading a file twice would write its novel pages twice.
+            other = inputs.setdefault(resolved.source, resolved)
+            if resolved.place != other.place:
+                rule = "is the name of two inputs, and page ids contain it (without the query of a URL)"
+                raise InputError(resolved.source, rule, None, "save both as files with different names")
     return list(inputs.values())
 
 
 def total_bytes(inputs: Sequence[Input]) -> int | None:
-    """The size of all files as stored; None if one of them has no known size."""
+    """The total size of the files as stored; None if the size of one is unknown."""
     sizes = [file.size for file in inputs]
     return None if None in sizes else sum(filter(None, sizes))
 
 
 def open_input(file: Input) -> tuple[BinaryIO, int]:
-    """The file, and the time when it was written, in ms; for standard input the time now. Raises InputError.
+    """The opened file, and the time when it was written, in ms since the epoch; for standard input the current time.
 
-    That time replaces a missing fetch time and is an upper bound for the others, so reading a file again gives the same
-    times.
+    That time replaces a missing fetch time and is an upper bound for the others. So reading a file again gives the same
+    times. Raises InputError.
     """
     if file.url:
         remote = RemoteFile(file.url, InputError)
         return remote.open_to_read(), remote.written_ms()
     try:
         if file.path is None:
-            # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.
+            # Unbuffered: a read returns the bytes in the pipe at once and does not wait for a full buffer.
             return os.fdopen(os.dup(0), "rb", buffering=0), int(time.time() * 1000)
         return file.path.open("rb"), int(file.path.stat().st_mtime * 1000)
     except OSError as error:
@@ -83,34 +87,34 @@ def open_input(file: Input) -> tuple[BinaryIO, int]:
 
 
 def open_input_seeking(file: Input) -> BinaryIO:
-    """The file once more, to be read here and there. Raises InputError."""
+    """The file, opened for random access. Raises InputError."""
     if file.url:
         return RemoteFile(file.url, InputError).open_to_read(seeking=True)
     return open_input(file)[0]
 
 
 def unreadable(name: str, error: OSError) -> InputError:
-    """The error of a file that cannot be opened, or read on."""
+    """The InputError for a file that cannot be opened or read."""
     if isinstance(error, IsADirectoryError):
-        then = f"name the files in it, such as {Path(name) / '*.warc.gz'}"
+        then = f"name its files, such as {Path(name) / '*.warc.gz'}"
     elif name == STDIN:
-        then = "pipe pages into it, or name their files"
+        then = "pipe pages into standard input, or name files"
     else:
         then = "check the path and the disk"
     return InputError(name, f"cannot be read: {error.strerror}", None, then)
 
 
 class ByteCounter(Protocol):
-    """What knows how many bytes of an input were read, for the progress line."""
+    """The number of bytes read from an input, for the progress line."""
 
     bytes_read: int
 
 
 class RandomAccess(io.RawIOBase):
-    """An input from its beginning. Reading raises InputError. head: its first bytes, as stored"""
+    """An input opened for random access. Reading raises InputError. head: its first bytes as stored"""
 
     def __init__(self, file: Input, counts: ByteCounter) -> None:
-        """Raises InputError where it cannot be read here and there, as a pipe."""
+        """Open the input. Raises InputError if it has no random access, such as a pipe."""
         self._name = file.source
         self._counts = counts
         self._file = open_input_seeking(file)
@@ -120,11 +124,11 @@ class RandomAccess(io.RawIOBase):
             self.head = self._file.read(_HEAD_BYTES)
         except (OSError, ValueError):
             self._file.close()
-            rule = "must be a file that can be read from its end, as Parquet and zip are, and is read as it comes"
-            raise InputError(self._name, rule, None, "save it as a file, and name that") from None
+            rule = "cannot be read at any position, which Parquet and zip archives need"
+            raise InputError(self._name, rule, None, "save it as a file, and name that file") from None
 
     def as_file(self) -> BinaryIO:
-        """The same, as libraries type it."""
+        """The same object, with the type that libraries expect."""
         return cast("BinaryIO", self)
 
     def readable(self) -> bool:
@@ -134,15 +138,15 @@ class RandomAccess(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Go to a place."""
+        """Set the position."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """The present place."""
+        """The current position."""
         return self._file.tell()
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most so many bytes; all of the rest for -1."""
+        """Read at most size bytes; the rest of the file for -1."""
         try:
             data = self._file.read(size)
         except OSError as error:
@@ -164,12 +168,12 @@ def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:
         for url in RemoteFile(name, InputError).expand():
             yield Input(None, _as_utf8(shown_url(url)), RemoteFile(url, InputError).size(), url)
     else:
-        given = Path(local_name(name))
-        path = given.resolve()
+        local = Path(local_name(name))
+        path = local.resolve()
         try:
-            if stat.S_ISFIFO(given.stat().st_mode):
-                # It can be opened once alone, and its name says nothing of what comes out of it.
-                raise InputError(name, "must be a file, and is a pipe", None, "pipe it into standard input, named -")
+            if stat.S_ISFIFO(local.stat().st_mode):
+                # A pipe can be opened only once, and its name does not identify its content.
+                raise InputError(name, "is a pipe and not a file", None, "pipe it into standard input, named -")
             with path.open("rb") as file:
                 yield Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None)
         except OSError as error:
@@ -177,5 +181,5 @@ def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:
 
 
 def _as_utf8(name: str) -> str:
-    """The name with escapes for bytes that are no UTF-8, since page ids are UTF-8."""
+    """The name with escapes for bytes that are not UTF-8, because page ids are UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Reads and writes JSONL: a line is a record, a blank line is none. Lines are read in bounded memory."""
+"""Reads and writes JSONL in bounded memory: each line is a record, and blank lines are skipped."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class JsonLines(FileFormat):
-    """JSON objects, one a line."""
+    """The JSONL format: one JSON object per line."""
 
     name = "JSONL"
     content = "JSON lines"
@@ -26,12 +26,12 @@ class JsonLines(FileFormat):
         """The lines of the file."""
         return map(FileRecord, split_lines(content.chunks, content.max_record_bytes))
 
-    def decode(self, found: FileRecord, intake: Intake) -> Page:
+    def decode(self, file_record: FileRecord, intake: Intake) -> Page:
         """The page in the fields of the object."""
-        return intake.page_of_fields(found)
+        return intake.page_of_fields(file_record)
 
     def writer(self, stream: CompressedStream) -> FormatWriter:
-        """Ends every record with a line feed."""
+        """A writer that ends every record with a line feed."""
         return _LineWriter(stream)
 
 
@@ -47,10 +47,10 @@ JSON_LINES = JsonLines()
 
 
 def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
-    """Lines as records, without their line feed and without a byte order mark at the beginning of the file.
+    """The lines of a file as records, without line feeds and without a byte order mark at the beginning.
 
-    A line longer than max_record_bytes has the fault TOO_LARGE and keeps its first SHOWN_BYTES. A line that is cut by
-    damage to the file has the fault TRUNCATED. The InputError of a damaged file is raised after the last record.
+    A line longer than max_record_bytes gets the fault TOO_LARGE and keeps its first SHOWN_BYTES. A line that damage to
+    the file truncates gets the fault TRUNCATED. The InputError of a damaged file is raised after the last record.
     """
     number = start = 0
     line = bytearray()
@@ -63,8 +63,8 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
             fault, chunk = error, None
         if chunk is None:
             break
-        *ended, begun = chunk.split(b"\n")
-        for part in ended:
+        *line_ends, next_begin = chunk.split(b"\n")
+        for part in line_ends:
             raw, length = part, len(part)
             if line or dropped:
                 length = _append(line, part, dropped, max_record_bytes)
@@ -76,7 +76,7 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
             if record is not None:
                 yield record
                 number += 1
-        dropped = max(0, _append(line, begun, dropped, max_record_bytes) - len(line))
+        dropped = max(0, _append(line, next_begin, dropped, max_record_bytes) - len(line))
     if line:
         yield from _last(number, bytes(line), start, dropped, fault, max_record_bytes)
     if fault is not None:
@@ -84,10 +84,13 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
 
 
 def _append(line: bytearray, part: bytes, dropped: int, most: int) -> int:
-    """Add to the line, keeping at most one byte more than a record may have; the line's whole length so far."""
-    whole = len(line) + dropped + len(part)
+    """Append to the line, up to most + 1 bytes of it; return the line's full length so far.
+
+    dropped: bytes of the line that were not stored before
+    """
+    length = len(line) + dropped + len(part)
     line += part[: max(0, most + 1 - len(line))]
-    return whole
+    return length
 
 
 def _record(number: int, raw: bytes, start: int, length: int, most: int) -> Record | None:
@@ -102,6 +105,6 @@ def _record(number: int, raw: bytes, start: int, length: int, most: int) -> Reco
 def _last(number: int, line: bytes, start: int, dropped: int, fault: InputError | None, most: int) -> Iterator[Record]:
     record = _record(number, line, start, len(line) + dropped, most)
     if record is not None and record.fault is None and fault is not None:
-        record = Record(number, line, (RejectReason.TRUNCATED, "is cut: the file is damaged here"))
+        record = Record(number, line, (RejectReason.TRUNCATED, "is truncated, because the file is damaged here"))
     if record is not None:
         yield record

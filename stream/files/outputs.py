@@ -1,8 +1,8 @@
-"""Writes outputs: the ending of a name chooses the format, and a file has its name only when it is complete.
+"""Writes outputs. The suffix of a name chooses the format, and a file gets its name only when it is complete.
 
-A file is written as NAME.partial and gets its name when the run is complete. An interrupted run closes it properly and
-leaves it as NAME.partial, which is readable but cannot be mistaken for the whole. A pipe or /dev/null is written
-directly, as anything else that is no regular file.
+A file is written as NAME.partial and renamed to NAME when the run is complete. An interrupted run closes the file
+properly and leaves it as NAME.partial, which is readable and cannot be mistaken for a complete file. Pipes, devices
+such as /dev/null and standard output are written directly.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from spotsieve.stream.files.targets import STDOUT, target_of, write_error
 
 
 class OutputFile:
-    """One output. write_line takes lines, write_record takes records as they came; then call complete or abandon."""
+    """One output. Write lines or records to it, then call complete, abandon or discard."""
 
     def __init__(
         self,
@@ -33,10 +33,11 @@ class OutputFile:
         writes: str = "",
         private: bool = False,
     ) -> None:
-        """Open it. Raises SettingError if the file cannot be written.
+        """Open the output. Raises SettingError if it cannot be written.
 
-        lines_only: no records go into it  writes: the ending of another format that the lines are of, such as CSV
-        private: a file gets mode 0600, whatever the umask
+        lines_only: whether the output gets only JSON lines
+        writes: the suffix of another format of its lines, such as .csv
+        private: whether a file gets mode 0600, independent of the umask
         """
         self.name = shown_url(name)
         shown_name = "" if name == STDOUT else self.name
@@ -45,7 +46,7 @@ class OutputFile:
         self._compressed = not COMPRESSORS.keys().isdisjoint(endings[-1:])
         if lines_only:
             self._check_named(JSON_LINES)
-        # A name of one format alone says what an output without records is.
+        # If the name stands for exactly one format, an output without records gets this format.
         self._only_named = next(iter(self._named)) if len(self._named) == 1 else None
         if self._only_named is not None:
             self._only_named.check_writable(self.name)
@@ -56,39 +57,39 @@ class OutputFile:
         self._stream = CompressedStream(self._target.file, shown_name)
 
     def write_line(self, line: bytes) -> None:
-        """Write a line and a line feed. Raises SettingError if the name says that there are other records."""
+        """Write a line and a line feed. Raises SettingError if the name stands for another format."""
         self.write_record(Record(0, line), JSON_LINES)
 
     def write_record(self, record: Record, format_: FileFormat) -> None:
-        """Write a record as its format joins records: a line, a WARC record, a row.
+        """Write a record: a line, a WARC record or a row.
 
-        Raises SettingError if records of several formats, or rows of several schemas, would go into one file.
+        Raises SettingError if records of several formats, or rows of several schemas, would be mixed in one output.
         """
         writer = self._writer_of(format_)
         self._is_empty = False
         self._guard(writer.write, record)
 
     def know_record(self, record: Record, format_: FileFormat) -> None:
-        """Take the form of a record that need not be written: an output without rows has the columns of its input.
+        """Take the layout from a record without writing it, so that an output without rows has the input's columns.
 
-        Raises SettingError, as write_record.
+        Raises SettingError in the same cases as write_record.
         """
         self._guard(self._writer_of(format_).know, record)
 
     def flush(self) -> None:
-        """Hand what was written to the reader of a pipe or of NAME.partial now. The compressed waits for its end."""
+        """Make the written bytes visible to readers of the pipe or of NAME.partial, unless a compressor holds them."""
         if self._target.watched and not self._stream.is_delayed:
             self._guard(self._target.file.flush)
 
     def complete(self) -> None:
-        """Close it, and give it its name. Raises StateError if the disk is full."""
+        """Close the output and rename the file to its name. Raises StateError if the disk is full."""
         self._close()
-        self._guard(self._target.name_it)
+        self._guard(self._target.finish)
 
     def abandon(self) -> Path | None:
-        """Close it and leave it as NAME.partial; one without a line or a record is removed.
+        """Close the output and leave it as NAME.partial; remove it if it has no records.
 
-        Returns that path, or None for an output that is no file here.
+        Returns the path of NAME.partial; None if the output is not a local file or was removed.
         """
         if self._is_empty:
             self.discard()
@@ -97,7 +98,7 @@ class OutputFile:
         return self._target.left
 
     def discard(self) -> None:
-        """Close it and remove it: nothing of use is in it."""
+        """Close and remove the output."""
         self._close()
         self._guard(self._target.discard)
 
@@ -111,8 +112,8 @@ class OutputFile:
             self._format, self._writer = format_, format_.writer(self._stream)
         elif self._format is not format_ and self._format != format_:
             assert self._format is not None
-            rule = f"must hold records of one layout, and the files are {self._format.name} and {format_.name}"
-            raise SettingError(self.name, rule, None, "filter each in a run of its own, with the same --state")
+            rule = f"cannot contain records of two formats, and the inputs are {self._format.name} and {format_.name}"
+            raise SettingError(self.name, rule, None, "filter the files of each format in a separate run, same --state")
         return self._writer
 
     def _close(self) -> None:
@@ -125,45 +126,46 @@ class OutputFile:
         finally:
             self._guard(self._target.close)
 
-    def _guard(self, act: Callable[..., object], *values: object) -> None:
+    def _guard(self, function: Callable[..., object], *values: object) -> None:
+        """Call a function. An OSError of the disk becomes a StateError."""
         try:
-            act(*values)
+            function(*values)
         except BrokenPipeError:
-            raise  # Nobody reads any more, as behind `head`: that is no trouble of a disk.
+            raise  # The reader of the pipe has ended, such as `head`: this is not an error of the disk.
         except OSError as error:
             raise write_error(self.name, error, self._target) from None
 
 
 class FileOutputs:
-    """The four outputs of a run, each of which may be None. A context: without complete() the files stay partial."""
+    """The four outputs of a run; each may be None. Use it as a context: without complete() the files stay partial."""
 
-    def __init__(self, wanted: dict[str, OutputFile | None]) -> None:
-        self.out, self.duplicates = wanted["out"], wanted["duplicates"]
-        self.verdicts, self.rejected = wanted["verdicts"], wanted["rejected"]
-        self._open = [output for output in wanted.values() if output is not None]
+    def __init__(self, outputs: dict[str, OutputFile | None]) -> None:
+        self.out, self.duplicates = outputs["out"], outputs["duplicates"]
+        self.verdicts, self.rejected = outputs["verdicts"], outputs["rejected"]
+        self._open = [output for output in outputs.values() if output is not None]
 
     @classmethod
     def open(cls, out: str | None, duplicates: str | None, verdicts: str | None, rejected: str | None) -> Self:
         """Open the outputs that have a name. Raises SettingError if one cannot be written."""
         names = {"out": out, "duplicates": duplicates, "verdicts": verdicts, "rejected": rejected}
-        wanted: dict[str, OutputFile | None] = {}
+        outputs: dict[str, OutputFile | None] = {}
         try:
             for flag, name in names.items():
-                wanted[flag] = OutputFile(name, lines_only=flag != "out") if name else None
+                outputs[flag] = OutputFile(name, lines_only=flag != "out") if name else None
         except SettingError:
-            for output in wanted.values():
+            for output in outputs.values():
                 if output is not None:
                     output.discard()
             raise
-        return cls(wanted)
+        return cls(outputs)
 
     def flush(self) -> None:
-        """Call it after a micro-batch, so that the reader of a pipe or of NAME.partial sees its pages."""
+        """Make the pages of a micro-batch visible to readers of pipes and of NAME.partial files."""
         for output in self._open:
             output.flush()
 
     def complete(self) -> None:
-        """All pages are judged: every output gets its name."""
+        """Complete every output, after all pages are judged."""
         while self._open:
             self._open.pop().complete()
 
@@ -177,7 +179,7 @@ class FileOutputs:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that has its name only when it is whole and on disk. Raises InputError if that fails."""
+    """Write a file atomically: it gets its name when all bytes are on disk. Raises InputError if that fails."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as file:
@@ -186,4 +188,4 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}", None, "name another place") from None
+        raise InputError(str(path), f"cannot be written: {error.strerror}", None, "choose another path") from None

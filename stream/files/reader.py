@@ -1,4 +1,4 @@
-"""Reads a file as pages: it opens the file, finds its compression and its format, and decodes its records."""
+"""Reads the pages of a file: opens it, detects its compression and format, and decodes its records."""
 
 import select
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ from spotsieve.stream.files.formats import format_of
 from spotsieve.stream.files.inputs import Input, RandomAccess, open_input, unreadable
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record
 
-_MOST_BEFORE = 2**20
+_MOST_WHITE_SPACE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,13 @@ class RecordResult:
 
 
 class FileReader:
-    """Reads one input, as a context: iterating gives a RecordResult for each record, in order, in bounded memory.
+    """Iterates over the records of one input, in order and in bounded memory. Use it as a context.
 
-    Iterating raises InputError for a file of no format that is read, and for a damaged file after every record before
-    the damage.
-    before_waiting: called when standard input has nothing to read, so that the pages read so far can be judged
+    Iterating raises InputError for a file of an unsupported format, and for a damaged file after the records before the
+    damage.
+
+    before_waiting: called when standard input has no bytes to read, so that the pages read so far can be judged
+    bytes_read: bytes of the file, as stored, read so far
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class FileReader:
                 file.close()
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes of the file, still compressed, counted for the progress line."""
+        """Read the next bytes of the file as stored, and count them for the progress line."""
         if self._file is None:
             raise ValueError("a FileReader is read inside its context")
         if self._input.is_stdin and not select.select([self._file], [], [], 0)[0]:
@@ -80,17 +82,17 @@ class FileReader:
     def __iter__(self) -> Iterator[RecordResult]:
         members = GzipMembers()
         chunks = read_chunks(self, self._input.source, members)
-        beginning, fault = _begin(chunks)
-        found = format_of(self._input.source, beginning)
+        beginning, fault = _read_beginning(chunks)
+        input_format = format_of(self._input.source, beginning)
         content = FileContent(
             name=self._input.source,
-            chunks=_again(beginning, chunks, fault),
+            chunks=_prepend(beginning, chunks, fault),
             members=members,
             open_seeking=self._random_access,
             body_field=self._intake.body_field,
             max_record_bytes=self._max_record_bytes,
         )
-        records, written_as = found.read(content), found.written_as
+        records, written_as = input_format.read(content), input_format.written_as
         self._tally = Tally(self._input.source, beginning, written_as)
         for record in records:
             result = self._result_of(record, written_as)
@@ -98,33 +100,33 @@ class FileReader:
             yield RecordResult(record.record, written_as, result)
 
     def check_read(self) -> None:
-        """Check, after the last record, that the input was not misread. Raises InputError if too few are pages."""
+        """Check, after the last record, that enough records are pages. Raises InputError if the input was misread."""
         if self._tally is not None:
             self._tally.check()
 
-    def _random_access(self, what: str) -> BinaryIO:
-        """Open the file for reading at any place. what: its format  Raises InputError where that cannot be."""
+    def _random_access(self, format_name: str) -> BinaryIO:
+        """Open the file for random access. Raises InputError if it is compressed or cannot seek."""
         self.bytes_read = 0
         file = RandomAccess(self._input, self)
         self._seeking = file.as_file()
         if compression_of(file.head) is not None:
-            rule = f"is {what} inside {compression_of(file.head)}, and such a file is read from its end"
-            raise InputError(self._input.source, rule, None, "unpack it first")
+            rule = f"is {format_name} compressed with {compression_of(file.head)}, which allows no random access"
+            raise InputError(self._input.source, rule, None, "decompress it first")
         return self._seeking
 
-    def _result_of(self, found: FileRecord, format_: FileFormat) -> Page | PageError | None:
-        fault = found.record.fault
+    def _result_of(self, file_record: FileRecord, format_: FileFormat) -> Page | PageError | None:
+        fault = file_record.record.fault
         if fault is not None:
-            place = f"{self._input.source} record {found.record.number}"
+            place = f"{self._input.source} record {file_record.record.number}"
             return PageError(fault[0], place, fault[1], None, "look at the file at this place")
         try:
-            return format_.decode(found, self._intake)
+            return format_.decode(file_record, self._intake)
         except PageError as error:
             return error
 
 
 def pages_of(files: Iterable[Input], settings: InputSettings) -> Iterator[Page]:
-    """All pages of files; records that are none are left out. Raises InputError."""
+    """All pages of files, without rejected records and records without a page. Raises InputError."""
     for file in files:
         with FileReader(file, settings) as reader:
             for outcome in reader:
@@ -133,14 +135,14 @@ def pages_of(files: Iterable[Input], settings: InputSettings) -> Iterator[Page]:
             reader.check_read()
 
 
-def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
-    """The first bytes, which show the format, and the fault if the file is damaged there.
+def _read_beginning(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
+    """The first bytes, which show the format, and the error if the file is damaged there.
 
-    White space before them is looked through as far as _MOST_BEFORE: a small file can unfold to any amount of it.
+    Leading white space is skipped up to _MOST_WHITE_SPACE_BYTES: a small file can decompress to any amount of it.
     """
     beginning, head = bytearray(), b""
     try:
-        while len(head) < 16 and len(beginning) < _MOST_BEFORE:
+        while len(head) < 16 and len(beginning) < _MOST_WHITE_SPACE_BYTES:
             chunk = next(chunks, None)
             if chunk is None:
                 break
@@ -151,7 +153,8 @@ def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
     return bytes(beginning), None
 
 
-def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) -> Iterator[bytes]:
+def _prepend(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) -> Iterator[bytes]:
+    """The beginning, then the remaining chunks, or the error of the beginning."""
     if beginning:
         yield beginning
     if fault is not None:

@@ -1,4 +1,4 @@
-"""One record of a file, whole or cut, and the number that stands for its bytes in the page's id."""
+"""Defines the record of a file, and the content number, which identifies a record's bytes in the page's id."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,16 +8,17 @@ import xxhash
 from spotsieve.stream.base.errors import RejectReason
 
 MAX_RECORD_BYTES = 64 * 2**20
-"""A longer record is rejected without being held in memory, which a line that never ends must not fill."""
+"""A longer record is rejected and not held in memory, so that a line without an end cannot fill the memory."""
 SHOWN_BYTES = 1024
-"""So much of a record that is too long is kept for the list of rejected ones."""
+"""The first bytes of a record that is too long, for the list of rejected records."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """Where the row of a Parquet file is held.
+    """The location in memory of a row of a Parquet file.
 
-    batch: the pyarrow.RecordBatch, or a pyarrow.Table without rows  row: its number in the batch
+    batch: the pyarrow.RecordBatch of the row, or a pyarrow.Table without rows
+    row: the number of the row in the batch
     table: the file's pyarrow.parquet.FileMetaData, with its key-value metadata and codecs
     """
 
@@ -27,7 +28,7 @@ class RowPlace:
 
 
 class Span(NamedTuple):
-    """Where the bytes of a record stand in its unpacked file: from `start`, and before `end`."""
+    """The byte range of a record in the decompressed file: from `start` to before `end`."""
 
     start: int
     end: int
@@ -35,14 +36,14 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record as it stands in its file.
+    """One record of a file.
 
-    number: counts every record of the file from 0
-    raw: its bytes without the line feed (JSONL), with the line ends that close it (WARC), or the row as JSON (Parquet)
-    fault: why it cannot be a page, and the rule that it broke; raw may then hold its beginning only
-    place: of a row of Parquet
-    span: of `raw`, where it is a line of JSONL
-    packed: the member of gzip that holds `raw` and nothing else, as it stands in its file, where there is one
+    number: its number in the file, from 0
+    raw: its bytes without the line feed (JSONL), with its closing line ends (WARC), or the row as JSON (Parquet)
+    fault: the reason why it cannot be a page, and the broken rule; then raw may be only its beginning
+    place: the location of a Parquet row
+    span: the byte range of a JSONL line
+    packed: the gzip member whose content is exactly `raw`, as stored in the file, if there is one
     """
 
     number: int
@@ -54,14 +55,14 @@ class Record:
 
 
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:
-    """The record in place of one that is longer than is held. shown: its beginning"""
+    """A record with the fault TOO_LARGE in place of one of size bytes. shown: its beginning; most: the limit"""
     return Record(number, shown[:SHOWN_BYTES], (RejectReason.TOO_LARGE, f"must have at most {most} bytes, has {size}"))
 
 
 def content_number(raw: bytes) -> int:
-    """The middle part of the id of a page of a file: 31 bits of the XXH3-64 of its record's bytes.
+    """The middle part of the id of a file's page: 31 bits of the XXH3-64 of its record's bytes.
 
-    Tomorrow's file may have today's name: without this number, its records would be taken for those of today, submitted
-    again. The bytes hold whatever names the record, such as `id` or WARC-Record-ID.
+    A later file may have the same name. Without this number its records would be mistaken for resubmitted records of
+    the earlier file. The bytes include the record's own name, such as `id` or WARC-Record-ID.
     """
     return xxhash.xxh3_64_intdigest(raw) >> 33

@@ -1,4 +1,4 @@
-"""Where an output goes: a file or a URL, which gets its name when it is complete, or a pipe, written directly."""
+"""Opens the target of an output: a file or URL that gets its name when it is complete, or a pipe."""
 
 import errno
 import os
@@ -13,14 +13,16 @@ from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
 PARTIAL = ".partial"
 STDOUT = "-"
 _BUFFER_BYTES = 2**20
-"""Before they are written. A page of 15 KB that is written by itself takes 15 us, and as a part of so many 6 us."""
-_FREE = "free disk space, and run again: a --state repeats its verdicts"
+"""Bytes buffered before a write. A page of 15 KB takes 15 us if it is written alone, and 6 us in such a buffer."""
+_FREE = "free disk space, and run again: with the same --state, pages get the same verdicts"
 
 
 class Target(Protocol):
-    """A place for one output.
+    """The target of one output.
 
-    file: what is open there  watched: somebody may look at what is written so far  next_step: where that fails
+    file: the open file
+    watched: whether a reader may look at the bytes written so far
+    next_step: the advice of the error if a write fails
     """
 
     file: BinaryIO
@@ -28,23 +30,24 @@ class Target(Protocol):
     next_step: str
 
     def close(self) -> None:
-        """Close what is open. Raises OSError."""
+        """Close the file. Raises OSError."""
 
-    def name_it(self) -> None:
-        """Give it its name: it is complete. Raises OSError."""
+    def finish(self) -> None:
+        """Rename the complete file to its name. Raises OSError."""
 
     def discard(self) -> None:
-        """Remove it: nothing of use is in it. Raises OSError."""
+        """Remove the file. Raises OSError."""
 
     @property
     def left(self) -> Path | None:
-        """Where it lies before it is complete, or None."""
+        """The path of the incomplete file; None if there is none."""
 
 
 def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Target:
-    """Open the place of this name; a file that is private gets mode 0600, whatever the umask.
+    """Open the target of this name. Raises SettingError if it cannot be written.
 
-    Raises SettingError if it cannot be written.
+    stdout: replaces standard output
+    private: whether a file gets mode 0600, independent of the umask
     """
     if name == STDOUT:
         return _Direct(stdout or sys.stdout.buffer, owned=False)
@@ -64,21 +67,22 @@ def _unwritable(name: str, error: OSError) -> SettingError:
 
 
 def write_error(name: str, error: OSError, target: Target) -> StateError:
-    """The error of an output that cannot be written on. Arrow's errors have no strerror. name: as it is shown"""
+    """The StateError for an output that cannot be written. name: the name in messages"""
+    # Errors of Arrow have no strerror.
     return StateError(name, f"cannot be written: {error.strerror or error}", None, target.next_step)
 
 
 def place_of(name: str) -> str:
-    """The place of an input or an output: its absolute path, or its URL. Equal places have equal names."""
+    """The absolute path or the URL of an input or output. Two names of one place have the same result."""
     if is_url(name):
         return name.rstrip("/")
     return name if name == STDOUT else str(Path(local_name(name)).resolve())
 
 
 def places_of(name: str) -> tuple[str, ...]:
-    """The places that an output of this name takes: its own, and that of NAME.partial until it is complete.
+    """The places that an output of this name occupies: its own place, and NAME.partial until it is complete.
 
-    Standard output has its own alone. A pipe or a device has none: anybody may write there.
+    Standard output occupies only its own place. A pipe or device occupies none, because several outputs may share it.
     """
     if name == STDOUT:
         return (STDOUT,)
@@ -93,9 +97,9 @@ def _is_written_directly(path: Path) -> bool:
 
 
 def output_exists(name: str) -> bool:
-    """Whether a file of this name is there already; pipes and devices are none.
+    """Whether a file of this name exists. Pipes and devices do not count.
 
-    Raises SettingError for a wrong URL, and for a name that no file can have.
+    Raises SettingError for an invalid URL or file name.
     """
     if is_url(name):
         return RemoteFile(name, SettingError).exists()
@@ -123,7 +127,7 @@ class _Direct:
             if self._owned:
                 self.file.close()
 
-    def name_it(self) -> None:
+    def finish(self) -> None:
         pass
 
     def discard(self) -> None:
@@ -131,10 +135,10 @@ class _Direct:
 
 
 class _Local:
-    """A file that is NAME.partial until it is complete.
+    """A file that is named NAME.partial until it is complete.
 
-    A process of an earlier run may still have that run's NAME.partial open, if it hung while the run was killed. So
-    this one is a new file, and what that process writes goes nowhere.
+    A hung process of an earlier, killed run may still have that run's NAME.partial open. So each run creates a new file
+    (a new inode), and writes of the hung process do not reach it.
     """
 
     watched = True
@@ -152,9 +156,9 @@ class _Local:
     def close(self) -> None:
         self.file.close()
 
-    def name_it(self) -> None:
+    def finish(self) -> None:
         if not self._is_own():
-            raise FileExistsError(errno.EEXIST, "another run writes it by now")
+            raise FileExistsError(errno.EEXIST, "another run has started to write it")
         self.left.replace(self._path)
 
     def discard(self) -> None:
@@ -167,11 +171,13 @@ class _Local:
 
 
 class _Remote:
-    """The same behind a URL. An object store copies and removes where a disk renames."""
+    """A remote file that is named NAME.partial until it is complete. Object stores rename by copying and removing."""
 
     left = None
     watched = False
-    next_step = "check the server and your access to it, and run again: a --state repeats its verdicts"
+    next_step = (
+        "check the server and your access to it, and run again: with the same --state, pages get the same verdicts"
+    )
 
     def __init__(self, url: str) -> None:
         self._remote = RemoteFile(url, SettingError)
@@ -180,7 +186,7 @@ class _Remote:
     def close(self) -> None:
         self.file.close()
 
-    def name_it(self) -> None:
+    def finish(self) -> None:
         self._remote.rename_from(PARTIAL)
 
     def discard(self) -> None:

@@ -1,15 +1,14 @@
-"""Writes the JSON lines of the outputs: verdicts and rejected records.
+"""Writes the JSON lines of outputs (verdicts, rejected records, pages), and reads JSONL files of such objects.
 
     verdict  = {"id", "verdict": novel | duplicate | unchecked, "duplicate_of": id or null, "score": number or null,
                 "scheme", "reason", "url", "original_url": text or null,
-                and of a page that replaces another: "replaces": id, "replaced_url": text}
+                and for a page that supersedes another: "replaces": id, "replaced_url": text}
     rejected = {"id", "reason", "error", "record": text} or {..., "record_base64": base64}
     match    = {"id", "score", "reason", "url"}, in the list "matches" of a verdict of `spotsieve query --all`
+    page     = {"id", "url", "fetched_at", "content_type", "body"}
 
-The line of a duplicate is its verdict. id is the page's own name, or source/partition/offset. score is null if no page
-was accepted as the original. record is the text in the file; a record that was too long has its beginning there.
-
-Reads a JSONL file of small objects, compressed or not: verdicts, labels. Writes a page as such an object.
+The line of a duplicate is its verdict. id is the page's own name, or source/partition/offset. score is null if the page
+has no original. record is the text in the file; for a record that was too long it is the beginning.
 """
 
 import math
@@ -40,7 +39,7 @@ def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) 
 
 
 def verdict_fields(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> dict[str, object]:
-    """The fields of a verdict's line, by name."""
+    """The fields of a verdict line, by name."""
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
     line: dict[str, object] = {
@@ -60,12 +59,12 @@ def verdict_fields(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str
 
 
 def match_fields(original: Entry, score: float, reason: Reason) -> dict[str, object]:
-    """One of the filed pages that a page is a copy of, for the field "matches"."""
+    """One match of a page, an indexed page with its score, for the field "matches"."""
     return {"id": original.id, "score": round(score, 6), "reason": _REASON_TEXT[reason], "url": original.url}
 
 
 def rejected_line(source: str, record: Record, error: PageError) -> bytes:
-    """A record that became no page as one JSON object: why, and its bytes."""
+    """A rejected record as one JSON object: the reason, the error and its bytes."""
     line: dict[str, object] = {
         "id": page_id_text(source, 0, record.number),
         "reason": error.reason.value,
@@ -78,10 +77,11 @@ def rejected_line(source: str, record: Record, error: PageError) -> bytes:
     return orjson.dumps(line)
 
 
-def read_objects(path: Path, what: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file, with the numbers of their records from 1. what: they are, such as "verdicts", for messages
+def read_objects(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a JSONL file, compressed or not, each with its record number from 1.
 
-    Raises InputError for a file that cannot be read, and for a line that is no JSON object.
+    content: the plural noun for the objects in messages, such as "verdicts"
+    Raises InputError for a file that cannot be read, and for a line that is not a JSON object.
     """
     try:
         with path.open("rb") as file:
@@ -91,16 +91,21 @@ def read_objects(path: Path, what: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 except orjson.JSONDecodeError:
                     value = None
                 if not isinstance(value, dict):
-                    rule = f"must be a JSON object: {what} are one a line"
+                    rule = "must be a JSON object"
                     shown = record.raw[:40].decode("utf-8", "replace")
-                    raise InputError(f"{path} line {record.number + 1}", rule, shown, f"is this a file of {what}?")
+                    next_step = f"check that this is a file of {content}, one per line"
+                    raise InputError(f"{path} line {record.number + 1}", rule, shown, next_step)
                 yield record.number + 1, value
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None
 
 
 def page_line(name: str, url: str, time_ms: int, markup: bool, body: str) -> bytes:
-    """A page as the fields that every command reads. time_ms: when it was fetched  markup: whether it is HTML"""
+    """A page as a JSON object with the fields that every command reads.
+
+    time_ms: the fetch time in ms since the epoch
+    markup: whether the body is HTML; otherwise it is plain text
+    """
     fields = {
         "id": name,
         "url": url,

@@ -35,8 +35,8 @@ GONE_SECONDS = 8.0
 """A topic that is missing for this time was deleted. For a shorter time, a broker that has just started may not know
 it."""
 NEXT_STEP = {
-    "input": "create it again (`spotsieve topics create`) and restart with kafka.restart_from=earliest; pages that were "
-    "not read are lost",
+    "input": "create it again (`spotsieve topics create`) and restart with kafka.restart_from=earliest; pages that "
+    "were not read are lost",
     "novel": "create it again (`spotsieve topics create`) and restart; its messages are lost, later pages follow",
     "matches": "create it again (`spotsieve topics create`) and restart; nothing is lost",
     "verdicts": "restore it; or create it again (`spotsieve topics create`) and start every shard with an empty state "

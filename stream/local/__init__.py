@@ -1,1 +1,1 @@
-"""The engine without a broker: it filters files, answers queries and forgets pages, with a log in a file."""
+"""Runs the engine without a broker: filters files, answers queries and forgets pages, with the log in a local file."""

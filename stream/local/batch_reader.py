@@ -1,7 +1,7 @@
-"""Reads and decodes files in a thread of its own, one micro-batch ahead of the thread that judges.
+"""Reads and decodes files in a background thread, one micro-batch ahead of the thread that judges.
 
-Decompression and the kernels release the GIL, so both threads run at once. Where micro-batches are cut changes no
-verdict.
+Decompression and the kernels release the GIL, so both threads run in parallel. Verdicts do not depend on where
+micro-batches are cut.
 """
 
 import queue
@@ -18,13 +18,17 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader, RecordResult
 
 _BATCHES_AHEAD = 1
-"""Beside the one that is being read. A second one brings no speed, and takes memory."""
+"""Finished micro-batches that may wait while the next one is read. A second one costs memory and is no faster."""
 _POLL_S = 0.1
 
 
 @dataclass(slots=True)
 class FileBatch:
-    """Records of one file. fault: why the file ends here, None if it goes on"""
+    """A micro-batch of records of one file.
+
+    bytes_read: bytes of the file, as stored, read since the batch before
+    fault: the error that ends the file here; None if the file continues
+    """
 
     file: Input
     outcomes: list[RecordResult] = field(default_factory=list)
@@ -33,7 +37,11 @@ class FileBatch:
 
 
 class BatchReader:
-    """Gives the micro-batches that a thread reads and decodes. It ends early when `stopping` is set."""
+    """Iterates over the micro-batches that the reader thread produces. Use it as a context.
+
+    stopping: ends the iteration early when it is set
+    complete: whether every input was read to its end
+    """
 
     def __init__(self, inputs: Sequence[Input], settings: Settings, stopping: threading.Event) -> None:
         self._inputs = inputs
@@ -42,7 +50,7 @@ class BatchReader:
         self.complete = False
         self._left = threading.Event()
         self._queue: queue.Queue[FileBatch | BaseException | None] = queue.Queue(_BATCHES_AHEAD)
-        # A daemon: nothing interrupts a read from a pipe that never ends, and it must not hold up the exit.
+        # A daemon thread: a read from a pipe cannot be interrupted, and must not delay the exit of the process.
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
     def __enter__(self) -> Self:
@@ -72,7 +80,7 @@ class BatchReader:
             self._put(None)
         except _LeftError:
             pass
-        except BaseException as error:  # raised again in the thread that waits
+        except BaseException as error:  # raised again in the thread that consumes the batches
             self._put(error)
 
     def _read(self, file: Input) -> None:
@@ -87,8 +95,8 @@ class BatchReader:
             batch = FileBatch(file)
             level.reset()
 
-        most = self._settings.service
-        level = FillLevel(most.batch_pages, most.batch_bytes)
+        limits = self._settings.service
+        level = FillLevel(limits.batch_pages, limits.batch_bytes)
         reader = FileReader(file, self._settings.input, before_waiting=send)
         try:
             with reader:
@@ -116,10 +124,13 @@ class BatchReader:
 
 
 def _held_bytes(outcome: RecordResult) -> int:
-    """Return the size of a record or of its page, whichever is more: 512 records of 16 KB can be 8 GB of pages."""
+    """Return the bytes of a record or of its decompressed page, whichever is larger.
+
+    512 records of 16 KB can decompress to 8 GB of pages.
+    """
     body = outcome.result.body if isinstance(outcome.result, Page) else b""
     return max(len(outcome.record.raw), len(body))
 
 
 class _LeftError(Exception):
-    """Nobody waits for more batches."""
+    """The consumer has left the context and takes no more batches."""

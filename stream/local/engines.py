@@ -1,8 +1,7 @@
-"""Runs the engine over a directory: a log in a file, and a state on disk.
+"""Runs the engine in this process: over a directory with a log file and a state on disk, or in memory.
 
-Each micro-batch is signed, logged and judged. The state follows the log, as that of the service does.
-
-Runs the engine in memory: no log, no directory, and nothing is left when it is closed.
+Over a directory each micro-batch is signed, logged and judged, and the state follows the log as in the service. In
+memory there is no log and no directory, and closing the engine leaves nothing behind.
 """
 
 import uuid
@@ -39,15 +38,21 @@ from spotsieve.stream.judge import policy_of
 from spotsieve.stream.sign.schemes import Scheme
 
 OnCatchUp = Callable[[int, int, int], None]
-"""on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
+"""on_catch_up(records, total, pages) is called after each record that the state did not have yet.
+
+records, pages: applied so far; total: records to apply
+"""
 MakeEngine = Callable[[State, LocalLog], Engine]
-"""make_engine(state, log) gives what applies the records of the log to the state."""
+"""make_engine(state, log) returns the engine that applies the records of the log to the state."""
+MEMORY_LOG_NAME = "memory"
+"""The name of the log in messages of the engine in memory."""
+_MEMORY_WRITER = bytes(16)
 
 
 class LocalEngine:
     """The engine over a directory. Use it as a context.
 
-    notices: what a person should know about the log
+    notices: notices about the log and the directory, for people
     """
 
     def __init__(
@@ -60,7 +65,7 @@ class LocalEngine:
     ) -> None:
         """Open log and state, and apply the records that the state does not have yet.
 
-        make_engine: for an engine that judges in another way; None: the one of one process
+        make_engine: makes the engine; None makes the usual one, which judges in this process
         Raises StateError, StateLockedError, SettingsMismatch, CorruptRecord.
         """
         text = verdict_settings_text(settings)
@@ -88,7 +93,7 @@ class LocalEngine:
             raise
 
     def _begin_log(self, text: str, on_catch_up: OnCatchUp) -> None:
-        """Check that the log is of these settings, and catch up with it. A new one gets its configuration."""
+        """Check that the log has these settings, and apply its new records. A new log gets its configuration record."""
         first = first_of_ours(self._log.read_from(0), LocalLog.name)
         if first is not None:
             offset, record = first
@@ -101,19 +106,19 @@ class LocalEngine:
             self.engine.apply(configuration, self._log.append(configuration))
 
     def _catch_up(self, on_catch_up: OnCatchUp) -> None:
-        """Apply the records that the state lacks: a killed run did not judge its last ones, or the index was lost."""
+        """Apply the records that the state lacks: the last ones of a killed run, or all if the index was lost."""
         first, pages = self._state.position, 0
-        wanted = self._log.end - first
+        total = self._log.end - first
         for offset, record in self._log.read_from(first):
             pages += len(self.engine.apply(record, offset).record.signatures)
-            on_catch_up(offset + 1 - first, wanted, pages)
-        if wanted:
-            what = "was behind its log" if first else "was rebuilt from its log"
-            self.notices.append(f"the state {what}: {wanted:,} records with {pages:,} pages were read again")
+            on_catch_up(offset + 1 - first, total, pages)
+        if total:
+            event = "was behind its log" if first else "was rebuilt from its log"
+            self.notices.append(f"the state {event}: {total:,} records with {pages:,} pages were read again")
 
     @property
     def entry_count(self) -> int:
-        """How many pages the state knows."""
+        """The number of pages in the state."""
         return self._state.entry_count - self._state.clock.floor
 
     def knows_source(self, source: str) -> bool:
@@ -121,37 +126,37 @@ class LocalEngine:
         return self._state.knows_source(source)
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
-        """Sign, log and judge a micro-batch. Its verdicts come in parts if one log record cannot hold it."""
+        """Sign, log and judge a micro-batch. The verdicts come in several parts if one log record cannot hold it."""
         start = 0
         for verdicts in self.judge_signed(self.engine.scheme.sign(pages)):
             yield pages[start : start + len(verdicts)], verdicts
             start += len(verdicts)
 
     def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
-        """Log and judge a micro-batch that the engine's scheme has signed; its verdicts in parts, as of judge()."""
+        """Log and judge a micro-batch that the engine's scheme has signed. The verdicts come in one or more parts."""
         self.answer_requests()
         for part in split(signatures, RECORD_BYTES):
             yield self._apply(part)
 
     def _apply(self, signatures: Signatures) -> Verdicts:
-        # Nothing is marked as committed. A file can be filtered again at any time, and its pages get the verdicts that
-        # they had: each that was not filed costs the state some 30 bytes, and the log has its signature anyway.
-        record, kept = encode_and_keep(signatures, self._writer, self._sequence, self._digest)
+        # Nothing is marked as committed, so that a file can be filtered again at any time with the same verdicts. A
+        # page that is not indexed then costs the state some 30 bytes; the log has its signature anyway.
+        record, decoded = encode_and_keep(signatures, self._writer, self._sequence, self._digest)
         self._sequence += 1
-        return self.engine.apply(kept, self._log.append(record)).verdicts
+        return self.engine.apply(decoded, self._log.append(record)).verdicts
 
     def judge_record(self, record: bytes) -> Verdicts:
-        """Log and judge a record of pages that was signed and encoded under these settings."""
+        """Log and judge a record of pages that were signed and encoded under these settings."""
         self.answer_requests()
         return self.engine.apply(record, self._log.append(record)).verdicts
 
     def answer_requests(self) -> None:
-        """Make the checkpoint that another process asks for, if one does; judging does this too, before each batch."""
+        """Make a checkpoint if another process requests one. Judging also does this before each batch."""
         if self._requests.waiting():
             self._requests.answer()
 
     def close(self) -> None:
-        """Write what is buffered: the log first, so it never ends before the position of the state."""
+        """Write all buffers. The log is written first, so that it never ends before the position of the state."""
         try:
             self._log.sync()
         finally:
@@ -167,18 +172,44 @@ class LocalEngine:
         self.close()
 
 
+class MemoryEngine:
+    """The engine over a state in memory. Its log records are not stored."""
+
+    def __init__(self, settings: Settings, scheme: Scheme) -> None:
+        self._digest = settings_digest(verdict_settings_text(settings))
+        self._state = memory_state()
+        self._offset = 0
+        self.engine = Engine(scheme, self._state, settings.index, self._digest, MEMORY_LOG_NAME, policy_of(settings))
+
+    @property
+    def entry_count(self) -> int:
+        """The number of pages in the state."""
+        return self._state.entry_count - self._state.clock.floor
+
+    def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Judge a micro-batch that the engine's scheme has signed. The verdicts come in one or more parts."""
+        for part in split(signatures, RECORD_BYTES):
+            record = encode(part, _MEMORY_WRITER, self._offset, self._digest)
+            yield self.engine.apply(record, self._offset).verdicts
+            self._offset += 1
+
+    def close(self) -> None:
+        """Free the state."""
+        self._state.close()
+
+
 def is_open(log: LocalLog) -> bool:
-    """Whether a log that a migration has begun is whole: its last record tells. Raises CorruptRecord."""
+    """Whether a log that a migration has begun is complete, by its last record. Raises CorruptRecord."""
     for offset in range(log.end - 1, -1, -1):
         _, value = next(log.read_from(offset))
-        told = tells_open(decode(value, LocalLog.name, offset))
-        if told is not None:
-            return told
+        opened = tells_open(decode(value, LocalLog.name, offset))
+        if opened is not None:
+            return opened
     return False
 
 
 def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
-    """Open the log, and return it with its notices: that a torn tail was cut off, as a person should read it."""
+    """Open the log; return it with notices for people, such as that a torn tail was cut off."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TornTail)
         log = LocalLog(directory)
@@ -186,10 +217,10 @@ def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
 
 
 def check_log(log: LocalLog, position: int, last_record: int, pages_applied: int) -> None:
-    """Check that the log continues a state of this position. Raises StateError.
+    """Check that the log continues a state at this position. Raises StateError.
 
-    The log of another state may lie there, as long as this one's was: the last record tells them apart. The engine
-    checks a record that is applied in part when it goes on with it.
+    The directory may contain the log of another state that is just as long: the last record tells them apart. The
+    engine checks a record that is applied in part when it applies the rest.
     """
     check_log_range(LocalLog.name, position, 0, log.end, pages_applied)
     if pages_applied:
@@ -197,33 +228,3 @@ def check_log(log: LocalLog, position: int, last_record: int, pages_applied: int
     for _, record in log.read_from(max(position - 1, 0)):
         check_last_record(LocalLog.name, position, last_record, checksum_of(record))
         break
-
-
-LOG_NAME = "memory"
-_WRITER = bytes(16)
-
-
-class MemoryEngine:
-    """The engine over a state in memory. Its records are those of a log, which nobody keeps."""
-
-    def __init__(self, settings: Settings, scheme: Scheme) -> None:
-        self._digest = settings_digest(verdict_settings_text(settings))
-        self._state = memory_state()
-        self._offset = 0
-        self.engine = Engine(scheme, self._state, settings.index, self._digest, LOG_NAME, policy_of(settings))
-
-    @property
-    def entry_count(self) -> int:
-        """How many pages the state knows."""
-        return self._state.entry_count - self._state.clock.floor
-
-    def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
-        """Judge a micro-batch, as LocalEngine.judge_signed does."""
-        for part in split(signatures, RECORD_BYTES):
-            record = encode(part, _WRITER, self._offset, self._digest)
-            yield self.engine.apply(record, self._offset).verdicts
-            self._offset += 1
-
-    def close(self) -> None:
-        """Let go of the state."""
-        self._state.close()

@@ -1,6 +1,7 @@
-"""Filters files without a broker: records come in micro-batches, are judged, and go into the outputs.
+"""Filters files without a broker: reads records in micro-batches, judges them and writes the outputs.
 
-Writes the records of `filter --out`; of WARC also those that go with a page, or stand for a dropped one.
+`--out` gets the records of emitted pages. In a WARC output it also gets their companions (requests, metadata, warcinfo)
+and, with `--revisits`, a revisit record in place of each dropped page.
 """
 
 import threading
@@ -27,25 +28,29 @@ from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 
 
-class WholeWarc:
-    """The output `--out`. Records are taken in the order of their files, whatever the micro-batches."""
+class RecordOutput:
+    """Writes the records of `--out`, in the order of the input files and independent of micro-batches."""
 
     def __init__(self, out: OutputFile, summary: FilterSummary, revisits: bool) -> None:
-        """revisits: whether a revisit record stands for each dropped page"""
+        """revisits: whether to write a revisit record in place of each dropped page of a WARC file"""
         self._out = out
         self._summary = summary
         self._revisits = revisits
         self._companions = Companions()
         self._originals = Originals()
 
-    def take_page(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> None:
-        """Write a page, unless it is dropped. Raises SettingError for records of several formats, or no WARC."""
+    def write_page(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> None:
+        """Write the record of a page, unless the page is dropped.
+
+        row: the row of the page in verdicts
+        Raises SettingError for records of several formats, and with revisits for a record that is not WARC.
+        """
         record, format_ = outcome.record, outcome.format
         dropped = verdicts.is_duplicate(row)
         if format_ != WARC:
             if self._revisits:
-                rule = f"stand for dropped pages of WARC files, and {page.source} is {format_.name}"
-                raise SettingError("--revisits", rule, None, "leave it out; --duplicates FILE lists what was dropped")
+                rule = f"works for WARC files only, and {page.source} is {format_.name}"
+                raise SettingError("--revisits", rule, None, "remove it; --duplicates FILE lists the dropped pages")
             (self._out.know_record if dropped else self._out.write_record)(record, format_)
             return
         self._write_others(self._companions.page(record, page.source, self._revisits or not dropped))
@@ -58,8 +63,8 @@ class WholeWarc:
         else:
             self._out.know_record(record, format_)
 
-    def take_other(self, outcome: RecordResult, source: str) -> None:
-        """Write a WARC record without a page, if it goes with a page that is written."""
+    def write_other(self, outcome: RecordResult, source: str) -> None:
+        """Write a WARC record without a page, if it belongs to a page that is written."""
         record = outcome.record
         if outcome.format != WARC:
             return
@@ -71,7 +76,7 @@ class WholeWarc:
             self._write_others(self._companions.add(record, source))
 
     def end(self) -> None:
-        """All files have ended."""
+        """Write the records that still wait, after the last file."""
         self._write_others(self._companions.end())
 
     def _write_others(self, records: Iterable[Record]) -> None:
@@ -104,20 +109,21 @@ def filter_files(
     revisits: bool = False,
     on_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Judge every record of the inputs, in order. Figures go into summary, damaged files into summary.faults.
+    """Judge every record of the inputs, in order, and count into summary. Damaged files go into summary.faults.
 
-    revisits: whether a revisit record stands in a WARC output for each dropped page
-    stopping: when it is set, the present micro-batch is finished and nothing more is read
+    revisits: whether a WARC output gets a revisit record in place of each dropped page
+    stopping: when it is set, the current micro-batch is finished and reading stops
     on_batch: called after each micro-batch
-    Raises StateError (disk full, damaged state) and SettingError (records of two layouts for one output).
+    Raises StateError (disk full, damaged state) and SettingError (records of two formats for one output).
     """
-    whole = WholeWarc(outputs.out, summary, revisits) if outputs.out is not None else None
-    known = {file.source for file in inputs if local.knows_source(file.source)}
+    records = RecordOutput(outputs.out, summary, revisits) if outputs.out is not None else None
+    filtered_before = {file.source for file in inputs if local.knows_source(file.source)}
     with BatchReader(inputs, settings, stopping) as batches:
         for batch in batches:
             before = summary.unseen
-            _judge_batch(batch, settings, local, outputs, summary, whole)
-            if batch.file.source in known and summary.unseen > before:
+            pages = count_pages(batch, settings, summary)
+            write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, records)
+            if batch.file.source in filtered_before and summary.unseen > before:
                 changed = summary.changed.get(batch.file.source, 0)
                 summary.changed[batch.file.source] = changed + summary.unseen - before
             summary.bytes_read += batch.bytes_read
@@ -125,25 +131,13 @@ def filter_files(
                 summary.faults.append(batch.fault)
             on_batch()
         summary.interrupted = not batches.complete
-    if whole is not None:
-        whole.end()
+    if records is not None:
+        records.end()
     summary.entries = local.entry_count
 
 
-def _judge_batch(
-    batch: FileBatch,
-    settings: Settings,
-    local: LocalEngine,
-    outputs: FileOutputs,
-    summary: FilterSummary,
-    whole: WholeWarc | None,
-) -> None:
-    pages = count_pages(batch, settings, summary)
-    write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, whole)
-
-
 def count_pages(batch: FileBatch, settings: Settings, summary: FilterSummary) -> list[Page]:
-    """The pages of a batch, as they are to be judged; what they say before that is counted."""
+    """The pages of a batch, in order. Counts their future times, missing ranks and matched rules into summary."""
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
     if settings.input.rank_from:
@@ -158,9 +152,13 @@ def write_outcomes(
     settings: Settings,
     outputs: FileOutputs,
     summary: FilterSummary,
-    whole: WholeWarc | None,
+    records: RecordOutput | None,
 ) -> None:
-    """Write what becomes of each record of a batch. verdicts: of its pages, each with the page's row in them"""
+    """Write the result of each record of a batch to the outputs, and count it.
+
+    verdicts: for each page of the batch, in order, a block of verdicts and the page's row in it
+    records: the output of records, if the run has one
+    """
     for outcome in batch.outcomes:
         summary.records += 1
         if isinstance(outcome.result, PageError):
@@ -170,23 +168,23 @@ def write_outcomes(
         elif outcome.result is None:
             summary.other_records += 1
             summary.revisits += outcome.format == WARC and is_revisit(outcome.record.raw)
-            if whole is not None:
-                whole.take_other(outcome, batch.file.source)
+            if records is not None:
+                records.write_other(outcome, batch.file.source)
         else:
-            judged, row = next(verdicts)
-            if whole is not None:
-                whole.take_page(outcome, outcome.result, judged, row)
-            _write_lines(outcome.result, judged, row, settings, outputs)
+            block, row = next(verdicts)
+            if records is not None:
+                records.write_page(outcome, outcome.result, block, row)
+            _write_lines(outcome.result, block, row, settings, outputs)
     outputs.flush()
 
 
 def _count_rules(pages: Sequence[Page], settings: Settings, summary: FilterSummary) -> None:
-    """Count the pages that each rule takes, so that people are told of one that takes none."""
+    """Count the pages that each rule matches, so that the summary can report a rule that matches none."""
     rules = page_rules(settings)
     if rules is None:
         return
-    for name, taken in rules.taken(logged_url(page.url) for page in pages).items():
-        summary.rules[name] = summary.rules.get(name, 0) + taken
+    for name, matched in rules.taken(logged_url(page.url) for page in pages).items():
+        summary.rules[name] = summary.rules.get(name, 0) + matched
 
 
 def _rows(local: LocalEngine, pages: Sequence[Page], summary: FilterSummary) -> Iterator[tuple[Verdicts, int]]:

@@ -1,6 +1,6 @@
-"""Forgets pages of a state with a local log: the records are appended to the log, and applied at once.
+"""Maintains a state at rest: forgets pages of a state with a local log, exports a state, imports an export.
 
-Writes a state into an export file, and makes a state from one.
+To forget pages, records that name them are appended to the log and applied at once.
 """
 
 import contextlib
@@ -26,39 +26,42 @@ from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.local.engines import open_log
 
+MAX_LINE_BYTES = 2**28
+"""The longest line of an export that is read."""
+
 
 def open_log_to_forget(directory: Path) -> tuple[LocalLog, list[str]]:
-    """Open the log of a state at rest, and return it with its notices.
+    """Open the log of a state at rest; return it with notices for people.
 
-    Raises StateError if it is a snapshot or has no log, StateLockedError if a running filter holds the log.
+    Raises StateError if the directory is a snapshot or has no log, StateLockedError if a running filter holds the log.
     """
     if (directory / MANIFEST_FILE).exists():
         raise StateError(
             "--state",
-            "must not be a snapshot of a state with a local log: it would end before the state does",
+            "must be a state directory and not a snapshot: the log of a snapshot ends before its state",
             str(directory),
             "name the state directory itself",
         )
     if not (directory / LOG_FILE).exists():
         raise StateError(
-            "--state", "must hold its local log", str(directory), f"bring the file {LOG_FILE!r} back from a snapshot"
+            "--state", "must contain its local log", str(directory), f"restore the file {LOG_FILE!r} from a snapshot"
         )
     try:
         return open_log(directory)
     except StateLockedError:
         raise StateLockedError(
             "--state",
-            "must not be in use to forget pages of it, and a running spotsieve filter holds its log",
+            "must not be in use while pages are forgotten, and a running spotsieve filter holds its log",
             str(directory),
-            "wait until it has ended, then forget them; --dry-run works now",
+            "wait until the filter has ended and run this command again; --dry-run works now",
         ) from None
 
 
 def append_and_apply(directory: Path, log: LocalLog, records: Sequence[bytes], settings_text: str) -> list[int]:
-    """Append records to the log, forget what they name, and return their offsets. Nobody may have the state open.
+    """Append records to the log, forget the pages that they name, and return the offsets of the records.
 
-    A state that is behind its log, after a kill, stays as it is: the next `spotsieve filter` reads on.
-    Raises StateError, CorruptRecord.
+    No process may have the state open. After a kill, a state can be behind its log; then only the log changes, and the
+    next `spotsieve filter` applies the rest. Raises StateError, CorruptRecord.
     """
     first = log.end
     offsets = [log.append(record) for record in records]
@@ -70,14 +73,12 @@ def append_and_apply(directory: Path, log: LocalLog, records: Sequence[bytes], s
     return offsets
 
 
-MAX_LINE_BYTES = 2**28
-
-
 def export_to_file(directory: Path, out: str, timeout_s: float, on_progress: OnProgress) -> Fields:
     """Export a state or a snapshot; return the header of the export with the counts of its trailer.
 
-    out: a file's name, compressed by its ending; - is standard output. timeout_s: how long to wait for a process that
-    works on the state. Raises StateError, CorruptRecord; nothing is then left under the name.
+    out: name of a file, whose suffix chooses the compression; - is standard output
+    timeout_s: seconds to wait for a process that works on the state
+    Raises StateError, CorruptRecord; then no file of this name is left.
     """
     with read_only_state(directory, timeout_s, on_progress) as state:
         header = header_of(state)
@@ -90,32 +91,32 @@ def export_to_file(directory: Path, out: str, timeout_s: float, on_progress: OnP
             output.discard()
             raise
         output.complete()
-    facts = {**header, **loaded(last)}
-    facts.pop("end")
-    return facts
+    fields = {**header, **loaded(last)}
+    fields.pop("end")
+    return fields
 
 
 def import_from_file(name: str, directory: Path, on_progress: OnProgress) -> Fields:
-    """Make a state in a directory from an export; return its header with the counts of its trailer.
+    """Create a state in a directory from an export; return the export's header with the counts of its trailer.
 
-    name: of the file, compressed or not; - is standard input
-    Raises InputError if it cannot be read or is damaged, StateError if there is a state already.
+    name: name of the file, compressed or not; - is standard input
+    Raises InputError if it cannot be read or is damaged, StateError if the directory has a state already.
     """
-    with _lines(name) as lines:
+    with _open_lines(name) as lines:
         return import_state(lines, "standard input" if name == "-" else name, directory, on_progress)
 
 
 @contextlib.contextmanager
-def _lines(name: str) -> Iterator[Iterator[bytes]]:
+def _open_lines(name: str) -> Iterator[Iterator[bytes]]:
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as source:
-            yield _whole_lines(source, name)
+            yield _lines(source, name)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}", None, "check the name") from None
 
 
-def _whole_lines(source: Any, name: str) -> Iterator[bytes]:
+def _lines(source: Any, name: str) -> Iterator[bytes]:
     for record in split_lines(read_chunks(source, name), MAX_LINE_BYTES):
         if record.fault is not None:
-            raise InputError(name, f"line {record.number + 1} {record.fault[1]}", None, "copy the file whole")
+            raise InputError(name, f"line {record.number + 1} {record.fault[1]}", None, "copy the complete file again")
         yield record.raw

@@ -1,6 +1,6 @@
-"""Asks a state about pages in files. Each page gets the verdict it would get if it came next, and nothing is filed.
+"""Queries a state for the pages of files: the verdict of each page if it came next. Nothing is indexed.
 
-QUERY_PAGES pages are signed and kept. Then all their buckets are read at once, and the pages are judged.
+QUERY_PAGES pages are signed first. Then one pass reads all their buckets, and the pages are judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,19 +28,19 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 QUERY_PAGES = 16_384
-"""How many pages are asked about at once. Their keys and buckets are in memory: 0.7 GB if every bucket were full."""
+"""Pages of one pass over the state. Their keys and buckets are held in memory: 0.7 GB if every bucket is full."""
 
 
 @dataclass(slots=True)
 class PendingQueries:
-    """Pages that wait for their answers. pages: what the line of each tells, in the order of the signatures"""
+    """Signed pages that wait for their verdicts. pages: the fields of their verdict lines, in the same order"""
 
     signatures: list[Signatures] = field(default_factory=list)
     pages: list[Entry] = field(default_factory=list)
 
 
 class StateQuery:
-    """A state that does not change, and the scheme that made it."""
+    """Judges pages against a read-only state, by the scheme of its settings. passes: passes over the state so far"""
 
     def __init__(self, state: State, settings: Settings) -> None:
         """Raises SettingError if the parameters of the scheme contradict each other."""
@@ -52,12 +52,13 @@ class StateQuery:
 
     @property
     def entries(self) -> int:
-        """How many pages the state knows."""
+        """The number of pages in the state."""
         return self._state.entry_count - self._clock.floor
 
     def answer(self, parts: Sequence[Signatures], matches: bool) -> Iterator[tuple[Verdicts, list[list[Match]]]]:
-        """Give the verdicts of consecutive pages, run by run, and all that each page matches, if wanted.
+        """The verdicts of consecutive pages, run by run, each with the matches of its pages.
 
+        matches: whether to find all matches of a page; if not, the lists are empty
         Raises StateError.
         """
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
@@ -71,17 +72,17 @@ class StateQuery:
 def query_each(
     part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings
 ) -> Iterator[tuple[Signatures, StateView, Verdicts]]:
-    """Give the verdicts that pages would get if each came next, in runs that meet the same part of a state.
+    """The verdict of each page if it came next, in runs of pages that see the same part of a state.
 
-    clock: how far the state's event time has come; a page beyond it would move the floor
+    clock: the state's event time; a page with a later time would move the floor of the deduplication window
     """
     limit, policy = settings.index.candidate_limit, policy_of(settings)
-    for run, seen in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
-        yield run, seen, judge_alone(run, scheme, seen, limit, policy)
+    for run, run_view in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
+        yield run, run_view, judge_alone(run, scheme, run_view, limit, policy)
 
 
 def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:
-    """Cut the pages into runs that meet the same part of the state. A time beyond the state's moves the floor."""
+    """Cut the pages into runs that see the same part of the state. A time later than the state's moves the floor."""
     if not step_ms or not len(part):
         yield part, view
         return
@@ -101,32 +102,33 @@ def query_files(
     matches: bool = False,
     on_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ask about every record of the inputs, in order. Figures go into summary, damaged files into summary.faults.
+    """Query the state for every page of the inputs, in order, and count into summary. Damaged files go into its faults.
 
-    matches: whether to write all that a page matches with its verdict  on_batch: called after each micro-batch and file
-    Raises StateError (the disk of an output is full, damaged state).
+    matches: whether to write all matches of a page with its verdict
+    on_batch: called after each micro-batch and each file
+    Raises StateError (disk of an output full, damaged state).
     """
-    waiting = PendingQueries()
+    pending = PendingQueries()
     for file in inputs:
         for pages in _batches(file, query.settings, outputs, summary):
-            waiting.signatures.append(query.scheme.sign(pages))
-            waiting.pages += map(_entry_of, pages)
-            if len(waiting.pages) >= QUERY_PAGES:
-                _answer(waiting, query, outputs, summary, matches)
-                waiting = PendingQueries()
+            pending.signatures.append(query.scheme.sign(pages))
+            pending.pages += map(_entry_of, pages)
+            if len(pending.pages) >= QUERY_PAGES:
+                _judge_pending(pending, query, outputs, summary, matches)
+                pending = PendingQueries()
             on_batch()
         on_batch()
-    _answer(waiting, query, outputs, summary, matches)
+    _judge_pending(pending, query, outputs, summary, matches)
     summary.entries = query.entries
 
 
 def _batches(file: Input, settings: Settings, outputs: FileOutputs, summary: FilterSummary) -> Iterator[list[Page]]:
-    """The pages of a file in micro-batches. A damaged file ends there; it and a misread one are faults."""
-    most, before = settings.service, summary.bytes_read
+    """The pages of a file in micro-batches. A damaged file ends at the damage; damage and misreading become faults."""
+    limits, before = settings.service, summary.bytes_read
     with FileReader(file, settings.input) as reader:
         pages = _pages_in(reader, file, outputs, summary)
         try:
-            for batch in batches(pages, most.batch_pages, most.batch_bytes, lambda page: len(page.body)):
+            for batch in batches(pages, limits.batch_pages, limits.batch_bytes, lambda page: len(page.body)):
                 summary.bytes_read = before + reader.bytes_read
                 yield batch
             reader.check_read()
@@ -136,7 +138,7 @@ def _batches(file: Input, settings: Settings, outputs: FileOutputs, summary: Fil
 
 
 def _pages_in(reader: FileReader, file: Input, outputs: FileOutputs, summary: FilterSummary) -> Iterator[Page]:
-    """The pages that a reader gives. Records are counted, and rejected ones go to their output."""
+    """The pages of a reader. ByteCounter the records, and writes the rejected ones to their output."""
     for outcome in reader:
         summary.records += 1
         if isinstance(outcome.result, PageError):
@@ -149,11 +151,11 @@ def _pages_in(reader: FileReader, file: Input, outputs: FileOutputs, summary: Fi
             yield outcome.result
 
 
-def _answer(
-    asked: PendingQueries, query: StateQuery, outputs: FileOutputs, summary: FilterSummary, matches: bool
+def _judge_pending(
+    pending: PendingQueries, query: StateQuery, outputs: FileOutputs, summary: FilterSummary, matches: bool
 ) -> None:
-    pages = iter(asked.pages)
-    for verdicts, found in query.answer(asked.signatures, matches):
+    pages = iter(pending.pages)
+    for verdicts, matches_of_pages in query.answer(pending.signatures, matches):
         summary.count(verdicts)
         for row in range(len(verdicts)):
             page = next(pages)
@@ -161,11 +163,12 @@ def _answer(
                 continue
             line = verdict_line(page, verdicts, row, query.settings.scheme.name)
             if matches:
-                line = orjson.dumps({**orjson.loads(line), "matches": [match_fields(*match) for match in found[row]]})
+                fields = [match_fields(*match) for match in matches_of_pages[row]]
+                line = orjson.dumps({**orjson.loads(line), "matches": fields})
             outputs.verdicts.write_line(line)
     outputs.flush()
 
 
 def _entry_of(page: Page) -> Entry:
-    """Return what a line tells of a page, without its body."""
+    """The fields of a page that its verdict line needs; without the body."""
     return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

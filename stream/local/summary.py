@@ -1,4 +1,4 @@
-"""Counts what a run over files did, and writes the counts for people and for machines."""
+"""Counts the results of a run over files, and writes the counts as text and as JSON."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,15 +16,19 @@ from spotsieve.stream.base.verdict import REASONS, Kind, Reason, Verdicts, reaso
 
 @dataclass(slots=True)
 class FilterSummary:
-    """The counts of a run, which grow as it goes on.
+    """The counts of a run. They grow while it runs.
 
-    changed: paths that the state knew, with how many pages they have that it did not know
-    other_records: WARC records that are no pages  revisits: those of them that say that a page
-    had not changed  companions: those of them that went out with their pages  revisits_written: those that were written
-    in place of dropped pages  bytes_read: as on disk  entries: pages the state knows
-    without_rank: pages in which input.rank_from leads to no number or date
-    future_times: pages with a time later than their file's, which was set back to the file's
-    rules: how many pages each rule of the settings took, by its name
+    other_records: WARC records without a page
+    revisits: revisit records among them
+    companions: records among them that were written with their pages
+    revisits_written: revisit records written in place of dropped pages
+    future_times: pages whose time was later than their file's and was replaced by it
+    without_rank: pages without a number or date at input.rank_from
+    bytes_read: bytes of the files as stored
+    entries: pages in the state
+    changed: new pages by the path of a file that was filtered before
+    rules: matched pages by the name of each rule in the settings
+    faults: errors of the files that could not be read to their end
     """
 
     files: int = 0
@@ -48,17 +52,17 @@ class FilterSummary:
 
     @property
     def pages(self) -> int:
-        """How many pages were judged."""
+        """The number of judged pages."""
         return self.verdicts.total()
 
     @property
     def duplicates(self) -> int:
-        """How many pages were dropped."""
+        """The number of dropped pages."""
         return self.verdicts[Kind.DUPLICATE.name.lower()]
 
     @property
     def unseen(self) -> int:
-        """How many pages were novel that had not been submitted before."""
+        """The number of novel pages that had not been submitted before."""
         unseen = (reason for reason in reasons_of(Kind.NOVEL) if reason is not Reason.FIRST_ATTEMPT)
         return sum(self.reasons[reason.label] for reason in unseen)
 
@@ -81,7 +85,7 @@ class FilterSummary:
                 setattr(self, field_.name, ours or theirs if isinstance(ours, bool) else ours + theirs)
 
     def as_json(self) -> dict[str, Any]:
-        """Return every figure for machines; a name ends in its unit if there is one."""
+        """Every figure by its JSON name. A name ends in its unit, if the figure has one."""
         return {
             "files": self.files,
             "records": self.records,
@@ -107,7 +111,7 @@ class FilterSummary:
         }
 
     def as_text(self) -> str:
-        """Return a few lines for people, and one for each file that could not be read to its end."""
+        """A few lines for people, and one for each file that could not be read to its end."""
         share = self.duplicates / self.pages if self.pages else 0.0
         speed = self.pages / self.seconds if self.seconds else 0.0
         files = "1 file" if self.files == 1 else f"{self.files} files"
@@ -117,27 +121,28 @@ class FilterSummary:
             f"  novel      {self.verdicts['novel']:>10,}{self._listed(Kind.NOVEL)}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{self._listed(Kind.DUPLICATE)}\n"
-            f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
+            f"  unchecked  {self.verdicts['unchecked']:>10,}  emitted unchecked"
             f"{self._listed(Kind.UNCHECKED)}"
         )
         if self.rejected:
-            lines.append(f"  rejected   {self.rejected.total():>10,}  no pages{_detail(self.rejected, self.rejected)}")
+            detail = _detail(self.rejected, self.rejected)
+            lines.append(f"  rejected   {self.rejected.total():>10,}  records without a readable page{detail}")
         if self.other_records:
             lines.append(
-                f"  other      {self.other_records:>10,}  WARC records that are no pages"
+                f"  other      {self.other_records:>10,}  WARC records without a page"
                 + (f" ({self.revisits:,} revisits)" if self.revisits else "")
-                + (f", {self.companions:,} of them kept" if self.companions else "")
+                + (f", {self.companions:,} written with their pages" if self.companions else "")
             )
         if self.revisits_written:
             lines.append(f"  revisits   {self.revisits_written:>10,}  written in place of dropped pages")
         if self.future_times:
-            lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
+            lines.append(f"  times      {self.future_times:>10,}  later than the file's own time, replaced by it")
         if self.without_rank:
-            lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from: last of all")
-        lines.append(f"  the state knows {self.entries:,} pages")
+            lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from, ranked last")
+        lines.append(f"  the state holds {self.entries:,} pages")
         lines += [
-            f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that the state does not "
-            "know: new, changed or forgotten"
+            f"  {escape_control_characters(path)} was filtered before: {pages:,} of its pages are not in the state, "
+            "because they are new, changed or forgotten"
             for path, pages in self.changed.items()
         ]
         lines += [
@@ -147,16 +152,17 @@ class FilterSummary:
         ]
         if self.interrupted:
             lines.append(
-                "  interrupted: the rest was not judged, and outputs end in .partial; run the same command again"
+                "  interrupted: not all records were judged, and the outputs are named .partial; run the same command "
+                "again"
             )
         lines.extend(f"  {escape_control_characters(str(fault))}" for fault in self.faults)
         return "\n".join(lines)
 
     def _listed(self, kind: Kind) -> str:
-        """The counts of a verdict's reasons, in the order of their table: " (near 12, exact 3)"."""
+        """The counts of a verdict's reasons, in the order of the reason table, such as " (near 12, exact 3)"."""
         return _detail(self.reasons, [reason.label for reason in reasons_of(kind) if REASONS[reason].listed])
 
 
 def _detail(counter: Counter[str], names: Iterable[str]) -> str:
-    found = [f"{name} {counter[name]:,}" for name in names if counter[name]]
-    return f" ({', '.join(found)})" if found else ""
+    counts = [f"{name} {counter[name]:,}" for name in names if counter[name]]
+    return f" ({', '.join(counts)})" if counts else ""

@@ -226,7 +226,7 @@ def test_records_of_two_formats_cannot_be_joined(one: FileFormat, folder: Path) 
         if one == other:
             output.write_record(records[1].record, records[1].format)
         else:
-            with pytest.raises(SettingError, match=f"the files are {one.name} and {other.name}"):
+            with pytest.raises(SettingError, match=f"the inputs are {one.name} and {other.name}"):
                 output.write_record(records[1].record, records[1].format)
         output.discard()
 
@@ -236,6 +236,7 @@ def test_rows_do_not_go_into_an_output_whose_name_asks_for_a_compression(folder:
     source.write_bytes(parquet_file([("https://e.com/a", "text")]))
     output = OutputFile(str(target))
     (outcome,) = read(source)
-    with pytest.raises(SettingError, match=r"must end in \.parquet alone; Parquet compresses its pages itself"):
+    rule = r"must end in \.parquet without a suffix of compression; Parquet has its own compression"
+    with pytest.raises(SettingError, match=rule):
         output.write_record(outcome.record, outcome.format)
     output.discard()

@@ -1,1 +1,1 @@
-"""Reads Parquet files as rows, and writes the rows that the filter lets through. Only here pyarrow is known."""
+"""Reads Parquet files as rows, and writes the rows of emitted pages. No other package imports pyarrow."""

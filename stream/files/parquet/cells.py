@@ -1,4 +1,4 @@
-"""Turns the cells of a record batch into what JSON could hold, and tells how large they are before."""
+"""Converts the cells of a record batch into values of JSON types, and computes their sizes before the conversion."""
 
 from datetime import date, datetime, time
 from typing import Any
@@ -14,7 +14,7 @@ from spotsieve.stream.base.arrays import bounds_of
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The bytes of each row, with every value of a dictionary counted where it stands. int64[n]"""
+    """The bytes of each row: int64[n]. A dictionary value counts in full in every row that refers to it."""
     total = np.zeros(len(batch), np.int64)
     for column in batch.columns:
         total += _cell_bytes(column)
@@ -22,9 +22,9 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def rows_of(batch: pa.RecordBatch, body: str) -> list[dict[str, Any]]:
-    """Each row as a dict by the names of the columns. Times are ISO 8601, bytes are text; those of the body stay bytes.
+    """Each row as a dict by column names. Times become ISO 8601, bytes become text, except the bytes of the body.
 
-    body: the column whose bytes stay, since their character set is yet to be found; a path with dots leads into structs
+    body: the column whose bytes are not decoded, because their character set is detected later; dots lead into structs
     """
     names = batch.schema.names
     columns = [_values(column, _below(name, body)) for name, column in zip(names, batch.columns, strict=True)]
@@ -32,17 +32,17 @@ def rows_of(batch: pa.RecordBatch, body: str) -> list[dict[str, Any]]:
 
 
 def json_of(row: dict[str, Any]) -> bytes:
-    """A row as a JSON object: what its digest is taken of, and what people are shown."""
-    return orjson.dumps(row, default=_written, option=orjson.OPT_NON_STR_KEYS)
+    """A row as a JSON object, for its digest and for people."""
+    return orjson.dumps(row, default=_json_default, option=orjson.OPT_NON_STR_KEYS)
 
 
 def _cell_bytes(array: pa.Array) -> Any:
-    """The bytes of each cell of a column, or of each element of lists. int64[n]"""
+    """The bytes of each cell of a column, or of each element of a list: int64[n]."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
     if pa.types.is_dictionary(kind):
-        sizes = np.append(_cell_bytes(array.dictionary), 0)  # No index, at the end, is a missing value.
+        sizes = np.append(_cell_bytes(array.dictionary), 0)  # The extra last entry is for missing values.
         return sizes[array.indices.fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)]
     if any(is_kind(kind) for is_kind in _WITH_LENGTH):
         return pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -58,14 +58,14 @@ def _cell_bytes(array: pa.Array) -> Any:
 
 
 def _offsets(array: pa.Array) -> Any:
-    """Where the lists of n rows begin among all elements, and where the last one ends. int64[n + 1]"""
+    """The bounds of the lists of n rows among all elements: int64[n + 1]."""
     if pa.types.is_fixed_size_list(array.type):
         return (array.offset + np.arange(len(array) + 1)) * array.type.list_size
     return array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _below(name: str, body: str | None) -> str | None:
-    """The rest of the path of the body below a column or a field of this name; "" is it itself, None another one."""
+    """The path of the body below a column or field of this name: "" for the body itself, None for another column."""
     if body == name:
         return ""
     within = f"{name}."
@@ -73,9 +73,12 @@ def _below(name: str, body: str | None) -> str | None:
 
 
 def _values(column: pa.Array, body: str | None) -> list[Any]:
-    """body: the path of what stays bytes, from this column on, as of _below"""
+    """The cells of a column as values of JSON types.
+
+    body: the path of the body below this column; "" if the column is the body, None if it has no body
+    """
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # A nanosecond is an object of pandas, which need not be there.
+        # pyarrow converts nanoseconds to pandas objects, and pandas may not be installed.
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     try:
         values: list[Any] = column.to_pylist()
@@ -87,7 +90,7 @@ def _values(column: pa.Array, body: str | None) -> list[Any]:
 
 
 def _value(cell: Any) -> Any:
-    """One cell; text that is not UTF-8 as its bytes, and what Python cannot hold, as the year 20000, as text."""
+    """One cell. Text that is not UTF-8 becomes bytes; values beyond Python's range, such as the year 20000, text."""
     try:
         return cell.as_py()
     except (ValueError, OverflowError, pa.ArrowException) as error:
@@ -109,7 +112,7 @@ def _value(cell: Any) -> Any:
 
 
 def _plain(value: Any, body: str | None) -> Any:
-    """A value as JSON could hold it. body: as of _values"""
+    """A value as a JSON type. body: the path of the body below this value; "" if it is the body, None if it has none"""
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, bytes):
@@ -121,7 +124,8 @@ def _plain(value: Any, body: str | None) -> Any:
     return value
 
 
-def _written(value: Any) -> Any:
+def _json_default(value: Any) -> Any:
+    """A value without a JSON type as text: bytes decoded or in base64, anything else by str()."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -1,4 +1,4 @@
-"""The Parquet format. pyarrow, which is optional, is imported only when a file is read or written."""
+"""Defines the Parquet format. The optional pyarrow is imported only when a file is read or written."""
 
 import importlib.util
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from spotsieve.stream.files.records import Record
 
 
 class Parquet(FileFormat):
-    """Rows of columns. A file compresses its pages itself, and is read from its end."""
+    """The Parquet format: rows with columns. It has its own compression, and reading starts at the end of the file."""
 
     name = "Parquet"
     content = "rows of Parquet"
@@ -40,23 +40,27 @@ class Parquet(FileFormat):
         file = content.open_seeking(self.name)
         return read_rows(file, content.name, content.body_field, content.max_record_bytes)
 
-    def decode(self, found: FileRecord, intake: Intake) -> Page:
+    def decode(self, file_record: FileRecord, intake: Intake) -> Page:
         """The page in the columns of the row."""
-        return intake.page_of_fields(found)
+        return intake.page_of_fields(file_record)
 
     def writer(self, stream: CompressedStream) -> FormatWriter:
-        """Gathers rows into row groups."""
+        """A writer that collects rows into row groups."""
         from spotsieve.stream.files.parquet.rows import ParquetSink
 
         return ParquetSink(stream.file, stream.name)
 
     def check_writable(self, name: str) -> None:
-        """Raises SettingError if pyarrow is not installed."""
+        """Check that pyarrow is installed. Raises SettingError."""
         if importlib.util.find_spec("pyarrow") is None:
-            raise SettingError(name, "is Parquet, which pyarrow writes", None, "pip install 'spotsieve[parquet]'")
+            rule = "is Parquet, and the package pyarrow, which writes it, is not installed"
+            raise SettingError(name, rule, None, "pip install 'spotsieve[parquet]'")
 
     def find_form(self, inputs: Sequence[Input], out: str) -> Record | None:
-        """The columns of the inputs that are named as Parquet: an output without rows has them, too."""
+        """A record with the columns of the inputs whose names end in .parquet; None without such inputs.
+
+        With it an output without rows has the columns of its inputs.
+        """
         named = [file for file in inputs if not file.is_stdin and Path(file.source).suffix.lower() in self.endings]
         if not named or importlib.util.find_spec("pyarrow") is None:
             return None

@@ -1,11 +1,12 @@
-"""Tells how much memory the pages of a row group take, from their headers, before pyarrow unfolds them.
+"""Computes how much memory the Parquet pages of a row group need, from their headers, before pyarrow decompresses them.
 
-A Parquet file is made of row groups, of column chunks, of pages, which are compressed one by one. pyarrow allocates
-what a page's header says, up to 2 GiB; one long value of a dictionary may stand in every row; and a page of ten bytes
-may repeat a value for ever. So the headers are asked first (parquet-format, PageHeader, in Thrift's compact protocol).
+A Parquet file consists of row groups of column chunks of (Parquet) pages, and each page is compressed separately.
+pyarrow allocates the size in a page's header, up to 2 GiB; every row may refer to one long dictionary value; and a page
+of ten bytes may repeat a value without limit. So the headers are read first (parquet-format, PageHeader, in Thrift's
+compact protocol).
 
-    header  = 1: page type (0 data, 1 index, 2 dictionary, 3 data of version 2), 2: bytes unfolded, 3: bytes as stored,
-              5 or 8: header of a data page
+    header  = 1: page type (0 data, 1 index, 2 dictionary, 3 data of version 2), 2: bytes decompressed,
+              3: bytes as stored, 5 or 8: header of a data page
     data    = 1: number of values, ...
 """
 
@@ -15,22 +16,23 @@ from typing import Any, Protocol
 from spotsieve.stream.base.errors import InputError
 
 MOST_UNFOLDED_BYTES = 512 * 2**20
-"""Of the largest pages of all columns of a row group together: so much is held while it is read."""
+"""The limit of the sum, over the columns of a row group, of their largest pages: reading holds these in memory."""
 MOST_FREE_VALUES = 2**24
-"""Of a column of lists in a row group: so many values may stand in a row that take no room in their page."""
+"""The limit of values of a list column in a row group that take no bytes in their pages (run-length repetitions)."""
 _HEADER_BYTES = 2**16
-"""A header may hold the least and the greatest value of its page. Writers cut these to some dozen bytes."""
+"""A header may contain the least and the greatest value of its page. Writers truncate these to some dozen bytes."""
 _FIRST_HEADER_BYTES = 128
 _DICTIONARY_PAGE = 2
 _DATA_HEADERS = (5, 8)
 _FREE_VALUES_A_BYTE = 64
-"""A value takes a bit at least where it is not repeated. Twice that and more are left for levels that are."""
+"""Values of a page that one byte may stand for. A value that is not repeated takes at least one bit, so 8 values a byte
+are normal; the rest is room for repeated levels."""
 _INTS = (4, 5, 6)
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 
 
 class Seekable(Protocol):
-    """A file that is read here and there."""
+    """A file with random access."""
 
     def seek(self, offset: int, whence: int = 0, /) -> object: ...
     def read(self, size: int, /) -> bytes: ...
@@ -38,7 +40,11 @@ class Seekable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LargestPages:
-    """What a row group unfolds to. together: the largest pages of its columns  page: the largest of them; bytes"""
+    """The memory that a row group needs, in bytes.
+
+    together: the sum of the largest pages of its columns
+    page: the largest page
+    """
 
     together: int
     page: int
@@ -47,8 +53,9 @@ class LargestPages:
 def largest_of(file: Seekable, group: Any, repeated: frozenset[str], name: str) -> LargestPages:
     """The largest pages of a row group (pyarrow's RowGroupMetaData).
 
-    repeated: paths of the columns in lists and maps
-    Raises InputError where a header is damaged, or pages are larger than is held.
+    repeated: the paths of the columns in lists and maps
+    name: the name of the file, for errors
+    Raises InputError for a damaged header, and for pages above the limits.
     """
     together, page = 0, 0
     for number in range(group.num_columns):
@@ -59,19 +66,20 @@ def largest_of(file: Seekable, group: Any, repeated: frozenset[str], name: str) 
         if free > MOST_FREE_VALUES and chunk.path_in_schema in repeated:
             raise _too_large(name, f"column {chunk.path_in_schema} repeats a value {free:,} times in lists")
     if together > MOST_UNFOLDED_BYTES:
-        raise _too_large(name, f"has pages that unfold to {together:,} bytes together, {MOST_UNFOLDED_BYTES:,} at most")
+        detail = f"its pages decompress to {together:,} bytes (limit {MOST_UNFOLDED_BYTES:,})"
+        raise _too_large(name, detail)
     return LargestPages(together, page)
 
 
-def _too_large(name: str, what: str) -> InputError:
-    rule = f"must have row groups that can be read in bounded memory, and one {what}"
+def _too_large(name: str, detail: str) -> InputError:
+    rule = f"has a row group that cannot be read in bounded memory: {detail}"
     return InputError(
         name, rule, None, "write it with smaller pages (pyarrow: data_page_size, dictionary_pagesize_limit)"
     )
 
 
 def _largest_pages(file: Seekable, chunk: Any, name: str) -> tuple[int, int, int]:
-    """The bytes of the largest data page and of the dictionary of a column chunk, unfolded; values without room."""
+    """The largest data page and the dictionary page of a column chunk in decompressed bytes, and the free values."""
     starts = [chunk.data_page_offset, chunk.dictionary_page_offset if chunk.has_dictionary_page else None]
     place = min(start for start in starts if start)
     end = place + chunk.total_compressed_size
@@ -89,7 +97,13 @@ def _largest_pages(file: Seekable, chunk: Any, name: str) -> tuple[int, int, int
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """Of a page: its type, its bytes unfolded and as stored, its values, and the bytes of the header itself."""
+    """The header of a page.
+
+    kind: the page type
+    unfolded, stored: bytes of the page, decompressed and as stored
+    values: the number of values
+    size: bytes of the header itself
+    """
 
     kind: int
     unfolded: int
@@ -115,14 +129,15 @@ def _read_header(file: Seekable, place: int, name: str, column: str) -> _Header:
         if header.unfolded >= 0 and header.stored >= 0:
             return header
         break
-    rule = f"must be whole Parquet: column {column} has a damaged page header at byte {place:,}"
-    raise InputError(name, rule, None, "get the file again, or write it anew")
+    rule = f"is damaged Parquet: column {column} has a damaged page header at byte {place:,}"
+    raise InputError(name, rule, None, "get the file again, or write it again")
 
 
 class _Compact:
-    """Reads one struct of Thrift's compact protocol; keeps whole numbers, and passes over the rest.
+    """Reads the integers of one struct of Thrift's compact protocol, and skips all other values.
 
-    place: how far it has come  structs: the whole numbers of the structs in it, by the field of the struct
+    place: the position in the data
+    structs: the integers of the nested structs, by the field number of the struct
     """
 
     def __init__(self, data: bytes) -> None:
@@ -131,15 +146,15 @@ class _Compact:
         self.structs = dict[int, dict[int, int]]()
 
     def struct(self) -> dict[int, int]:
-        """The whole numbers of a struct by their field numbers. Raises IndexError where it is cut."""
-        found, number = dict[int, int](), 0
+        """The integers of a struct by their field numbers. Raises IndexError if the data ends in the struct."""
+        fields, number = dict[int, int](), 0
         while True:
             head = self._byte()
             if head == _STOP:
-                return found
+                return fields
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             if head & 15 in _INTS:
-                found[number] = self._zigzag()
+                fields[number] = self._zigzag()
             elif head & 15 == _STRUCT:
                 self.structs[number] = self.struct()
             else:
@@ -147,7 +162,7 @@ class _Compact:
 
     def _skip(self, kind: int, *, in_list: bool) -> None:
         if kind in (_TRUE, _FALSE):
-            self.place += in_list  # A field's boolean stands in its head.
+            self.place += in_list  # A boolean field has its value in its header byte.
         elif kind == _BYTE:
             self.place += 1
         elif kind in _INTS:

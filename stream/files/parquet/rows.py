@@ -1,9 +1,8 @@
-"""Reads the rows of a Parquet file in bounded memory, row group by row group.
+"""Reads and writes the rows of Parquet files in bounded memory, one row group at a time.
 
-Writes rows of Parquet files as they came: all columns, the same schema and metadata, row group by row group.
-
-Types are rewritten where rows of several row groups, or a lack of kernels in pyarrow, need another form of the same
-values.
+An output has all columns of its inputs, with the same schema and metadata. Types change only in their representation:
+dictionary indices are widened for rows of several row groups, and views become plain text or bytes, because pyarrow
+cannot take rows of views.
 """
 
 import base64
@@ -23,16 +22,25 @@ from spotsieve.stream.files.parquet.page_sizes import largest_of
 from spotsieve.stream.files.records import Record, RowPlace, too_large
 
 GROUP_BYTES = 64 * 2**20
+"""Bytes of rows after which the writer ends a row group."""
 GROUP_ROWS = 100_000
+MOST_FOOTER_BYTES = 64 * 2**20
+MOST_ROWS = 512
+"""Rows of a batch that is read; the filter judges as many pages at once."""
+_BATCH_BYTES = 64 * 2**20
+"""A batch stays below this size even if every value is as long as the longest page."""
+_BUFFER_BYTES = 2**20
+_MAGIC = b"PAR1"
+_ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, MemoryError)
 _ARROW_SCHEMA = b"ARROW:schema"
 _CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "LZ4": "lz4", "ZSTD": "zstd"}
 
 
 class ParquetSink(FormatWriter):
-    """Gathers rows, and writes them as row groups of at most GROUP_BYTES."""
+    """Collects rows, and writes them as row groups of about GROUP_BYTES."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        """name: of the output, for errors"""
+        """name: the name of the output, for errors"""
         self._file = file
         self._name = name
         self._writer: parquet.ParquetWriter | None = None
@@ -43,12 +51,12 @@ class ParquetSink(FormatWriter):
         self._bytes = 0
 
     def know(self, record: Record) -> None:
-        """Take the schema of a row, which need not be written. Raises SettingError for another one than before."""
+        """Take the schema from a row without writing it. Raises SettingError if it differs from an earlier schema."""
         place = _place_of(record)
         schema = place.batch.schema.remove_metadata()
         if self._writer is None:
-            # pyarrow would note with which types it read, text in lists as a dictionary. The source's own metadata has
-            # the types that it was written with.
+            # pyarrow would store the types that it read, with text in lists as dictionaries. The metadata of the input
+            # has the types that the input was written with.
             codec = _codec_of(place.table)
             self._writer = parquet.ParquetWriter(self._file, schema, compression=codec, store_schema=False)
             self._writer.add_key_value_metadata(wide_metadata(place.table.metadata))
@@ -60,25 +68,25 @@ class ParquetSink(FormatWriter):
         """Write one row."""
         place = _place_of(record)
         if self._batch is not place.batch:
-            self._gather()
+            self._flush_batch()
             self.know(record)
             self._batch = place.batch
         self._rows.append(place.row)
 
     def finish(self) -> None:
-        """Write the waiting rows and the footer. A file without rows has the columns that are known, if any are."""
-        self._gather()
+        """Write the buffered rows and the footer. A file without rows gets the columns of the known schema, if any."""
+        self._flush_batch()
         self._write_group()
         if self._writer is None:
             self._writer = parquet.ParquetWriter(self._file, self._schema)
         self._writer.close()
 
-    def _gather(self) -> None:
-        """Copy the rows that are kept of a batch, so that the batch itself can go."""
+    def _flush_batch(self) -> None:
+        """Copy the written rows out of the batch, so that the memory of the batch can be freed."""
         if self._batch is not None and self._rows:
-            kept = self._batch.take(pa.array(self._rows, pa.int32()))
-            self._waiting.append(kept)
-            self._bytes += kept.nbytes
+            rows = self._batch.take(pa.array(self._rows, pa.int32()))
+            self._waiting.append(rows)
+            self._bytes += rows.nbytes
         self._batch, self._rows = None, []
         if self._bytes >= GROUP_BYTES or sum(map(len, self._waiting)) >= GROUP_ROWS:
             self._write_group()
@@ -95,21 +103,22 @@ def _place_of(record: Record) -> RowPlace:
 
 
 def _codec_of(table: Any) -> str:
-    """The compression of a file's first column (pyarrow's FileMetaData), in the word for writing."""
-    named = table.row_group(0).column(0).compression if table.num_row_groups and table.num_columns else ""
-    return _CODECS.get(named, "zstd")
+    """The compression of the first column of a file (pyarrow's FileMetaData), by pyarrow's name for writing."""
+    codec = table.row_group(0).column(0).compression if table.num_row_groups and table.num_columns else ""
+    return _CODECS.get(codec, "zstd")
 
 
-def other_columns(name: str, found: Any, before: Any) -> SettingError:
-    """The error of files whose rows cannot stand in one output. found, before: their pyarrow.Schema"""
-    differing = [str(field.name) for field in found if field not in list(before)]
-    differing += [str(field.name) for field in before if field.name not in found.names]
-    rule = f"must hold rows of one schema, and the files differ in {', '.join(differing[:8]) or 'the order of columns'}"
-    return SettingError(name, rule, None, "filter files of each schema in a run of its own, with the same --state")
+def other_columns(name: str, schema: Any, before: Any) -> SettingError:
+    """The SettingError for files whose rows cannot be part of one output. schema, before: their pyarrow.Schema"""
+    differing = [str(field.name) for field in schema if field not in list(before)]
+    differing += [str(field.name) for field in before if field.name not in schema.names]
+    columns = ", ".join(differing[:8]) or "the order of columns"
+    rule = f"cannot contain rows of two schemas, and the files differ in {columns}"
+    return SettingError(name, rule, None, "filter the files of each schema in a separate run, with the same --state")
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
-    """A type with text and bytes in place of views of them: rows of views cannot be taken."""
+    """The type with plain text and bytes in place of views."""
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):
@@ -118,7 +127,7 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
 
 
 def _with_wide_indices(kind: pa.DataType) -> pa.DataType:
-    """A type whose dictionaries have indices of 32 bits at least: one row group may need fewer than several do."""
+    """The type with dictionary indices of at least 32 bits: several row groups may need more bits than one."""
     if pa.types.is_dictionary(kind):
         index = kind.index_type if kind.index_type.bit_width >= 32 else pa.int32()
         return pa.dictionary(index, _with_wide_indices(kind.value_type), kind.ordered)
@@ -126,22 +135,22 @@ def _with_wide_indices(kind: pa.DataType) -> pa.DataType:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema without views; the same one where it has none."""
+    """The schema without views; the same object if it has none."""
     return _rewritten(schema, _without_views)
 
 
 def wide_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
-    """The key-value metadata of a file, for one that holds rows of several row groups.
+    """The key-value metadata of a file, changed for an output with rows of several row groups.
 
-    The types with which it was written (ARROW:schema) get wide indices. Raises pyarrow.ArrowException, ValueError.
+    The types that the file was written with (ARROW:schema) get wide indices. Raises pyarrow.ArrowException, ValueError.
     """
-    found = dict(metadata or {})
-    if _ARROW_SCHEMA in found:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found[_ARROW_SCHEMA])))
+    widened = dict(metadata or {})
+    if _ARROW_SCHEMA in widened:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(widened[_ARROW_SCHEMA])))
         wide = _rewritten(schema, _with_wide_indices)
         if wide is not schema:
-            found[_ARROW_SCHEMA] = base64.b64encode(wide.serialize().to_pybytes())
-    return found
+            widened[_ARROW_SCHEMA] = base64.b64encode(wide.serialize().to_pybytes())
+    return widened
 
 
 def _rewritten(schema: pa.Schema, rewrite: Callable[[pa.DataType], pa.DataType]) -> pa.Schema:
@@ -166,22 +175,11 @@ def _with_children(kind: pa.DataType, rewrite: Callable[[pa.DataType], pa.DataTy
     return kind
 
 
-MOST_FOOTER_BYTES = 64 * 2**20
-MOST_ROWS = 512
-"""Rows of a batch, as many as the filter judges at once."""
-_BATCH_BYTES = 64 * 2**20
-"""A batch has so few rows that it stays below this if every value were as long as the longest page."""
-_BUFFER_BYTES = 2**20
-_MAGIC = b"PAR1"
-_ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, MemoryError)
-
-
 def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> Iterator[FileRecord]:
-    """The rows of a file with what stands in their columns, in order.
+    """The rows of a file with their fields, in order.
 
-    body: the column whose bytes stay bytes
-    A row longer than max_record_bytes has the fault TOO_LARGE. Raises InputError where the file is damaged, after the
-    rows before the damage.
+    body: the column whose bytes are not decoded
+    A row longer than max_record_bytes gets the fault TOO_LARGE. Raises InputError for damage, after the rows before it.
     """
     try:
         table, repeated = open_table(file, name)
@@ -199,16 +197,16 @@ def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> It
 
 
 def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozenset[str]]:
-    """The file, and the paths of its columns in lists and maps. Raises InputError, or what pyarrow raises.
+    """The opened file, and the paths of its columns in lists and maps. Raises InputError and pyarrow's exceptions.
 
-    Text in lists is read as indices into a dictionary: one row may repeat a long value for ever, and its length is
-    known before it is unfolded.
+    Text in lists is read as indices into a dictionary: one row may repeat a long value without limit, and with a
+    dictionary its size is known before it is expanded.
     """
     file.seek(max(0, file.seek(0, os.SEEK_END) - len(_MAGIC) - 4))
     tail = file.read(len(_MAGIC) + 4)
     size = int.from_bytes(tail[:4], "little")
     if not tail.endswith(_MAGIC) or size > MOST_FOOTER_BYTES:
-        rule = f"it must end in {_MAGIC.decode()}, and its footer may have {MOST_FOOTER_BYTES:,} bytes"
+        rule = f"it must end in {_MAGIC.decode()}, and its footer must have at most {MOST_FOOTER_BYTES:,} bytes"
         raise damage_error(name, ValueError(rule))
     file.seek(0)
     metadata = parquet.read_metadata(file)
@@ -222,22 +220,23 @@ def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozense
 
 
 def columns_of(inputs: Sequence[Input], out: str) -> RowPlace | None:
-    """The columns of the Parquet files among the inputs, without rows; None where none is, or none can be read yet.
+    """The columns of the Parquet inputs, as a place without rows; None if no input is readable Parquet.
 
-    Raises SettingError for files whose rows cannot stand in one output.
+    out: the name of the output
+    Raises SettingError for files whose rows cannot be part of one output.
     """
     first = None
     for file in inputs:
         with contextlib.closing(open_input_seeking(file)) as source:
-            found = _columns(source, file.source)
-        if first is not None and found is not None and not found.batch.schema.equals(first.batch.schema):
-            raise other_columns(out, found.batch.schema, first.batch.schema)
-        first = first or found
+            columns = _columns(source, file.source)
+        if first is not None and columns is not None and not columns.batch.schema.equals(first.batch.schema):
+            raise other_columns(out, columns.batch.schema, first.batch.schema)
+        first = first or columns
     return first
 
 
 def _columns(source: BinaryIO, name: str) -> RowPlace | None:
-    """None for a file that is no whole Parquet: what is wrong with it is told when it is read."""
+    """The columns of a file; None for damaged Parquet, which is reported when the file is read."""
     try:
         table, _ = open_table(source, name)
         return RowPlace(plain_schema(table.schema_arrow).remove_metadata().empty_table(), 0, table.metadata)
@@ -246,13 +245,13 @@ def _columns(source: BinaryIO, name: str) -> RowPlace | None:
 
 
 def damage_error(name: str, error: BaseException) -> InputError:
-    """The error of a file that pyarrow cannot read on."""
+    """The InputError for a file that pyarrow cannot read."""
     text = " ".join(str(error).split())[:200] or type(error).__name__
     return InputError(
         name,
-        f"must be whole Parquet: {text}",
+        f"is damaged Parquet: {text}",
         None,
-        "what came before was judged; get the file again, or write it anew",
+        "the rows before the damage were judged; get the file again, or write it again",
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads web archives (WARC, WACZ, ARC) and keeps the records that belong to a page that is let through."""
+"""Reads web archives (WARC, WACZ, ARC), and selects the records that belong to emitted pages."""
 
 from spotsieve.stream.files.warc.records import Capture, capture_of, closed, is_revisit, split_warc
 

@@ -1,7 +1,7 @@
-"""Reads ARC, the format before WARC, through warcio, as WARC records of the same captures.
+"""Reads ARC, the predecessor of WARC, with warcio, as WARC records of the same captures.
 
-warcio divides the file. Its own conversion gives records new random names, by which the same file would have other page
-ids every time; here a record's name comes from its bytes.
+warcio splits the file. Its own conversion to WARC gives records random names, so the same file would get other page ids
+in each run. Here the name of a record is a digest of its bytes.
 """
 
 import io
@@ -21,17 +21,18 @@ from spotsieve.stream.files.records import Record, too_large
 
 _MAX_HEADER_BYTES = 64 * 2**10
 _READ_AHEAD_BYTES = 2**20
-"""warcio may read so much behind a header."""
+"""Bytes that warcio may read beyond a header."""
 _PIECE_BYTES = 2**16
 _HTTP = b"HTTP/"
 _DATE = re.compile(r"[0-9]{8,14}")
 
 
 def split_arc(chunks: Iterator[bytes], name: str, max_record_bytes: int) -> Iterator[Record]:
-    """The captures of an ARC file as WARC records; the head of the file is a warcinfo.
+    """The captures of an ARC file as WARC records. The file's version block becomes a warcinfo record.
 
-    Faults: TOO_LARGE, TRUNCATED, BAD_WARC (a header that does not say what it must).
-    Raises InputError where the file is damaged, after the records before the damage.
+    name: the name of the file, for errors
+    Faults: TOO_LARGE, TRUNCATED, BAD_WARC (no date of 14 digits in the header).
+    Raises InputError for damage, after the records before it.
     """
     source = _Chunks(chunks, name)
     iterator = _Captures(io.BufferedReader(source, _PIECE_BYTES), no_record_parse=True)
@@ -48,18 +49,21 @@ def split_arc(chunks: Iterator[bytes], name: str, max_record_bytes: int) -> Iter
     except (ArchiveLoadFailed, StatusAndHeadersParserException, EOFError) as error:
         text = " ".join(str(error).split())[:200]
         raise InputError(
-            name, f"must be whole ARC: {text}", None, "what came before was judged; get the file again"
+            name,
+            f"is damaged ARC: {text}",
+            None,
+            "the records before the damage were judged; get the file again",
         ) from None
 
 
 class _Captures(ARCIterator):  # type: ignore[misc]  # warcio has no annotations
-    """warcio tells of a record whose length is wrong on standard error; here it is found by its bytes."""
+    """warcio's iterator without its message on standard error about a wrong length. _record_of detects such records."""
 
     INC_RECORD = ""
 
 
 class _Chunks(io.RawIOBase):
-    """The unfolded bytes of the file. It stops warcio from reading a header that never ends into memory."""
+    """The decompressed bytes of the file, for warcio. It limits headers, so that none can fill the memory."""
 
     def __init__(self, chunks: Iterator[bytes], name: str) -> None:
         self._chunks = chunks
@@ -68,18 +72,18 @@ class _Chunks(io.RawIOBase):
         self._header_left: int | None = None
 
     def expect_header(self) -> None:
-        """From here warcio reads a header."""
+        """Limit the next reads, because warcio reads a header."""
         self._header_left = _MAX_HEADER_BYTES + _READ_AHEAD_BYTES
 
     def expect_content(self) -> None:
-        """From here warcio reads content, whose length is known."""
+        """Remove the limit, because warcio reads content of known length."""
         self._header_left = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill the buffer with what comes next."""
+        """Read the next bytes into the buffer; return how many."""
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -89,8 +93,8 @@ class _Chunks(io.RawIOBase):
         if self._header_left is not None:
             self._header_left -= size
             if self._header_left < 0:
-                rule = f"must be whole ARC, and a record's header is longer than {_MAX_HEADER_BYTES} bytes"
-                raise InputError(self._name, rule, None, "look at the tool that wrote the file")
+                rule = f"is damaged ARC: the header of a record is longer than {_MAX_HEADER_BYTES} bytes"
+                raise InputError(self._name, rule, None, "check the tool that wrote the file")
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
@@ -114,13 +118,13 @@ def _record_of(capture: Any, number: int, most: int) -> Record:
 
 
 def _read(stream: Any, most: int) -> tuple[bytes, int]:
-    """The content of a record, up to `most` bytes of it, and its whole length."""
-    kept, size = bytearray(), 0
+    """The content of a record, up to `most` bytes of it, and its full length."""
+    content, size = bytearray(), 0
     while piece := stream.read(_PIECE_BYTES):
         size += len(piece)
         if size <= most:
-            kept += piece
-    return bytes(kept), size
+            content += piece
+    return bytes(content), size
 
 
 def _as_warc(is_head: bool, fields: dict[str, str], date: str, head: bytes, content: bytes) -> bytes:

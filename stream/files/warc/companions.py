@@ -1,7 +1,7 @@
-"""Tells which records that are no pages go with a page that is let through: its request and metadata, and warcinfo.
+"""Finds the companions of emitted pages: WARC records without a page that belong to one (request, metadata, warcinfo).
 
-They name each other by WARC-Concurrent-To and WARC-Refers-To, in either direction; some writers name nothing, and put
-them side by side with the page. A record may come before its page, which is not judged then: it waits.
+Page and companion refer to each other with WARC-Concurrent-To and WARC-Refers-To, in either direction. Some writers set
+no such link and write the companion next to its page. A companion may precede its page; then it waits for the verdict.
 """
 
 from collections import OrderedDict, deque
@@ -15,14 +15,14 @@ from spotsieve.stream.files.warc.records import field_lines
 MOST_WAITING = 256
 MOST_WAITING_BYTES = 16 * 2**20
 MOST_REMEMBERED = 65_536
-"""Pages whose verdict is remembered for records that come later. Crawlers write them within a few hundred."""
+"""Pages whose verdict is stored for later companions. Crawlers write a companion within a few hundred records."""
 _KINDS = frozenset({"request", "metadata"})
 _LINKS = ("warc-concurrent-to", "warc-refers-to")
 
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What a record's header says of it. links: the records that it names"""
+    """The identifying fields of a record's header. links: the ids of the records that it refers to"""
 
     kind: str
     own: str
@@ -31,7 +31,7 @@ class _Names:
 
 
 class Companions:
-    """The records of one run that are no pages. Every method gives the records to write now, in their order."""
+    """The companions of one run. Every method returns the records to write now, in order."""
 
     def __init__(self) -> None:
         self._source = ""
@@ -42,7 +42,7 @@ class Companions:
         self._last: tuple[str, bool] = ("", False)
 
     def add(self, record: Record, source: str) -> Iterator[Record]:
-        """Take a record that is no page. source: of the file that it stands in"""
+        """Add a record without a page. source: the source of its file"""
         yield from self._enter(source)
         names = _names_of(record)
         if names.kind == "warcinfo":
@@ -55,19 +55,19 @@ class Companions:
                 yield record
 
     def page(self, record: Record, source: str, kept: bool) -> Iterator[Record]:
-        """Take a page, before it is written itself. kept: whether it is, or another record in its place"""
+        """Add a page before it is written. kept: whether it, or a revisit record in its place, is written"""
         yield from self._enter(source)
         names = _names_of(record)
         if kept and self._info is not None:
             yield self._info
             self._info = None
         waiting, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
-        for companion, its in waiting:
-            if its.own in names.links or names.own in its.links or (not its.links and its.url == names.url):
+        for companion, header in waiting:
+            if header.own in names.links or names.own in header.links or (not header.links and header.url == names.url):
                 if kept:
                     yield companion
-            elif its.links or its.url != self._last[0]:
-                self._wait(companion, its)
+            elif header.links or header.url != self._last[0]:
+                self._wait(companion, header)
             elif self._last[1]:
                 yield companion
         self._last = (names.url, kept)
@@ -77,12 +77,13 @@ class Companions:
             self._kept.popitem(last=False)
 
     def end(self) -> Iterator[Record]:
-        """A file has ended: the records without links that waited for a next page, and belong to the one before.
+        """End a file. Returns the waiting records without links that belong to the last page.
 
-        No page of it is remembered: the next file may hold the same records again, and its pages are judged anew.
+        The verdicts of its pages are discarded: the next file may contain the same records, and its pages get verdicts
+        of their own.
         """
-        for companion, its in self._waiting:
-            if not its.links and self._last == (its.url, True):
+        for companion, header in self._waiting:
+            if not header.links and self._last == (header.url, True):
                 yield companion
         self._info, self._last, self._waiting_bytes = None, ("", False), 0
         self._waiting.clear()

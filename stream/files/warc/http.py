@@ -1,4 +1,4 @@
-"""Unfolds the payload of an HTTP response: header, chunks, Content-Encoding."""
+"""Decodes the payload of an HTTP response: header, chunks, Content-Encoding."""
 
 import contextlib
 import io

@@ -1,7 +1,7 @@
-"""Divides WARC into records, and takes the page out of a record (ISO 28500:2017, WARC 1.0 and 1.1).
+"""Splits WARC into records, and extracts the page of a record (ISO 28500:2017, WARC 1.0 and 1.1).
 
-FastWARC does not divide the records, for two reasons. A record that is let through is written byte for byte as it came,
-which needs its bytes. And FastWARC 2.0.1 with auto_decode swallowed the record after a chunked gzip payload.
+FastWARC does not split the records, for two reasons. An emitted record is written byte-identically, which needs its
+bytes. And FastWARC 2.0.1 with auto_decode lost the record after a chunked gzip payload.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,12 +1,13 @@
 """Writes a WARC revisit record in place of a dropped page (ISO 28500:2017, sec. 6.7).
 
-    revisit = fields of the dropped record, but for those of its block
-              WARC-Profile, WARC-Refers-To (where it is known), WARC-Refers-To-Target-URI, WARC-Refers-To-Date
+    revisit = the fields of the dropped record, except the fields that describe its block
+              WARC-Profile, WARC-Refers-To (if known), WARC-Refers-To-Target-URI, WARC-Refers-To-Date
               block: the HTTP header of the response, or nothing
 
-A copy with the same payload has the standard's profile identical-payload-digest. The standard's other profile,
-server-not-modified, says that the server itself told so, which it did not. So a near copy has a profile of our own, as
-sec. 6.7.4 allows "such as recording the apparent magnitude of difference", with Spotsieve-Reason and Spotsieve-Score.
+A copy with the same payload gets the standard's profile identical-payload-digest. The other profile of the standard,
+server-not-modified, means that the server reported the page as unchanged, which is not the case here. So a near copy
+gets Spotsieve's own profile, as sec. 6.7.4 allows ("such as recording the apparent magnitude of difference"), with the
+fields Spotsieve-Reason and Spotsieve-Score.
 """
 
 import base64
@@ -24,9 +25,9 @@ from spotsieve.stream.files.warc.http import header_end
 from spotsieve.stream.files.warc.records import field_lines
 
 NEAR_PROFILE = "urn:x-spotsieve:revisit:near-duplicate"
-"""A reader that does not know it must not make a page of the record (sec. 6.7.1)."""
+"""A reader that does not know this profile must not read a page from the record (sec. 6.7.1)."""
 MOST_ORIGINALS = 100_000
-"""So many pages that were let through last are known by their WARC-Record-ID: some 400 bytes each."""
+"""The last emitted pages whose WARC-Record-ID is held in memory: some 400 bytes each."""
 _IDENTICAL = "http://netpreserve.org/warc/{version}/revisit/identical-payload-digest"
 _REPLACED = frozenset(
     "warc-type content-length content-type warc-block-digest warc-payload-digest warc-truncated warc-profile "
@@ -44,28 +45,29 @@ class _Original:
 
 
 class Originals:
-    """The pages that this run let through last, by their page ids: what a state does not hold of them."""
+    """WARC-Record-ID, date and payload digest of the pages emitted last, by page id. A state does not store them."""
 
     def __init__(self, most: int = MOST_ORIGINALS) -> None:
         self._most = most
         self._known: OrderedDict[PageId, _Original] = OrderedDict()
 
     def add(self, page: PageId, raw: bytes) -> None:
-        """Remember a WARC record that is let through."""
+        """Add the WARC record of an emitted page."""
         capture = _Capture.of(raw)
         self._known[page] = _Original(capture.field("warc-record-id"), capture.field("warc-date"), capture.digest)
         if len(self._known) > self._most:
             self._known.popitem(last=False)
 
     def get(self, page: PageId) -> _Original | None:
-        """What is known of a page, or None."""
+        """The fields of a page; None if it is not among the last ones of this run."""
         return self._known.get(page)
 
 
 def revisit_of(raw: bytes, original: Entry, originals: Originals, reason: str, score: float, *, exact: bool) -> bytes:
-    """The record in place of a dropped one.
+    """The revisit record in place of a dropped record.
 
-    raw: the dropped record  exact: whether its body is that of the original, to the byte
+    raw: the dropped record
+    exact: whether its body is byte-identical to the original's
     """
     dropped = _Capture.of(raw)
     known = originals.get((original.source, original.partition, original.offset))
@@ -90,7 +92,11 @@ def revisit_of(raw: bytes, original: Entry, originals: Originals, reason: str, s
 
 @dataclass(frozen=True, slots=True)
 class _Capture:
-    """What is read of a record. http: the HTTP header of its block, or nothing  digest: of its payload"""
+    """The parts of a WARC record.
+
+    http: the HTTP header of its block, or nothing
+    digest: the digest of its payload
+    """
 
     version: str
     fields: list[tuple[str, str]]
@@ -108,18 +114,18 @@ class _Capture:
         digest = first.get("warc-payload-digest") or _sha1(block[len(http) :])
         return cls("1.0" if raw.startswith(b"WARC/1.0") else "1.1", fields, http, digest)
 
-    def field(self, wanted: str) -> str:
-        """The first field of this name, in lower case, or nothing."""
-        return next((value for name, value in self.fields if name.lower() == wanted), "")
+    def field(self, name: str) -> str:
+        """The value of the first field of this name (in lower case); "" if there is none."""
+        return next((value for other, value in self.fields if other.lower() == name), "")
 
 
 def _sha1(data: bytes) -> str:
-    """A digest in the form of every crawler: SHA-1 in base 32."""
+    """The SHA-1 digest in base 32, the form that crawlers use."""
     return "sha1:" + base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode("ascii")
 
 
 def _date_of(time_ms: int, version: str) -> str:
-    """A WARC-Date. Version 1.0 has whole seconds alone."""
+    """A WARC-Date. WARC 1.0 allows whole seconds only."""
     when = datetime.fromtimestamp(time_ms / 1000, UTC)
     fine = version != "1.0" and time_ms % 1000
     return when.isoformat(timespec="milliseconds" if fine else "seconds").replace("+00:00", "Z")

@@ -113,7 +113,7 @@ class VerdictRows:
                 self._write_group()
             self._writer.close()
             self._target.close()
-            self._target.name_it()
+            self._target.finish()
 
     def abandon(self) -> None:
         """Close the file without giving it its name. Raises StateError."""

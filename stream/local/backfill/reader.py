@@ -20,7 +20,7 @@ from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
-from spotsieve.stream.local.file_filter import WholeWarc, count_pages, write_outcomes
+from spotsieve.stream.local.file_filter import RecordOutput, count_pages, write_outcomes
 from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
@@ -99,7 +99,7 @@ class _OpenInput:
         self._source = file.source
         self.held = BatchQueue(file, keep_records=parts.out is not None)
         self._settings = settings
-        self._whole: WholeWarc | None = None
+        self._whole: RecordOutput | None = None
         with contextlib.ExitStack() as stack:
             stack.callback(self.held.close)
             self._outputs = stack.enter_context(
@@ -109,7 +109,7 @@ class _OpenInput:
                 form = form_of([file], parts.out)
                 if form is not None:
                     self._outputs.out.know_record(*form)
-                self._whole = WholeWarc(self._outputs.out, self.summary, revisits=False)
+                self._whole = RecordOutput(self._outputs.out, self.summary, revisits=False)
             self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
             self._batches = iter(stack.enter_context(BatchReader([file], settings, threading.Event())))
             self._closing = stack.pop_all()

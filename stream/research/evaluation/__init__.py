@@ -1,6 +1,6 @@
-"""Evaluates schemes over labelled sets, side by side, and draws and reports the figures."""
+"""Evaluates schemes over labelled sets, side by side, and reports the figures in tables, plots and pages."""
 
 ALL = "all"
-"""Stands for the names of all schemes."""
+"""The value of --scheme for all schemes."""
 THRESHOLD = "threshold"
-"""Stands for a setting and its values: the threshold of each scheme, over the values that its settings name."""
+"""The value of --sweep for the threshold of each scheme, over the values that the scheme's settings declare."""

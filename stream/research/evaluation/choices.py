@@ -1,4 +1,4 @@
-"""Chooses what is scored: the named schemes, as they are, over their own thresholds or over given values."""
+"""Chooses the settings to score: the named schemes as configured, over their thresholds, or over values of a sweep."""
 
 import itertools
 import math
@@ -21,10 +21,13 @@ _SECTION = "scheme."
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One row: settings, and where they stand on a curve.
+    """One row of a comparison: settings, and their point on a curve.
 
-    name: of the row  curve: its name; the rows of one curve differ in one setting  setting: that setting, "" for a
-    single point  value: of that setting, here  own: whether these are the scheme's settings as given, not swept
+    name: the name of the row
+    curve: the name of the curve; its rows differ in one setting
+    setting: the name of that setting; "" for a single point
+    value: the value of that setting
+    own: whether these are the configured settings of the scheme, and not values of a sweep
     """
 
     name: str
@@ -36,13 +39,17 @@ class Choice:
 
     @property
     def digest(self) -> str:
-        """The digest of all settings that change verdicts, 32 hex digits. A state is bound to it."""
+        """The digest of all settings that change verdicts, as 32 hex digits. A state is bound to it."""
         return settings_digest(verdict_settings_text(self.settings)).hex()
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of term statistics. about: what it counts  path, digest: for the settings"""
+    """A model of term statistics.
+
+    about: the terms that it counts
+    path, digest: the values of the settings idf_model and idf_digest
+    """
 
     about: str
     path: str
@@ -50,17 +57,17 @@ class Model:
 
 
 def read_models(paths: Sequence[str]) -> list[Model]:
-    """The models that `--idf-model` names. Raises SettingError for a file that is no model."""
+    """The models of `--idf-model`. Raises SettingError for a file that is not a model."""
     from spotsieve.stream.sign.schemes.terms import read_model
 
     return [Model(model.about, path, digest) for path, (model, digest) in ((path, read_model(path)) for path in paths)]
 
 
 def named_schemes(names: Sequence[str], settings: Settings) -> list[SchemeSettings]:
-    """The settings of each named scheme, once each; without a name those of the scheme in the settings.
+    """The settings of each named scheme, without repetitions; without names, the scheme of the settings.
 
-    The scheme that the settings name has these settings; the others have their defaults. Raises SettingError for an
-    unknown name.
+    The scheme of the settings keeps its settings; other schemes get their defaults. Raises SettingError for an unknown
+    name.
     """
     wanted = list(SCHEME_SETTINGS) if ALL in names else list(dict.fromkeys(names)) or [settings.scheme.name]
     for name in wanted:
@@ -70,12 +77,12 @@ def named_schemes(names: Sequence[str], settings: Settings) -> list[SchemeSettin
 
 
 def lacks_model(scheme: SchemeSettings) -> bool:
-    """Whether the scheme needs a model, and its settings name none."""
+    """Whether the scheme needs a model and its settings name none."""
     return scheme.name in TERMS and not getattr(scheme, "idf_model", "")
 
 
 def with_model(scheme: SchemeSettings, models: Sequence[Model]) -> SchemeSettings:
-    """The scheme with the model that counts its terms, if it needs one and there is one."""
+    """The scheme with the model that counts its terms, if it lacks a model and one of these fits."""
     if lacks_model(scheme):
         about = TERMS[scheme.name](scheme).about
         for model in models:
@@ -85,53 +92,56 @@ def with_model(scheme: SchemeSettings, models: Sequence[Model]) -> SchemeSetting
 
 
 def how_to_get_a_model(name: str) -> str:
-    """The advice for a scheme that is left out for want of its model."""
+    """The message for a scheme that is not scored because it has no model."""
     return (
-        f"it needs a model of term statistics: --build-models counts the pages that are scored; or build one with "
+        f"it needs a model of term statistics: add --build-models to count the scored pages, or build a model with "
         f"`spotsieve model build --scheme {name} FILES -o MODEL` and add --idf-model MODEL"
     )
 
 
 def single(settings: Settings, scheme: SchemeSettings) -> Choice:
-    """A scheme as it is."""
+    """The choice of a scheme as configured, without a sweep."""
     return Choice(scheme.name, settings.model_copy(update={"scheme": scheme}), scheme.name)
 
 
 def over_its_threshold(settings: Settings, scheme: SchemeSettings) -> list[Choice]:
-    """A scheme under every value of its threshold: those that its settings name and its own one, ascending."""
+    """A scheme at every value of its threshold: the values of its sweep and its configured one, ascending."""
     threshold = scheme.threshold
-    has: float = getattr(scheme, threshold.setting)
+    configured: float = getattr(scheme, threshold.setting)
     return [
         Choice(
             f"{scheme.name} {threshold.setting}={value:g}",
-            settings.model_copy(update={"scheme": scheme if value == has else threshold.at(scheme, value)}),
+            settings.model_copy(update={"scheme": scheme if value == configured else threshold.at(scheme, value)}),
             scheme.name,
             _SECTION + threshold.setting,
             value,
-            own=value == has,
+            own=value == configured,
         )
-        for value in sorted({*threshold.swept, has})
+        for value in sorted({*threshold.swept, configured})
     ]
 
 
 def over_given_values(
     sweeps: Sequence[str], load: Callable[[Mapping[str, object]], Settings], models: Sequence[Model]
 ) -> list[Choice]:
-    """A scheme under every combination of the swept values; the values of the last sweep make a curve.
+    """A scheme at every combination of the values of the sweeps. The values of the last sweep form a curve.
 
-    sweeps: NAME=VALUES  load: gives the settings with these values put over them. Raises SettingError.
+    sweeps: texts of the form NAME=VALUES
+    load: returns the settings with the given values set
+    Raises SettingError.
     """
     axes = [_axis(sweep) for sweep in sweeps]
     count = math.prod(len(values) for _, values in axes)
     if count > MOST_SWEPT:
-        raise SettingError("--sweep", f"must give at most {MOST_SWEPT} choices in all", count, "take wider steps")
+        rule = f"must have at most {MOST_SWEPT} combinations of values"
+        raise SettingError("--sweep", rule, count, "use fewer values")
     chosen, before = list[Choice](), verdict_settings_text(load({}))
     for values in itertools.product(*(values for _, values in axes)):
-        given = dict(zip((name for name, _ in axes), values, strict=True))
-        settings = load(given)
+        assignment = dict(zip((name for name, _ in axes), values, strict=True))
+        settings = load(assignment)
         own = verdict_settings_text(settings) == before
         scheme, last = with_model(settings.scheme, models), axes[-1][0]
-        shown = [f"{name.removeprefix(_SECTION)}={value}" for name, value in given.items()]
+        shown = [f"{name.removeprefix(_SECTION)}={value}" for name, value in assignment.items()]
         chosen.append(
             Choice(
                 " ".join([scheme.name, *shown]),
@@ -146,18 +156,21 @@ def over_given_values(
 
 
 def signing_text(settings: Settings) -> str:
-    """A text that is equal for settings under which pages have the same signatures, as far as the schemes tell."""
+    """A key of the settings that sign pages: settings with equal texts produce the same signatures.
+
+    It leaves out the threshold of a scheme, and the settings that move with it, unless they change signatures.
+    """
     threshold = settings.scheme.threshold
     if threshold.signs:
         return verdict_settings_text(settings)
-    judging = {threshold.setting, *(name for beside in threshold.swept.values() for name in beside)}
+    judging = {threshold.setting, *(name for related in threshold.swept.values() for name in related)}
     model = type(settings.scheme)()
     blank = settings.scheme.model_copy(update={name: getattr(model, name) for name in judging})
     return verdict_settings_text(settings.model_copy(update={"scheme": blank}))
 
 
 def _axis(sweep: str) -> tuple[str, list[str]]:
-    """NAME=1,2,5 or NAME=1..5 -> the setting's name, and its values."""
+    """The setting's name and its values, from NAME=1,2,5 or NAME=1..5. Raises SettingError."""
     name, _, values = sweep.partition("=")
     span = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", values)
     if span:
@@ -165,7 +178,7 @@ def _axis(sweep: str) -> tuple[str, list[str]]:
         return name, [str(value) for value in range(first, min(last, first + MOST_SWEPT) + 1)]
     if not name or not all(values.split(",")):
         rule = f"must be NAME=VALUE,VALUE or NAME=FIRST..LAST, or {THRESHOLD}"
-        raise SettingError("--sweep", rule, sweep, "such as scheme.k=0..10; name the sets before it")
+        raise SettingError("--sweep", rule, sweep, "such as scheme.k=0..10; put the sets before --sweep")
     return name, values.split(",")
 
 

@@ -1,9 +1,8 @@
-"""Plans what is scored on one labelled set: the choices of settings, and the models that they need.
+"""Plans the scoring of one labelled set: chooses the settings, and builds the models of `score --build-models`.
 
-Builds the throwaway models of `score --build-models`: term statistics of the very pages that are judged afterwards.
-
-Such a model knows how common every term of these pages is, even on pages that the scheme has not met yet. In a stream
-the statistics would come from an older sample, so the figures are somewhat better here than there.
+Such a model is temporary and counts the terms of the same pages that are judged afterwards, including pages that the
+scheme has not seen yet. In a stream the statistics would come from an older sample, so the figures here are somewhat
+better than in a stream.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,63 @@ from spotsieve.stream.sign.schemes.registry import TERMS
 from spotsieve.stream.sign.schemes.terms import digest_of
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreRequest:
+    """The options of `spotsieve score`.
+
+    schemes: names of schemes; ALL for every scheme
+    sweeps: texts of the form NAME=VALUES, or only THRESHOLD
+    settings: the settings without a sweep
+    load: returns the settings with the given values set
+    models: the models of --idf-model
+    built: the directory for models of the sets' own pages; None builds no models
+    """
+
+    schemes: Sequence[str]
+    sweeps: Sequence[str]
+    settings: Settings
+    load: Callable[[Mapping[str, object]], Settings]
+    models: Sequence[Model]
+    built: Path | None
+
+
+class ScorePlan(NamedTuple):
+    """The settings to score on one set.
+
+    left_out: the message for each scheme that is not scored because it has no model
+    modelled: names of the schemes whose model was built from the set's own pages
+    """
+
+    choices: list[Choice]
+    left_out: dict[str, str]
+    modelled: list[str]
+
+
+def plan(folder: Path, request: ScoreRequest, on_progress: OnProgress) -> ScorePlan:
+    """The plan for the labelled set in a folder. Builds the models of its own pages, if requested.
+
+    Raises SettingError, and InputError if a set has too few pages for a model.
+    """
+    schemes = [with_model(scheme, request.models) for scheme in named_schemes(request.schemes, request.settings)]
+    models = list(request.models)
+    modelled = [str(scheme.name) for scheme in schemes if request.built is not None and lacks_model(scheme)]
+    if modelled and request.built is not None:
+        models += build_models(folder, request.settings, schemes, request.built, on_progress)
+        schemes = [with_model(scheme, models) for scheme in schemes]
+    left_out: dict[str, str] = {}
+    if ALL in request.schemes:
+        left_out = {scheme.name: how_to_get_a_model(scheme.name) for scheme in schemes if lacks_model(scheme)}
+        schemes = [scheme for scheme in schemes if scheme.name not in left_out]
+    if THRESHOLD in request.sweeps:
+        chosen = [choice for scheme in schemes for choice in over_its_threshold(request.settings, scheme)]
+    elif request.sweeps:
+        named = {"scheme.name": request.schemes[0]} if request.schemes else {}
+        chosen = over_given_values(request.sweeps, lambda values: request.load({**named, **values}), models)
+    else:
+        chosen = [single(request.settings, scheme) for scheme in schemes]
+    return ScorePlan(chosen, left_out, modelled)
+
+
 def build_models(
     folder: Path,
     settings: Settings,
@@ -40,10 +96,11 @@ def build_models(
     directory: Path,
     on_progress: OnProgress,
 ) -> list[Model]:
-    """A model for each scheme that lacks one; schemes that count the same terms share a model.
+    """A model for each scheme that lacks one. Schemes that count the same terms share a model.
 
-    folder: the set's  directory: where the models are written
-    Raises InputError where the set has fewer than two pages of text.
+    folder: the folder of the labelled set
+    directory: the directory for the files of the models
+    Raises InputError if the set has fewer than two pages with text.
     """
     built: dict[str, Model] = {}
     for scheme in schemes:
@@ -62,53 +119,3 @@ def build_models(
 
 def _on_pages(scheme: str, on_progress: OnProgress) -> OnPages:
     return lambda pages, _, __: on_progress(f"counting the terms of {scheme}, pages", pages, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreRequest:
-    """What `spotsieve score` was asked for.
-
-    schemes: names, ALL for every one  sweeps: NAME=VALUES, or THRESHOLD alone
-    settings: as they are without a sweep  load: gives the settings with these values put over them
-    models: those that were given  built: where models of the sets' own pages are written, None for none
-    """
-
-    schemes: Sequence[str]
-    sweeps: Sequence[str]
-    settings: Settings
-    load: Callable[[Mapping[str, object]], Settings]
-    models: Sequence[Model]
-    built: Path | None
-
-
-class ScorePlan(NamedTuple):
-    """What is scored. left_out: schemes without a model, and why  modelled: schemes with a model of the set's pages"""
-
-    choices: list[Choice]
-    left_out: dict[str, str]
-    modelled: list[str]
-
-
-def plan(folder: Path, wanted: ScoreRequest, on_progress: OnProgress) -> ScorePlan:
-    """The choices for a set; the models of its own pages are built here.
-
-    Raises SettingError, and InputError where a set has too few pages for a model.
-    """
-    schemes = [with_model(scheme, wanted.models) for scheme in named_schemes(wanted.schemes, wanted.settings)]
-    models = list(wanted.models)
-    modelled = [str(scheme.name) for scheme in schemes if wanted.built is not None and lacks_model(scheme)]
-    if modelled and wanted.built is not None:
-        models += build_models(folder, wanted.settings, schemes, wanted.built, on_progress)
-        schemes = [with_model(scheme, models) for scheme in schemes]
-    left_out: dict[str, str] = {}
-    if ALL in wanted.schemes:
-        left_out = {scheme.name: how_to_get_a_model(scheme.name) for scheme in schemes if lacks_model(scheme)}
-        schemes = [scheme for scheme in schemes if scheme.name not in left_out]
-    if THRESHOLD in wanted.sweeps:
-        chosen = [choice for scheme in schemes for choice in over_its_threshold(wanted.settings, scheme)]
-    elif wanted.sweeps:
-        named = {"scheme.name": wanted.schemes[0]} if wanted.schemes else {}
-        chosen = over_given_values(wanted.sweeps, lambda values: wanted.load({**named, **values}), models)
-    else:
-        chosen = [single(wanted.settings, scheme) for scheme in schemes]
-    return ScorePlan(chosen, left_out, modelled)

@@ -1,10 +1,8 @@
-"""Draws the plots of a comparison: precision against recall, what F1 costs, and F1 over each scheme's threshold.
+"""Draws the plots of a comparison: precision and recall, F1 and CPU cost, and F1 over each scheme's threshold.
 
-matplotlib draws them without its global state, so the same figures give the same bytes. Colour and marker tell schemes
-apart. The colours are those that colour-blind people can tell apart (Okabe, Ito 2008), without the yellow, which is too
-light on white.
-
-The curves of a set: for each scheme the points over the values of its threshold.
+A curve consists of a scheme's points over the values of its threshold. matplotlib is used without its global state, so
+the same figures produce the same bytes. Colour and marker distinguish schemes. The palette is safe for colour-blind
+people (Okabe, Ito 2008); its yellow is left out because it is too light on white.
 """
 
 import contextlib
@@ -30,6 +28,20 @@ from spotsieve.stream.research.scoring.comparison import SchemeResult
 if TYPE_CHECKING:
     from matplotlib.figure import SubFigure
 
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d", "*")
+"""13 markers and 7 colours have no common divisor, so 91 schemes have distinct looks."""
+DPI = 150
+LEAST_SPAN = 2.0
+"""The axis of costs extends at least by this factor to both sides of its middle, which leaves room for some ticks."""
+_FAINT = "#BBBBBB"
+_GREY = "#666666"
+_WIDTH = 10.0
+"""Width of the whole plot in inches."""
+_PANELS = 4
+"""Panels of thresholds in one row."""
+Drawn = Callable[[Axes], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -45,7 +57,7 @@ class Point:
 
     @property
     def precision(self) -> float | None:
-        """The precision of pages; None if no page was reported."""
+        """The precision of pages; None if no page was dropped."""
         return self.scored.scores.pages.retrieval.precision
 
     @property
@@ -61,10 +73,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The points of a scheme, in the order of its setting's values.
+    """The points of a scheme, in the order of the swept values.
 
-    number: of its colour and marker, which is the same in every plot of the same schemes
-    setting, unit: of the swept setting, "" if nothing is swept
+    number: chooses colour and marker; it is the same in every plot of the same schemes
+    setting, unit: name and unit of the swept setting; "" if nothing is swept
     """
 
     name: str
@@ -75,19 +87,19 @@ class Curve:
 
     @property
     def own(self) -> Point | None:
-        """The point of the given settings; None if they are not among the swept values."""
+        """The point of the configured settings; None if they are not among the swept values."""
         return next((point for point in self.points if point.choice.own), None)
 
     @property
     def best(self) -> Point | None:
-        """The point with the greatest F1, or the middle one of several; None if no point has an F1."""
+        """The point with the greatest F1, or the middle one of several such points; None if no point has an F1."""
         most = max((point.f1 for point in self.points if point.f1 is not None), default=None)
         equal = [point for point in self.points if point.f1 == most]
         return equal[len(equal) // 2] if most is not None else None
 
 
 def curves_of(outcome: SetResult) -> list[Curve]:
-    """The curves of a set, in the order of its table."""
+    """The curves of a set, in the order of its table rows."""
     by_curve: dict[str, list[Point]] = {}
     for choice in outcome.choices:
         by_curve.setdefault(choice.curve, []).append(Point(choice, outcome.scored[choice.name]))
@@ -100,7 +112,7 @@ def curves_of(outcome: SetResult) -> list[Curve]:
 
 
 def _swept(choice: Choice) -> tuple[str, str]:
-    """The name of the swept setting, without its section if that is the scheme's, and its unit."""
+    """Name and unit of the swept setting, "" without a sweep. The name of a scheme setting has no section."""
     *sections, name = choice.setting.split(".")
     model: Any = choice.settings
     for section in sections:
@@ -112,53 +124,41 @@ def _swept(choice: Choice) -> tuple[str, str]:
     return choice.setting.removeprefix("scheme."), unit
 
 
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d", "*")
-"""Their number has no divisor in common with the number of colours, so 91 schemes can be told apart."""
-DPI = 150
-LEAST_SPAN = 2.0
-"""An axis of costs reaches at least this factor to both sides of its middle, which leaves room for some ticks."""
-_FAINT = "#BBBBBB"
-_GREY = "#666666"
-_WIDTH = 10.0
-"""Inches of the whole plot."""
-_PANELS = 4
-"""Thresholds in a row of it."""
-Drawn = Callable[[Axes], None]
-
-
 def plot(outcomes: Sequence[SetResult], names: Sequence[str], form: str) -> bytes:
-    """All plots in one picture, with the sets one below the other. names: of the sets  form: png or svg"""
+    """All plots in one picture, with the sets one below the other. names: the names of the sets; form: png or svg"""
     with _style():
-        curves = [curves_of(outcome) for outcome in outcomes]
-        rows = [-(-sum(len(one.points) > 1 for one in found) // _PANELS) for found in curves]
-        tops = [4.0 + 0.2 * -(-len(found) // 5) for found in curves]
+        sets = [curves_of(outcome) for outcome in outcomes]
+        rows = [-(-sum(len(curve.points) > 1 for curve in curves) // _PANELS) for curves in sets]
+        tops = [4.0 + 0.2 * -(-len(curves) // 5) for curves in sets]
         heights = [top + 2.0 * count + 0.3 for top, count in zip(tops, rows, strict=True)]
         figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
         parts = figure.subfigures(len(outcomes), 1, height_ratios=heights, squeeze=False)[:, 0]
-        for part, name, found, top, count in zip(parts, names, curves, tops, rows, strict=True):
+        for part, name, curves, top, count in zip(parts, names, sets, tops, rows, strict=True):
             part.suptitle(_safe(name), fontweight="bold")
-            _draw_set(part, found, top, count)
+            _draw_set(part, curves, top, count)
         return _bytes_of(figure, form)
 
 
 def precision_recall_svg(curves: Sequence[Curve]) -> str:
-    """Precision against recall, with its legend: an SVG document."""
-    return _alone(lambda axes: draw_precision_recall(axes, curves), 4.6, 3.9, curves)
+    """The plot of precision and recall with its legend, as an SVG document."""
+    return _single_svg(lambda axes: draw_precision_recall(axes, curves), 4.6, 3.9, curves)
 
 
 def cost_svg(curves: Sequence[Curve]) -> str:
-    """F1 against CPU, with its legend: an SVG document."""
-    return _alone(lambda axes: draw_cost(axes, curves), 4.6, 3.9, curves)
+    """The plot of F1 and CPU with its legend, as an SVG document."""
+    return _single_svg(lambda axes: draw_cost(axes, curves), 4.6, 3.9, curves)
 
 
 def threshold_svg(curve: Curve) -> str:
-    """F1, precision and recall over a scheme's threshold: an SVG document."""
-    return _alone(lambda axes: draw_threshold(axes, curve, legend=True), 3.0, 2.5)
+    """The plot of F1, precision and recall over a scheme's threshold, as an SVG document."""
+    return _single_svg(lambda axes: draw_threshold(axes, curve, legend=True), 3.0, 2.5)
 
 
 def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
-    """A line for each curve, with a large point for the given settings. Points without a reported page are left out."""
+    """Draw a line for each curve, with a large point for the configured settings.
+
+    Points without a dropped page have no precision and are left out.
+    """
     for level in (0.2, 0.4, 0.6, 0.8):
         least = level / (2 - level)
         recall = [least * (1 / least) ** (step / 16) for step in range(17)]
@@ -175,9 +175,9 @@ def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
-    """F1 over CPU microseconds of a page, on a logarithmic axis."""
+    """Draw F1 over the CPU microseconds of a page, on a logarithmic axis."""
     for curve in curves:
-        # Not joined: CPU varies from run to run by more than most thresholds change it.
+        # The points are not joined: CPU varies more from run to run than between most thresholds.
         _draw_points(axes, curve, lambda point: (point.scored.cost.cpu_us, point.f1), joined=False)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
@@ -202,7 +202,7 @@ def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def draw_threshold(axes: Axes, curve: Curve, *, legend: bool) -> None:
-    """F1, precision and recall over the swept values, with a line at the given settings."""
+    """Draw F1, precision and recall over the swept values, with a line at the configured settings."""
     even = all(isinstance(point.value, Real) and not isinstance(point.value, bool) for point in curve.points)
     places: list[Any] = [point.value if even else number for number, point in enumerate(curve.points)]
     colour, marker, _ = _look(curve)
@@ -277,14 +277,14 @@ def _is_placed(point: Point) -> bool:
 
 
 def _from(axes: Axes, lowest: float) -> None:
-    """Let the axis begin a tenth below the lowest share, so that good schemes do not all lie on one line."""
+    """Begin the vertical axis 0.1 below the lowest share, so that the points of good schemes spread out."""
     low = min(0.5, max(0.0, floor(10 * lowest - 1) / 10))
     axes.set_ylim(low - 0.02, 1.02)
     axes.yaxis.set_major_locator(MultipleLocator(0.2 if low < 0.4 else 0.1))
 
 
 def _look(curve: Curve) -> tuple[str, str, str]:
-    """Colour, marker and line."""
+    """The colour, marker and line style of a curve."""
     return (
         COLOURS[curve.number % len(COLOURS)],
         MARKERS[curve.number % len(MARKERS)],
@@ -292,7 +292,7 @@ def _look(curve: Curve) -> tuple[str, str, str]:
     )
 
 
-def _alone(draw: Drawn, width: float, height: float, curves: Sequence[Curve] = ()) -> str:
+def _single_svg(draw: Drawn, width: float, height: float, curves: Sequence[Curve] = ()) -> str:
     with _style():
         figure = Figure(figsize=(width, height + 0.2 * -(-len(curves) // 3)), layout="constrained")
         draw(figure.add_subplot())
@@ -305,18 +305,18 @@ def _bytes_of(figure: Figure, form: str) -> bytes:
     file = io.BytesIO()
     metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
     with warnings.catch_warnings():
-        # The name of a set may be of any script; a viewer of SVG has its glyphs.
+        # The name of a set may be in any script. matplotlib's font may lack its glyphs; a viewer of the SVG has them.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(file, format=form, dpi=DPI, metadata=metadata)
     if form != "svg":
         return file.getvalue()
-    # matplotlib ends lines of path data with a space, which git and editors mark.
+    # matplotlib ends lines of path data with a space, which git and editors report as trailing white space.
     return b"\n".join(line.rstrip() for line in file.getvalue().splitlines()) + b"\n"
 
 
 @contextlib.contextmanager
 def _style() -> Iterator[None]:
-    """Our own style, whatever the user's matplotlibrc says."""
+    """Apply Spotsieve's plot style, independent of the user's matplotlibrc."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(
@@ -324,10 +324,10 @@ def _style() -> Iterator[None]:
                 "axes.edgecolor": "#555555",
                 "axes.spines.right": False,
                 "axes.spines.top": False,
-                "font.sans-serif": ["DejaVu Sans"],  # matplotlib's own; in an SVG any other sans-serif stands in for it
+                "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib; an SVG viewer may use another sans-serif
                 "font.size": 9.0,
                 "legend.frameon": False,
-                "svg.fonttype": "none",  # text stays text: smaller, and found by a search
+                "svg.fonttype": "none",  # keep text as text: smaller and searchable
                 "svg.hashsalt": "spotsieve",
                 "text.parse_math": False,  # a set may be called $x$
             }

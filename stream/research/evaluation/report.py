@@ -1,10 +1,8 @@
-"""Writes the HTML report of a comparison: one file without outside resources, with all foreign text escaped.
+"""Writes the HTML report of a comparison: one file that loads no other resources, with all foreign text escaped.
 
-Jinja2 escapes whatever goes into the template. The SVG documents come from stream/research/evaluation/plots.py. They
-are parsed
-and get ids of their own, because one page has several of them.
-
-Says what figures were measured on: the machine, the release and the digests of a set's files.
+Jinja2 escapes every value of the template. The SVG documents of stream/research/evaluation/plots.py are parsed, and
+their ids get a prefix per plot, because one page contains several of them. The report names the machine, the release
+and the digests of the sets' files.
 """
 
 import json
@@ -41,10 +39,13 @@ from spotsieve.stream.research.scoring.truth import PAIRS_FILE, TRUTH_FILE
 
 _CHUNK_BYTES = 2**20
 _CPUINFO = Path("/proc/cpuinfo")
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+_MOST_SHOWN = 200
 
 
 def machine() -> dict[str, str | int | None]:
-    """The machine that measured the figures, without names and places."""
+    """CPU, cores, system and versions of the machine that measures, without host names and paths."""
     model = platform.processor()
     if _CPUINFO.exists():
         models = [line for line in _CPUINFO.read_text("utf-8").splitlines() if line.startswith("model name")]
@@ -60,7 +61,7 @@ def machine() -> dict[str, str | int | None]:
 
 
 def measured_on(now: datetime) -> list[str]:
-    """Lines for the time, the release and the machine. now: with its time zone"""
+    """The lines of the report for the time, the release and the machine. now: a time with its time zone"""
     about = machine()
     return [
         now.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -71,7 +72,7 @@ def measured_on(now: datetime) -> list[str]:
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """Name of each file of a labelled set -> its XXH3-128, 32 hex digits."""
+    """The XXH3-128 of each file of a labelled set, as 32 hex digits by file name."""
     return {name: _digest_of(folder / name) for name in (PAGES_FILE, PAIRS_FILE, TRUTH_FILE)}
 
 
@@ -83,20 +84,15 @@ def _digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-_SVG = "http://www.w3.org/2000/svg"
-_XLINK = "http://www.w3.org/1999/xlink"
-_MOST_SHOWN = 200
-
-
 class Plot(NamedTuple):
-    """An SVG of the page and its caption."""
+    """An inline SVG and its caption."""
 
     svg: Markup
     caption: str
 
 
 class Row(NamedTuple):
-    """A row of a table: its cells, and which cells are the best of their columns."""
+    """A row of a table. best: for each cell, whether it is the best of its column"""
 
     choice: Choice
     cells: Sequence[str]
@@ -104,7 +100,7 @@ class Row(NamedTuple):
 
 
 class ShownSetting(NamedTuple):
-    """A setting that changes verdicts. changed: whether it is not the default"""
+    """A setting that changes verdicts. changed: whether its value differs from the default"""
 
     name: str
     value: str
@@ -114,7 +110,7 @@ class ShownSetting(NamedTuple):
 
 
 def html_page(outcomes: Sequence[SetResult], names: Sequence[str], now: datetime) -> str:
-    """The report. names: of the sets  now: when it was made, with its time zone"""
+    """The HTML report. names: the names of the sets; now: the time of the report, with its time zone"""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True
     )
@@ -168,7 +164,7 @@ def _about_set(name: str, outcome: SetResult, number: int) -> dict[str, Any]:
 
 
 def _rows(points: Sequence[Point]) -> Iterator[Row]:
-    """The rows of a table. If there are several, the best cell of each column of F1 is marked."""
+    """The rows of a table. With several rows, the best cell of each F1 column is marked."""
     f1 = [place for place, column in enumerate(COLUMNS) if column.title.endswith("F1")]
     table = [[column.shown(point.scored) for column in COLUMNS] for point in points]
     most = {place: max(row[place] for row in table) for place in f1} if len(table) > 1 else {}
@@ -205,7 +201,7 @@ def _settings_of(model: BaseModel, path: tuple[str, ...]) -> Iterator[ShownSetti
 
 
 def _inline(document: str, prefix: str, label: str) -> Markup:
-    """An SVG document as an element, with ids that begin with the prefix. label: read aloud to the blind"""
+    """An SVG document as an HTML element, with ids that begin with the prefix. label: the text for screen readers"""
     root = ET.fromstring(document)
     for element in root.iter():
         for name, value in list(element.attrib.items()):
@@ -227,5 +223,5 @@ def _inline(document: str, prefix: str, label: str) -> Markup:
 
 
 def _finalize(value: object) -> object:
-    """Escape what turns text backwards and what HTML has no character for."""
+    """Escape control characters in a text, such as those that reverse its direction. Markup stays unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else escape_control_characters(value)

@@ -1,6 +1,6 @@
-"""Runs choices of settings over one labelled set. Choices that sign pages alike share the signatures.
+"""Runs choices of settings over one labelled set, in memory. Choices with the same signatures sign the pages only once.
 
-Filters the pages of a labelled set in memory: intake, log records and engine are the usual ones, the disk unused.
+Intake, log records and engine are those of the filter; only the state is in memory and the log is not stored.
 """
 
 import time
@@ -35,17 +35,21 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 PAGES_FILE = "pages.jsonl.xz"
 _WRITER = bytes(16)
 _LOG_NAME = "memory"
+SignedBatch = tuple[list[bytes], list[Entry]]
+"""The log records of a micro-batch, and its pages."""
 
 
 class Trial:
-    """A filter that forgets. Signing and judging are apart: pages signed once can be judged under other thresholds.
+    """A filter in memory. It signs and judges separately, so that signed pages can be judged at other thresholds.
 
-    log_bytes: of the records signed so far
-    digest: 16 bytes, of the settings under which the records were signed; by default of its own settings
-    Raises SettingError if the scheme's parameters do not go together.
+    log_bytes: bytes of the records signed so far
     """
 
     def __init__(self, settings: Settings, digest: bytes | None = None) -> None:
+        """Start with an empty state. Raises SettingError if the scheme's parameters contradict each other.
+
+        digest: the digest (16 bytes) of the settings that signed the records; by default of these settings
+        """
         self.settings = settings
         self.scheme: Scheme = scheme_in_scope(settings)
         self._digest = digest or settings_digest(verdict_settings_text(settings))
@@ -62,20 +66,20 @@ class Trial:
             yield record
 
     def state_bytes(self) -> tuple[int, int]:
-        """The number of filed pages, and the bytes of all keys and values of them, before RocksDB compresses these."""
+        """The number of indexed pages, and the bytes of all their keys and values, before RocksDB compresses them."""
         state = self._engine.state
         return state.entry_count, sum(len(name) + len(value) for name, value in state.items())
 
     def apply(self, record: bytes) -> Verdicts:
-        """Judge the next record of the log. Raises SettingsMismatch for one signed under other settings."""
+        """Judge the next record of the log. Raises SettingsMismatch for a record signed under other settings."""
         return self._engine.apply(record, self._engine.state.position).verdicts
 
     def matches(self, signatures: Signatures) -> list[list[Match]]:
-        """All pages filed so far that each page would be accepted as a copy of, in the order of filing."""
+        """All matches of each page among the pages indexed so far, in the order of indexing."""
         return find_matches(signatures, self.scheme, self._engine.state)
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Page, Verdicts, int]]:
-        """Sign and judge a micro-batch: each page with the verdicts of its record and its row there."""
+        """Sign and judge a micro-batch: each page, the verdicts of its record and its row in them."""
         remaining = iter(pages)
         for record in self.sign(pages):
             verdicts = self.apply(record)
@@ -84,17 +88,15 @@ class Trial:
 
 
 def pages_of(folder: Path) -> Input:
-    """The pages of a labelled set's folder. Raises InputError if it has none."""
+    """The file with the pages of a labelled set. Raises InputError if the folder has none."""
     path = folder / PAGES_FILE
     if not path.exists():
-        raise InputError(
-            str(folder), f"must hold {PAGES_FILE}, and does not", None, "name the folder of a labelled set"
-        )
+        raise InputError(str(folder), f"has no file {PAGES_FILE}", None, "name the folder of a labelled set")
     return check_inputs([str(path)])[0]
 
 
 def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
-    """The pages of a file, in micro-batches. Raises InputError (damaged file), PageError (a record that is no page)."""
+    """The pages of a file in micro-batches. Raises InputError for a damaged file, PageError for a rejected record."""
     service = settings.service
     yield from batches(_pages_in(file, settings), service.batch_pages, service.batch_bytes, lambda page: len(page.body))
 
@@ -114,7 +116,9 @@ def _pages_in(file: Input, settings: Settings) -> Iterator[Page]:
 class SetResult:
     """A labelled set and its scores.
 
-    choices, scored: the rows, and the figures by the names of the rows  left_out: schemes without scores, and why
+    choices: the rows of the table
+    scored: the figures by the names of the rows
+    left_out: the message for each scheme that is not scored
     modelled: schemes whose term statistics come from the set's own pages
     """
 
@@ -132,15 +136,18 @@ class SetResult:
 
 
 class SignedPages:
-    """The log records of a set in batches, each with the names of its pages. A batch is signed at its first use.
+    """Iterates over the signed batches of a set: log records and pages. A batch is signed at its first use.
 
-    digest: of the settings of the signing  cpu_seconds, log_bytes: the time of signing and the size of records so far
+    digest: the digest of the settings that sign
+    cpu_seconds: CPU time of signing so far
+    log_bytes: bytes of the records so far
     """
 
     def __init__(self, batches: Iterable[list[Page]], settings: Settings, *, keep: bool) -> None:
-        """batches: the pages, in micro-batches
+        """Start with no signed page.
 
-        keep: whether to keep the records for the next reader. Memory: their bytes and some 400 bytes a page
+        batches: the pages in micro-batches
+        keep: whether to keep the batches for further iterations; memory: the records and some 400 bytes per page
         """
         self.digest = settings_digest(verdict_settings_text(settings))
         self.cpu_seconds = 0.0
@@ -165,36 +172,33 @@ class SignedPages:
             yield records, [_entry(page) for page in pages]
 
 
-SignedBatch = tuple[list[bytes], list[Entry]]
-"""The records of a micro-batch, and its pages."""
-
-
 def score_set(
     folder: Path, truth: Truth, choices: Sequence[Choice], line: ProgressLine, verdicts: OutputFile | None = None
 ) -> dict[str, SchemeResult]:
     """The figures of each choice by its name, in the order of the choices.
 
-    line: shows the progress  verdicts: gets a line for each page
+    line: the progress line
+    verdicts: gets the verdict line of each page
     Raises InputError, PageError, SettingError.
     """
-    found: dict[str, SchemeResult] = {}
+    results: dict[str, SchemeResult] = {}
     several = len(choices) > 1
     for group in signed_alike(choices):
         own = group[0].settings
         signed = SignedPages(read_batches(pages_of(folder), own), own, keep=len(group) > 1)
         for choice in group:
             if several:
-                line.say(f"{folder.name}: {len(found) + 1} of {len(choices)}, {choice.name}")
-            found[choice.name] = _judge(folder, truth, choice, signed, None if several else line, verdicts)
-    return {choice.name: found[choice.name] for choice in choices}
+                line.say(f"{folder.name}: {len(results) + 1} of {len(choices)}, {choice.name}")
+            results[choice.name] = _judge(folder, truth, choice, signed, None if several else line, verdicts)
+    return {choice.name: results[choice.name] for choice in choices}
 
 
 def signed_alike(choices: Sequence[Choice]) -> list[list[Choice]]:
-    """The choices in groups that sign pages alike."""
-    alike: dict[str, list[Choice]] = {}
+    """The choices in groups whose settings produce the same signatures."""
+    groups: dict[str, list[Choice]] = {}
     for choice in choices:
-        alike.setdefault(signing_text(choice.settings), []).append(choice)
-    return list(alike.values())
+        groups.setdefault(signing_text(choice.settings), []).append(choice)
+    return list(groups.values())
 
 
 def _judge(

@@ -1,1 +1,1 @@
-"""Labels pages of one's own: pairs judged by eye (review), and copies planted into real templates (sample)."""
+"""Labels the user's own pages: pairs judged by people (review), and copies planted into real templates (sample)."""

@@ -1,11 +1,11 @@
-"""Reads the pages of a sample: of each its own text, by which it is compared and into which copies are planted.
+"""Reads the distinctive text of sampled pages, and writes other text into a real page in its place.
 
-Own text is what the default scheme keeps of a page, without the paragraphs that stand on many pages of its host.
+Distinctive text is the main text of a page by the default scheme, without paragraphs on many pages of its host. Pages
+of a sample are compared by it, and copies are planted into it.
 
-Writes text into a real page in place of its own: all other bytes of the page stay as they are.
-
-Where a paragraph keeps its words but for some, only these are exchanged. A paragraph that is replaced keeps its tags
-and loses its text; the new text stands outside of its links, so that no page becomes one link.
+Writing leaves all other characters of the page unchanged. If only some words of a paragraph differ, only these are
+replaced. Otherwise the paragraph keeps its tags and the new text is placed outside of its links, so that a page never
+becomes one link.
 """
 
 import heapq
@@ -35,17 +35,23 @@ from spotsieve.stream.insight.explain.shown_text import (
 from spotsieve.stream.sign.text.tokens import extract_tokens
 
 HOST_SHARE = 0.15
-"""A paragraph on more than this share of a host's pages, and on more than HOST_PAGES, is its template."""
+"""A paragraph on more than this share of a host's pages, and on more than HOST_PAGES pages, is template text."""
 HOST_PAGES = 2
 FEWEST_WORDS = 20
-"""Pages with less own text take no part: nobody could say what is a copy of them."""
+"""The least words of distinctive text of a page in a sample. With fewer a person cannot recognize a copy."""
 MOST_ALIKE = 20
-"""Of pages with one text no more are taken."""
+"""The most pages of a sample with the same text."""
+_PARAGRAPH_BREAK = "</p>\n<p>"
+_PLAIN_BREAK = "\n\n"
 
 
 @dataclass(frozen=True)
 class OwnPage:
-    """A page of the sample. own: the paragraphs of its own text  digest: of all its words"""
+    """A page of the sample.
+
+    own: the paragraphs of its distinctive text
+    digest: the digest of all its words
+    """
 
     page: Page
     shown: ShownText
@@ -54,22 +60,26 @@ class OwnPage:
 
     @property
     def texts(self) -> list[str]:
-        """Its own text, by paragraphs."""
+        """Its distinctive text, by paragraphs."""
         return [self.shown.text[one.start : one.end] for one in self.own]
 
     @property
     def host(self) -> str:
-        """The host of its address."""
+        """The host of its URL."""
         return host_of(self.page.url)
 
     @cached_property
     def words(self) -> int:
-        """Words of its own text."""
+        """The number of words of its distinctive text."""
         return sum(len(one.words) for one in self.own)
 
 
 class PageSample:
-    """The pages with the smallest digests of all that were read: pages with one text are taken or left together."""
+    """The pages with the smallest digests of all pages read. Pages with the same text are sampled or left together.
+
+    pages: pages read so far
+    repeated: pages with the id of an earlier one, which are left out
+    """
 
     def __init__(self, most: int, seed: int) -> None:
         self._most, self._seed, self._bound = most, seed, 1 << 64
@@ -79,7 +89,7 @@ class PageSample:
         self.pages = self.repeated = 0
 
     def add(self, pages: Sequence[Page]) -> None:
-        """Read more pages. Those with the id of an earlier one are counted, and left."""
+        """Add pages. A page with the id of an earlier one is counted and left out."""
         for page, digest in zip(pages, _digests(pages, self._seed), strict=True):
             self.pages += 1
             name = id_of(page)
@@ -95,7 +105,7 @@ class PageSample:
                     heapq.heappop(self._heap)
 
     def taken(self) -> list[Page]:
-        """The pages, in the order in which they were read."""
+        """The sampled pages, in the order in which they were read."""
         return [page for _, _, page in sorted(self._heap, key=lambda one: one[1])]
 
 
@@ -105,33 +115,33 @@ def id_of(page: Page) -> str:
 
 
 def read_own(pages: Sequence[Page]) -> list[OwnPage]:
-    """The pages with enough own text, in order."""
-    read = [(page, read_text(page.body, page.markup)) for page in pages]
-    found = [(page, shown, paragraphs_of(shown, page)) for page, shown in read]
+    """The pages with enough distinctive text, in order."""
+    texts = [(page, read_text(page.body, page.markup)) for page in pages]
+    pages_read = [(page, shown, paragraphs_of(shown, page)) for page, shown in texts]
     digests = _digests(pages, 0)
-    of_host = Counter(host_of(page.url) for page in pages)
-    on_host = Counter[tuple[str, tuple[str, ...]]]()
-    for page, _, paragraphs in found:
-        on_host.update({(host_of(page.url), _forms(one)) for one in paragraphs})
+    pages_of_host = Counter(host_of(page.url) for page in pages)
+    pages_with = Counter[tuple[str, tuple[str, ...]]]()
+    for page, _, paragraphs in pages_read:
+        pages_with.update({(host_of(page.url), _forms(one)) for one in paragraphs})
     own_pages = []
-    for (page, shown, paragraphs), digest in zip(found, digests, strict=True):
+    for (page, shown, paragraphs), digest in zip(pages_read, digests, strict=True):
         host = host_of(page.url)
-        most = max(HOST_PAGES, HOST_SHARE * of_host[host])
-        own = tuple(one for one in paragraphs if one.kept and on_host[host, _forms(one)] <= most)
-        made = OwnPage(page, shown, own, digest)
-        if made.words >= FEWEST_WORDS:
-            own_pages.append(made)
+        most = max(HOST_PAGES, HOST_SHARE * pages_of_host[host])
+        own = tuple(one for one in paragraphs if one.kept and pages_with[host, _forms(one)] <= most)
+        own_page = OwnPage(page, shown, own, digest)
+        if own_page.words >= FEWEST_WORDS:
+            own_pages.append(own_page)
     return own_pages
 
 
 class Shingles:
-    """The sets of three words in a row of texts, as numbers, which are given as texts are met."""
+    """Numbers the shingles of three words of texts, in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str, str], int] = {}
 
     def of(self, texts: Sequence[str]) -> frozenset[int]:
-        """Those of one text, whose paragraphs follow each other."""
+        """The shingles of one text, given by its consecutive paragraphs."""
         numbers, forms = self._numbers, [word.form for text in texts for word in words_of(text)]
         threes = zip(forms, forms[1:], forms[2:], strict=False)
         return frozenset(numbers.setdefault(three, len(numbers)) for three in threes)
@@ -153,44 +163,46 @@ def _digests(pages: Sequence[Page], seed: int) -> list[int]:
     ]
 
 
-_NEXT = "</p>\n<p>"
-_NEXT_PLAIN = "\n\n"
-
-
 def write_into(target: OwnPage, texts: Sequence[str], title: str | None = None) -> str:
-    """The page with these paragraphs in place of its own text. title: of its head, None to leave it
+    """The source of the page with these paragraphs in place of its distinctive text.
 
-    Paragraphs go one to one; the last one takes what is left, and what has no text any more is emptied.
+    Paragraphs are replaced one by one. The last paragraph of the page gets all remaining texts, and paragraphs without
+    a new text become empty.
+
+    title: replaces the title of the page; None keeps it
     """
-    parts = _next_to(target.page.markup)
+    paragraph_break = _PARAGRAPH_BREAK if target.page.markup else _PLAIN_BREAK
     places = len(target.own)
-    given = [*texts[: places - 1], parts.join(texts[places - 1 :])] if len(texts) > places else list(texts)
-    given += [""] * (places - len(given))
+    new_texts = (
+        [*texts[: places - 1], paragraph_break.join(texts[places - 1 :])] if len(texts) > places else list(texts)
+    )
+    new_texts += [""] * (places - len(new_texts))
     source = target.shown.source
-    changes = [change for one, text in zip(target.own, given, strict=True) for change in _changes(target, one, text)]
+    changes = [
+        change for one, text in zip(target.own, new_texts, strict=True) for change in _changes(target, one, text)
+    ]
     span = title_span(source) if title is not None and target.page.markup else None
     if span is not None and title is not None:
         changes.append((*span, html.escape(title, quote=False)))
-    # From the end to the beginning, so that places stay true.
+    # Replace from the end to the beginning, so that offsets stay valid.
     for start, end, new in sorted(changes, reverse=True):
         source = source[:start] + new + source[end:]
     return source
 
 
-def _next_to(markup: bool) -> str:
-    return _NEXT if markup else _NEXT_PLAIN
-
-
 def _changes(target: OwnPage, paragraph: Paragraph, text: str) -> list[tuple[int, int, str]]:
-    """What to exchange in the source for a paragraph: (start, end, new)."""
+    """The replacements in the source for a paragraph: (start, end, new text)."""
     before = target.shown.text[paragraph.start : paragraph.end]
     if text == before:
         return []
-    return _word_changes(target, paragraph, text) or [_whole(target, paragraph, text)]
+    return _word_changes(target, paragraph, text) or [_paragraph_change(target, paragraph, text)]
 
 
 def _word_changes(target: OwnPage, paragraph: Paragraph, text: str) -> list[tuple[int, int, str]]:
-    """The words that differ, where nothing else does and each of them stands in the source as it is shown."""
+    """The replacements of the differing words.
+
+    Empty if the paragraphs differ in more than words, or if a differing word is encoded otherwise in the source.
+    """
     new = words_of(text)
     if len(new) != len(paragraph.words):
         return []
@@ -209,13 +221,13 @@ def _word_changes(target: OwnPage, paragraph: Paragraph, text: str) -> list[tupl
     return changes if shown.text[start : paragraph.end] == text[before:] else []
 
 
-def _whole(target: OwnPage, paragraph: Paragraph, text: str) -> tuple[int, int, str]:
-    """The whole text of a paragraph, whose tags are kept."""
+def _paragraph_change(target: OwnPage, paragraph: Paragraph, text: str) -> tuple[int, int, str]:
+    """The replacement of the whole text of a paragraph. Its tags are kept."""
     shown, markup = target.shown, target.page.markup
     first, last = shown.origins[paragraph.start], _end_in_source(target, paragraph)
     if not markup:
         return first, last, text
-    new = _NEXT.join(html.escape(part, quote=False) for part in text.split(_NEXT))
+    new = _PARAGRAPH_BREAK.join(html.escape(part, quote=False) for part in text.split(_PARAGRAPH_BREAK))
     tags = tags_in(shown.source[first:last])
     links = [number for number, tag in enumerate(tags) if tag.lower().startswith(("<a ", "<a>", "</a"))]
     place = links[0] + 1 if links and tags[links[0]].startswith("</") else 0
@@ -223,7 +235,7 @@ def _whole(target: OwnPage, paragraph: Paragraph, text: str) -> tuple[int, int, 
 
 
 def _end_in_source(target: OwnPage, paragraph: Paragraph) -> int:
-    """Where the last character of a paragraph ends, which may be written as a reference such as &amp;."""
+    """The end of a paragraph in the source. Its last character may be a reference such as &amp;."""
     shown, last = target.shown, target.shown.origins[paragraph.end - 1]
     reference = REFERENCE.match(shown.source, last) if target.page.markup else None
     return reference.end() if reference else last + 1

@@ -1,8 +1,8 @@
-"""Says what settings are worth on a crawl, by the labels of a review of it, and which of them to take.
+"""Estimates precision and recall of settings on a crawl, from the labels of a review, and recommends settings.
 
-The crawl is filtered again under each choice. A page that was judged a copy is rightly dropped, whatever original is
-named; any other judged page is lost where it is dropped. Copies are known only among the pages that some value of the
-threshold drops: recall is the share of those.
+The crawl is filtered again with each choice of settings. If a page was judged a copy, it is correctly dropped, with any
+original. If another judged page is dropped, it is lost. Copies are known only among the pages that some value of the
+threshold drops, so recall is the share of these copies.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,12 @@ from spotsieve.stream.research.scoring.estimates import Estimate, estimate_share
 
 @dataclass(frozen=True, slots=True)
 class ChoiceEstimate:
-    """What a choice is worth. dropped: pages of the crawl that it drops  outside: those that no review could draw
+    """The estimated quality of a choice on the crawl.
 
-    precision, recall: None where no judged page tells them  lost: novel pages that it drops, in the whole crawl
+    dropped: the number of dropped pages of the crawl
+    outside: dropped pages among them that the review could not draw
+    precision, recall: None if there is no judged page for them
+    lost: the estimated number of dropped novel pages in the whole crawl
     """
 
     choice: Choice
@@ -37,14 +40,14 @@ class ChoiceEstimate:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 where one is not known."""
+        """The harmonic mean of precision and recall; 0 if one is unknown."""
         if self.precision is None or self.recall is None or not self.precision.value + self.recall.value:
             return 0.0
         return 2 * self.precision.value * self.recall.value / (self.precision.value + self.recall.value)
 
 
 def threshold_choices(settings: Settings) -> list[Choice]:
-    """The scheme of the settings at every value that its threshold is swept over, and at its own."""
+    """The scheme of the settings at every value of its threshold's sweep, and at its configured value."""
     return over_its_threshold(settings, settings.scheme)
 
 
@@ -53,11 +56,13 @@ def estimate(
     settings: Settings,
     labels: Labels,
     choices: Sequence[Choice],
-    told: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> list[ChoiceEstimate]:
-    """What each choice is worth. settings: those that were reviewed  told: is told what is done
+    """The estimates of each choice.
 
-    Raises InputError where the files are not those of the review, SettingError.
+    settings: the settings of the review
+    on_step: called with a text before each choice is filtered
+    Raises InputError if the files are not the files of the review, SettingError.
     """
     ends = [choice for choice in choices_at_ends(settings) if all(choice.digest != one.digest for one in choices)]
     dropped: dict[str, set[int]] = {}
@@ -65,7 +70,7 @@ def estimate(
     for group in signed_alike([*choices, *ends]):
         signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
         for choice in group:
-            told(f"filtering {len(dropped) + 1} of {len(choices) + len(ends)}, {choice.name}")
+            on_step(f"filtering {len(dropped) + 1} of {len(choices) + len(ends)}, {choice.name}")
             names, dropped[choice.digest] = list[str](), set[int]()
             for place, page, verdicts, row, _, _ in judge_pages(choice, signed):
                 names.append(page.id)
@@ -75,28 +80,28 @@ def estimate(
                 ids = names
                 places = _places(names, labels)
     frame = set[int]().union(*(dropped[choice.digest] for choice in choices_at_ends(settings)))
-    return [_worth(choice, dropped[choice.digest], frame, places, labels) for choice in choices]
+    return [_estimate_choice(choice, dropped[choice.digest], frame, places, labels) for choice in choices]
 
 
-def recommend(found: Sequence[ChoiceEstimate], precision: float | None) -> ChoiceEstimate:
-    """The choice with the greatest recall of those that reach a precision, or with the greatest F1.
+def recommend(estimates: Sequence[ChoiceEstimate], precision: float | None) -> ChoiceEstimate:
+    """The choice with the greatest recall among the choices that reach a precision, or with the greatest F1.
 
-    precision: the least that is wished; where none reaches it, the most precise choice is taken
+    precision: the least precision; if no choice reaches it, the most precise choice is recommended. None: use F1
     """
 
     def value(one: Estimate | None) -> float:
         return -1.0 if one is None else one.value
 
     if precision is None:
-        return max(found, key=lambda one: (round(one.f1, 6), one.choice.own))
-    good = [one for one in found if value(one.precision) >= precision]
-    if good:
-        return max(good, key=lambda one: (value(one.recall), one.choice.own))
-    return max(found, key=lambda one: (value(one.precision), value(one.recall)))
+        return max(estimates, key=lambda one: (round(one.f1, 6), one.choice.own))
+    precise = [one for one in estimates if value(one.precision) >= precision]
+    if precise:
+        return max(precise, key=lambda one: (value(one.recall), one.choice.own))
+    return max(estimates, key=lambda one: (value(one.precision), value(one.recall)))
 
 
 def estimate_json(one: ChoiceEstimate) -> dict[str, Any]:
-    """Every figure by its name."""
+    """Every figure by its JSON name."""
 
     def fields(share: Estimate | None) -> dict[str, float] | None:
         return None if share is None else share._asdict()
@@ -111,10 +116,10 @@ def estimate_json(one: ChoiceEstimate) -> dict[str, Any]:
     }
 
 
-def estimate_lines(found: Sequence[ChoiceEstimate]) -> list[str]:
-    """A table for people: the titles, then a line for each choice; intervals are of 95 %."""
+def estimate_lines(estimates: Sequence[ChoiceEstimate]) -> list[str]:
+    """The lines of the table: the titles, then a line for each choice with its 95 % intervals."""
     rows = [["", "dropped", "precision", "", "recall", "", "lost", ""]]
-    for one in found:
+    for one in estimates:
         row = [one.choice.name + (" (as set)" if one.choice.own and one.choice.setting else ""), f"{one.dropped:,}"]
         for share, digits in ((one.precision, 3), (one.recall, 3), (one.lost, 0)):
             if share is None:
@@ -132,43 +137,55 @@ def estimate_lines(found: Sequence[ChoiceEstimate]) -> list[str]:
     ]
 
 
-def notes(found: Sequence[ChoiceEstimate], labels: Labels) -> list[str]:
-    """What a person should know of these figures."""
+def notes(estimates: Sequence[ChoiceEstimate], labels: Labels) -> list[str]:
+    """The notes to the table, as lines for people."""
     judged, copies, drawable = len(labels.later), int(labels.copy.sum()), int(labels.sample.sizes.sum())
     lines = [
-        f"{judged:,} judged pairs ({copies:,} copies), {labels.skipped:,} skipped, of {drawable:,} that could be drawn",
-        f"{labels.pages:,} pages; intervals of 95 %",
-        "recall: of the copies among the pages that some value of the threshold drops",
+        f"{judged:,} judged pairs ({copies:,} copies), {labels.skipped:,} skipped, of {drawable:,} pairs in the strata",
+        f"{labels.pages:,} pages; 95 % intervals",
+        "recall: the share of the copies among the pages that some value of the threshold drops",
     ]
     if labels.unjudged:
         lines.append(
-            f"{sum(labels.unjudged.values()):,} pairs of {len(labels.unjudged)} strata have no label and do not count: "
+            f"{sum(labels.unjudged.values()):,} pairs of {len(labels.unjudged)} strata without a label do not count: "
             "judge more pairs"
         )
     lines += [
-        f"{one.choice.name} drops {one.outside:,} pages that the review could not draw: its figures are of the others"
-        for one in found
+        f"{one.choice.name} drops {one.outside:,} pages that the review could not draw; its figures leave these out"
+        for one in estimates
         if one.outside
     ]
     return lines
 
 
 def _places(ids: Sequence[str], labels: Labels) -> list[int]:
-    """The place of each judged page. Raises InputError where the files are others than those of the review."""
+    """The place of each judged page among the pages. Raises InputError if the files are not the files of the review."""
     places = dict[str, int]()
     for place, name in enumerate(ids):
         places.setdefault(name, place)
     absent = [name for name in labels.later if name not in places]
-    then = "give the files that were reviewed, under the names that they had"
+    next_step = "name the reviewed files by the same names as in the review"
     if absent:
-        rule = f"must be of pages of the files; {len(absent):,} of {len(labels.later):,} are not, such as {absent[0]!r}"
-        raise InputError("--labels", rule, None, then)
+        rule = (
+            f"must have labels of pages in the files; {len(absent):,} of {len(labels.later):,} labelled pages are not "
+            f"in the files, such as {absent[0]!r}"
+        )
+        raise InputError("--labels", rule, None, next_step)
     if len(ids) != labels.pages:
-        raise InputError("FILES", f"must be those of the review, of {labels.pages:,} pages", len(ids), then)
+        rule = f"must be the files of the review, with {labels.pages:,} pages"
+        raise InputError("FILES", rule, len(ids), next_step)
     return [places[name] for name in labels.later]
 
 
-def _worth(choice: Choice, dropped: set[int], frame: set[int], places: Sequence[int], labels: Labels) -> ChoiceEstimate:
+def _estimate_choice(
+    choice: Choice, dropped: set[int], frame: set[int], places: Sequence[int], labels: Labels
+) -> ChoiceEstimate:
+    """The estimates of one choice.
+
+    dropped: places of the pages that it drops
+    frame: places of the pages that the review could draw
+    places: places of the judged pages
+    """
     hit = np.array([place in dropped for place in places], np.bool_)
     precision = estimate_share(labels.copy, hit, labels.sample)
     recall = estimate_share(hit, labels.copy, labels.sample)

@@ -1,9 +1,9 @@
-"""Reads labels that people gave to pairs of pages: what the page of `spotsieve review` exports.
+"""Reads the labels that people gave to pairs of pages, as the page of `spotsieve review` exports them.
 
-    file = {"review": {"id", "scheme", "pages", "strata": [{"name", "pages"}], ...}}, then a label a line
+    file = {"review": {"id", "scheme", "pages", "strata": [{"name", "pages"}], ...}}, then one label per line
     label = {"id_a", "id_b", "label": copy | different | skipped, "stratum": name, ...}
 
-Files of several people who judged one review may be concatenated: the head may repeat, and so may equal labels.
+Files of several people for one review may be concatenated: the head and equal labels may repeat.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,21 @@ from spotsieve.stream.files.verdict_lines import read_objects
 from spotsieve.stream.research.scoring.estimates import StratifiedSample
 
 COPY, DIFFERENT, SKIPPED = "copy", "different", "skipped"
-_THEN = "give the file that the page of `spotsieve review` exported"
+_NEXT_STEP = "name the file that the page of `spotsieve review` exported"
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The pairs of one review that were judged. earlier, later: n page ids  copy: bool[n]
+    """The n judged pairs of one review.
 
-    review: its id  scheme: of the verdicts  pages: of the crawl  sample: how the pairs were drawn  skipped: labels
-    unjudged: names of strata without a label, with the pairs that they have
+    review: the id of the review
+    scheme: the scheme of the verdicts
+    pages: the number of pages of the crawl
+    earlier, later: n page ids
+    copy: bool[n], whether the later page was judged a copy
+    sample: the strata of the judged pairs
+    skipped: the number of labels "skipped"
+    unjudged: the number of pairs by the name of each stratum without a label
     """
 
     review: str
@@ -41,36 +47,38 @@ class Labels:
 
 
 def read_labels(path: Path) -> Labels:
-    """The labels of a file. Raises InputError for a file that is none, or of two reviews, or without a judged pair."""
+    """The labels of a file. Raises InputError for another file, labels of two reviews, and a file without a label."""
     head: dict[str, Any] | None = None
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    labels: dict[tuple[str, str], tuple[str, str]] = {}
     for number, line in read_objects(path, "labels"):
         here = f"{path} line {number}"
         if "review" in line:
             if head is not None and line["review"] != head:
-                raise InputError(here, "must be of the same review as the lines before it", None, "give one review")
+                rule = "is of another review than the lines before it"
+                raise InputError(here, rule, None, "use the labels of one review only")
             head = _checked_head(line["review"], here)
             continue
         if head is None:
-            raise InputError(str(path), "must begin with the line of its review, and does not", None, _THEN)
+            raise InputError(str(path), "must begin with the line of its review", None, _NEXT_STEP)
         pair = line.get("id_a"), line.get("id_b")
         label, stratum = line.get("label"), line.get("stratum")
         names = [one["name"] for one in head["strata"]]
         if not all(isinstance(name, str) for name in pair) or stratum not in names:
-            raise InputError(here, "must have id_a, id_b, and a stratum of the review", None, _THEN)
+            raise InputError(here, "must have id_a, id_b, and a stratum of the review", None, _NEXT_STEP)
         if label not in (COPY, DIFFERENT, SKIPPED):
-            raise InputError(here, f"must have the label {COPY}, {DIFFERENT} or {SKIPPED}", label, _THEN)
-        before = found.setdefault((str(pair[0]), str(pair[1])), (label, str(stratum)))
+            raise InputError(here, f"must have the label {COPY}, {DIFFERENT} or {SKIPPED}", label, _NEXT_STEP)
+        before = labels.setdefault((str(pair[0]), str(pair[1])), (label, str(stratum)))
         if before[0] != label:
-            rule = f"must agree with an earlier line, which says {before[0]} of the same pair"
-            raise InputError(here, rule, label, "settle it, and keep one of the two lines")
-    return _labels(path, head, found)
+            rule = f"contradicts an earlier line, which has the label {before[0]} for the same pair"
+            raise InputError(here, rule, label, "decide for one label, and remove the other line")
+    return _judged_labels(path, head, labels)
 
 
-def _labels(path: Path, head: dict[str, Any] | None, found: dict[tuple[str, str], tuple[str, str]]) -> Labels:
-    judged = {pair: given for pair, given in found.items() if given[0] != SKIPPED}
+def _judged_labels(path: Path, head: dict[str, Any] | None, labels: dict[tuple[str, str], tuple[str, str]]) -> Labels:
+    """The judged pairs. labels: (label, stratum) by the two page ids. Raises InputError if no pair is judged."""
+    judged = {pair: label for pair, label in labels.items() if label[0] != SKIPPED}
     if head is None or not judged:
-        rule = f"must hold a judged pair, and of {len(found)} labels none is {COPY} or {DIFFERENT}"
+        rule = f"has no judged pair: none of its {len(labels)} labels is {COPY} or {DIFFERENT}"
         raise InputError(str(path), rule, None, "judge some pairs, and export again")
     places = {one["name"]: number for number, one in enumerate(head["strata"])}
     sizes = np.array([one["pages"] for one in head["strata"]], np.int64)
@@ -84,13 +92,13 @@ def _labels(path: Path, head: dict[str, Any] | None, found: dict[tuple[str, str]
         tuple(later for _, later in judged),
         np.array([label == COPY for label, _ in judged.values()], np.bool_),
         sample,
-        len(found) - len(judged),
+        len(labels) - len(judged),
         empty,
     )
 
 
 def _checked_head(head: Any, here: str) -> dict[str, Any]:
-    whole = (
+    is_complete = (
         isinstance(head, dict)
         and isinstance(head.get("id"), str)
         and isinstance(head.get("scheme"), str)
@@ -101,7 +109,7 @@ def _checked_head(head: Any, here: str) -> dict[str, Any]:
             for one in head["strata"]
         )
     )
-    if not whole:
-        raise InputError(here, "must tell the review's id, scheme, pages and strata", None, _THEN)
+    if not is_complete:
+        raise InputError(here, "must have the review's id, scheme, pages and strata", None, _NEXT_STEP)
     checked: dict[str, Any] = head
     return checked

@@ -1,6 +1,6 @@
-"""Plants copies of a sample's pages: edited by a known size, and half of them in the template of another page.
+"""Plants copies of a sample's pages: edits of a known size, half of them in the template of another page.
 
-Edits the own text of a page, by a known size: as other sites and later fetches change what they print again.
+An edit changes the distinctive text of a page in the way that other sites and later fetches change a copied text.
 """
 
 import re
@@ -15,16 +15,19 @@ from spotsieve.stream.insight.explain.shown_text import words_of
 from spotsieve.stream.research.labelling.distinctive_text import OwnPage, id_of, write_into
 
 CUT = (0.65, 0.92)
-"""The share of the words that a cut leaves."""
+"""The range of the share of words that remain after a cut."""
 EXTENDED = (0.08, 0.4)
-"""What is added, as a share of the words."""
+"""The range of the share of words that are added."""
 NUMBERS_SHARE = 1 / 25
-"""At most this share of the words is a changed number."""
+"""The most changed numbers, as a share of the words."""
+FEWEST_COPIED_WORDS = 40
+"""The least words of distinctive text of an original: an edit of a shorter text would be a handful of words."""
+PAGE, SELF = "page", ""
 _READ_MORE = "Read more"
 
 
 class PlantedEdit(StrEnum):
-    """How a copy differs from its original, from the lightest edit to the heaviest."""
+    """The kind of edit that turns an original into its copy, from the lightest to the heaviest."""
 
     COPY = "copy"
     NUMBERS = "numbers"
@@ -38,20 +41,105 @@ class PlantedEdit(StrEnum):
 
 ABOUT: Mapping[PlantedEdit, str] = {
     PlantedEdit.COPY: "the same text",
-    PlantedEdit.NUMBERS: "fetched again: up to one word in 25 is another number",
+    PlantedEdit.NUMBERS: "a later fetch: up to one word in 25 is a changed number",
     PlantedEdit.REORDERED: "paragraphs in another order",
-    PlantedEdit.EXTENDED: "8 to 40 % of another page's text is added",
-    PlantedEdit.CUT: 'cut after 65 to 92 %, "Read more"',
-    PlantedEdit.WORDS_2: "2 % of the words are others",
-    PlantedEdit.WORDS_5: "5 % of the words are others",
-    PlantedEdit.WORDS_10: "10 % of the words are others",
+    PlantedEdit.EXTENDED: "extended by 8 to 40 % with another page's text",
+    PlantedEdit.CUT: 'cut after 65 to 92 %, with "Read more"',
+    PlantedEdit.WORDS_2: "2 % of the words replaced",
+    PlantedEdit.WORDS_5: "5 % of the words replaced",
+    PlantedEdit.WORDS_10: "10 % of the words replaced",
 }
 
 
-def edited(texts: Sequence[str], edit: PlantedEdit, other: Sequence[str], random: Random) -> list[str] | None:
-    """The paragraphs after an edit; None where the text has nothing to be edited in this way.
+@dataclass(frozen=True, slots=True)
+class SetPage:
+    """A page of the set.
 
-    other: paragraphs of another page, whose words and text are taken over
+    name: the page id
+    kind: PAGE for a page as read, or the edit of a copy
+    of: the place of the original; the page's own place if it is not a copy
+    texts: its distinctive text, by paragraphs
+    template: the id of the page whose template it uses; SELF for its own template
+    """
+
+    name: str
+    url: str
+    body: str
+    markup: bool
+    time_ms: int
+    kind: str
+    of: int
+    texts: Sequence[str]
+    template: str
+
+
+def plant(pages: Sequence[OwnPage], share: float, seed: int) -> list[SetPage]:
+    """The pages, with copies of a share of them at later places. The same seed gives the same copies."""
+    random = Random(seed)
+    stream = [(float(place), _unedited(place, page)) for place, page in enumerate(pages)]
+    fit = [place for place, page in enumerate(pages) if page.words >= FEWEST_COPIED_WORDS]
+    wanted = min(len(fit), max(1, round(len(pages) * share))) if share else 0
+    kinds, numbers = list(PlantedEdit), count(1)
+    for place in sorted(random.sample(fit, wanted)):
+        first = random.randrange(len(kinds))
+        # If a page has no number, or too few paragraphs, for the first kind, try the next ones.
+        for kind in kinds[first:] + kinds[:first]:
+            copy = _copy(pages, place, kind, random, numbers)
+            if copy is not None:
+                stream.append((random.uniform(place + 0.5, len(pages)), copy))
+                break
+    return [page for _, page in sorted(stream, key=lambda one: one[0])]
+
+
+def _unedited(place: int, page: OwnPage) -> SetPage:
+    source = page.page
+    return SetPage(
+        id_of(source), source.url, page.shown.source, source.markup, source.event_time_ms, PAGE, place, page.texts, SELF
+    )
+
+
+def _copy(
+    pages: Sequence[OwnPage], place: int, kind: PlantedEdit, random: Random, numbers: "count[int]"
+) -> SetPage | None:
+    original = pages[place]
+    other = _other(pages, place, random)
+    texts = edited(original.texts, kind, other.texts if other else (), random)
+    if texts is None:
+        return None
+    target = original
+    if kind is not PlantedEdit.NUMBERS and other is not None and other.page.markup == original.page.markup:
+        target = random.choice([original, other])
+    at_home = target is original
+    body = write_into(target, texts, None if at_home else original.shown.title)
+    number = next(numbers)
+    url = original.page.url if kind is PlantedEdit.NUMBERS else _new_url(original.page.url, target.page.url, number)
+    template = SELF if at_home else id_of(target.page)
+    name = f"{id_of(original.page)}#{kind}"
+    return SetPage(name, url, body, original.page.markup, original.page.event_time_ms, kind, place, texts, template)
+
+
+def _other(pages: Sequence[OwnPage], place: int, random: Random) -> OwnPage | None:
+    """Another page with another text, on another host if a few tries find one; None if they find no other text."""
+    other = None
+    for _ in range(20):
+        candidate = pages[random.randrange(len(pages))]
+        if candidate.digest != pages[place].digest:
+            other = candidate
+            if candidate.host != pages[place].host:
+                break
+    return other
+
+
+def _new_url(original: str, target: str, number: int) -> str:
+    """A new URL on the target's host, with the original's path and query."""
+    here, there = urlsplit(original), urlsplit(target)
+    return urlunsplit((there.scheme, there.netloc, f"/planted-{number}{here.path}", here.query, ""))
+
+
+def edited(texts: Sequence[str], edit: PlantedEdit, other: Sequence[str], random: Random) -> list[str] | None:
+    """The paragraphs after an edit; None if the text does not allow this edit.
+
+    other: paragraphs of another page, for added text and replacing words
     """
     if edit is PlantedEdit.COPY:
         return list(texts)
@@ -64,8 +152,8 @@ def edited(texts: Sequence[str], edit: PlantedEdit, other: Sequence[str], random
         PlantedEdit.WORDS_5: lambda: _words(texts, 0.05, other, random),
         PlantedEdit.WORDS_10: lambda: _words(texts, 0.1, other, random),
     }
-    found = changes[edit]()
-    return None if found == list(texts) else found
+    changed = changes[edit]()
+    return None if changed == list(texts) else changed
 
 
 def _count(texts: Sequence[str]) -> int:
@@ -84,14 +172,14 @@ def _numbers(texts: Sequence[str], random: Random) -> list[str] | None:
 
 
 def _other_number(number: str, random: Random) -> str:
-    """Another number of as many digits."""
+    """Another number with the same number of digits."""
     digits = [str(random.randint(place == 0, 9)) for place in range(len(number))]
     digits[-1] = random.choice([digit for digit in "123456789" if digit != number[-1]])
     return "".join(digits)
 
 
 def _reordered(texts: Sequence[str], random: Random) -> list[str] | None:
-    """All paragraphs but the first, which is mostly a headline, in another order."""
+    """The paragraphs in another order, except the first, which is usually a headline."""
     first, *rest = texts
     if len(rest) < 2:
         return None
@@ -109,19 +197,19 @@ def _cut(texts: Sequence[str], random: Random) -> list[str]:
 
 
 def _beginning(texts: Sequence[str], words: int) -> list[str]:
-    """The first words of a text."""
-    taken = list[str]()
+    """The beginning of a text with this number of words."""
+    beginning = list[str]()
     for text in texts:
-        found = words_of(text)
-        if len(found) >= words:
-            return [*taken, text[: found[words - 1].end]] if words else taken
-        taken.append(text)
-        words -= len(found)
-    return taken
+        text_words = words_of(text)
+        if len(text_words) >= words:
+            return [*beginning, text[: text_words[words - 1].end]] if words else beginning
+        beginning.append(text)
+        words -= len(text_words)
+    return beginning
 
 
 def _words(texts: Sequence[str], share: float, other: Sequence[str], random: Random) -> list[str] | None:
-    """Words of letters replaced by such words of another page."""
+    """The text with a share of its alphabetic words replaced by alphabetic words of another page."""
     places = [(number, word) for number, text in enumerate(texts) for word in words_of(text) if word.form.isalpha()]
     others = sorted({word.form for text in other for word in words_of(text) if word.form.isalpha()})
     wanted = max(1, round(_count(texts) * share))
@@ -136,94 +224,8 @@ def _words(texts: Sequence[str], share: float, other: Sequence[str], random: Ran
 
 
 def _replaced(texts: Sequence[str], changes: Sequence[tuple[int, int, int, str]]) -> list[str]:
-    """changes: (paragraph, start, end, new text), which do not overlap"""
-    found = list(texts)
+    """The texts with changes (paragraph, start, end, new text) that do not overlap."""
+    replaced = list(texts)
     for number, start, end, new in sorted(changes, reverse=True):
-        found[number] = found[number][:start] + new + found[number][end:]
-    return [re.sub(r"\s+", " ", text) for text in found]
-
-
-FEWEST_COPIED_WORDS = 40
-"""A page with less own text gets no copy: an edit of it would be a handful of words."""
-PAGE, SELF = "page", ""
-
-
-@dataclass(frozen=True, slots=True)
-class SetPage:
-    """A page of the set. name: its id  kind: PAGE, or the edit  of: place of the original, or its own place
-
-    texts: its own text, by paragraphs  template: the id of the page whose template it stands in, SELF for its own
-    """
-
-    name: str
-    url: str
-    body: str
-    markup: bool
-    time_ms: int
-    kind: str
-    of: int
-    texts: Sequence[str]
-    template: str
-
-
-def plant(pages: Sequence[OwnPage], share: float, seed: int) -> list[SetPage]:
-    """The pages, with copies of a share of them at later places; the same ones for the same seed."""
-    random = Random(seed)
-    stream = [(float(place), _as_it_is(place, page)) for place, page in enumerate(pages)]
-    fit = [place for place, page in enumerate(pages) if page.words >= FEWEST_COPIED_WORDS]
-    wanted = min(len(fit), max(1, round(len(pages) * share))) if share else 0
-    kinds, numbers = list(PlantedEdit), count(1)
-    for place in sorted(random.sample(fit, wanted)):
-        first = random.randrange(len(kinds))
-        # The next kind is tried where a page has no number, or too few paragraphs, for this one.
-        for kind in kinds[first:] + kinds[:first]:
-            copy = _copy(pages, place, kind, random, numbers)
-            if copy is not None:
-                stream.append((random.uniform(place + 0.5, len(pages)), copy))
-                break
-    return [page for _, page in sorted(stream, key=lambda one: one[0])]
-
-
-def _as_it_is(place: int, page: OwnPage) -> SetPage:
-    found = page.page
-    return SetPage(
-        id_of(found), found.url, page.shown.source, found.markup, found.event_time_ms, PAGE, place, page.texts, SELF
-    )
-
-
-def _copy(
-    pages: Sequence[OwnPage], place: int, kind: PlantedEdit, random: Random, numbers: "count[int]"
-) -> SetPage | None:
-    original = pages[place]
-    other = _other(pages, place, random)
-    texts = edited(original.texts, kind, other.texts if other else (), random)
-    if texts is None:
-        return None
-    target = original
-    if kind is not PlantedEdit.NUMBERS and other is not None and other.page.markup == original.page.markup:
-        target = random.choice([original, other])
-    at_home = target is original
-    body = write_into(target, texts, None if at_home else original.shown.title)
-    number = next(numbers)
-    url = original.page.url if kind is PlantedEdit.NUMBERS else _address(original.page.url, target.page.url, number)
-    template = SELF if at_home else id_of(target.page)
-    name = f"{id_of(original.page)}#{kind}"
-    return SetPage(name, url, body, original.page.markup, original.page.event_time_ms, kind, place, texts, template)
-
-
-def _other(pages: Sequence[OwnPage], place: int, random: Random) -> OwnPage | None:
-    """Another page with another text, of another host if a few tries find one; None if there is none at all."""
-    found = None
-    for _ in range(20):
-        tried = pages[random.randrange(len(pages))]
-        if tried.digest != pages[place].digest:
-            found = tried
-            if tried.host != pages[place].host:
-                break
-    return found
-
-
-def _address(original: str, target: str, number: int) -> str:
-    """A new address on the target's host."""
-    here, there = urlsplit(original), urlsplit(target)
-    return urlunsplit((there.scheme, there.netloc, f"/planted-{number}{here.path}", here.query, ""))
+        replaced[number] = replaced[number][:start] + new + replaced[number][end:]
+    return [re.sub(r"\s+", " ", text) for text in replaced]

@@ -1,18 +1,17 @@
-"""Finds the pairs that can be reviewed: every dropped page with its original, every near miss with its nearest page.
+"""Finds the pairs of pages that a review can show, and draws a stratified sample of them.
 
-A near miss is a page that passed and that the scheme drops at an end of its threshold's range (Threshold.swept), where
-it is loosest. Its nearest page is the most similar earlier page that is let through there, or the original of that one
-if it was dropped. So what a setting in between drops is in the population, and `spotsieve calibrate` can tell what that
-is worth.
+The population contains every dropped page with its original and every near miss with its nearest page. A near miss is a
+page that was not dropped, but that the scheme drops at an end of its threshold's range (Threshold.swept). Its nearest
+page is the most similar earlier page that is emitted there, or the original of that page if it was dropped. So the
+population contains the drops of every value in between, and `spotsieve calibrate` can estimate their quality.
 
-Draws the pairs that are judged: strata by verdict, reason, hosts and score, and within a stratum spread over hosts.
+Strata (Cochran, Sampling Techniques, 3rd edition 1977, chapter 5) are formed by verdict, reason, hosts and score. The
+number of pairs drawn from a stratum grows with the root of its size, so that small strata are known nearly as well as
+large ones (power allocation, Bankier 1988). Within a stratum every k-th pair is drawn in the order of hosts (systematic
+sampling, Cochran, chapter 8): each pair has the same chance, and each host its share.
 
-Strata: Cochran, Sampling Techniques, 3rd edition 1977, chapter 5. The number drawn from a stratum grows with the root
-of its size, so that small strata are known nearly as well as large ones (power allocation, Bankier 1988). Within a
-stratum every k-th pair is taken of all pairs in the order of their hosts (systematic sampling, Cochran, chapter 8):
-each pair has the same chance, and each host its share.
-
-Reads verdict lines, as `spotsieve filter --verdicts` and `spotsieve replay --into` write them.
+The reviewed verdicts are those of a filter in memory, or verdict lines of `spotsieve filter --verdicts` and
+`spotsieve replay --into`.
 """
 
 import math
@@ -38,10 +37,16 @@ from spotsieve.stream.research.evaluation.choices import Choice, over_its_thresh
 from spotsieve.stream.research.evaluation.trial import SignedPages, Trial, signed_alike
 from spotsieve.stream.research.models.term_counter import batches_of
 
+DROPPED, PASSED = "dropped", "passed"
+BANDS = (0.1, 0.2, 0.5)
+"""Widths of the bands of score. The narrowest width is used that leaves LEAST pairs for every stratum."""
+LEAST = 2
+"""The least pairs drawn from a stratum, if it has as many: one pair gives no variance."""
+
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """The verdict on a page. original: id of the page that it was dropped for; None and no score where it passed"""
+    """The verdict of a page. original: the id of its original; None, with no score, if the page was not dropped"""
 
     original: str | None
     score: float | None
@@ -49,12 +54,12 @@ class VerdictLine:
 
 
 def read_verdicts(path: Path, scheme: str) -> dict[str, VerdictLine]:
-    """The verdicts of a file by the ids of their pages; of an id that comes twice the first.
+    """The verdicts of a file by page id; for a repeated id the first verdict.
 
-    scheme: that of the settings. Raises InputError for a file that cannot be read, a line that is no verdict, or a
-    verdict of another scheme.
+    scheme: the scheme of the settings
+    Raises InputError for a file that cannot be read, a line that is not a verdict, and a verdict of another scheme.
     """
-    found: dict[str, VerdictLine] = {}
+    verdicts: dict[str, VerdictLine] = {}
     for number, line in read_objects(path, "verdicts"):
         here = f"{path} line {number}"
         page, original, score, reason = (line.get(name) for name in ("id", "duplicate_of", "score", "reason"))
@@ -65,25 +70,27 @@ def read_verdicts(path: Path, scheme: str) -> dict[str, VerdictLine]:
             or not isinstance(score, float | int | None)
             or "duplicate_of" not in line
         ):
-            then = "give the file that `spotsieve filter --verdicts` wrote; pages come without a flag"
-            raise InputError(here, "must be a verdict: id, duplicate_of, score and reason", None, then)
+            rule = "must be a verdict with id, duplicate_of, score and reason"
+            then = "name the file that `spotsieve filter --verdicts` wrote; pages are given without --verdicts"
+            raise InputError(here, rule, None, then)
         if line.get("scheme") != scheme:
-            rule = f"must be of the scheme {scheme}, as the settings are"
-            then = "name the configuration that these verdicts are of: -c FILE"
+            rule = f"must be of the scheme {scheme} of the settings"
+            then = "name the configuration of these verdicts: -c FILE"
             raise InputError(here, rule, line.get("scheme"), then)
-        found.setdefault(page, VerdictLine(original, score, reason))
-    if not found:
-        raise InputError(str(path), "must hold verdicts, and is empty", None, "spotsieve filter FILES --verdicts FILE")
-    return found
-
-
-DROPPED, PASSED = "dropped", "passed"
+        verdicts.setdefault(page, VerdictLine(original, score, reason))
+    if not verdicts:
+        then = "write verdicts with `spotsieve filter FILES --verdicts FILE`"
+        raise InputError(str(path), "has no verdicts", None, then)
+    return verdicts
 
 
 class ReviewPair(NamedTuple):
-    """A page and the earlier one that it was, or nearly was, dropped for. earlier, later: places among the pages
+    """A page, and the earlier page that is its original or nearly was.
 
-    drawn: DROPPED or PASSED  reason: of a dropped page, "" of one that passed  one_host: whether both are of one host
+    earlier, later: places of the two pages in the crawl
+    drawn: DROPPED, or PASSED if the later page was not dropped
+    reason: the reason of a dropped page; "" for PASSED
+    one_host: whether both pages are of one host
     """
 
     earlier: int
@@ -96,10 +103,13 @@ class ReviewPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What was found. ids, urls: of all pages, in order  pairs: at most one for each page, in order
+    """The pages of a crawl, and the pairs that can be reviewed.
 
-    absent: dropped pages whose original is not among the pages  unjudged: pages without a recorded verdict
-    repeated: pages with the id of an earlier one; they are in no pair
+    ids, urls: ids and URLs of all pages, in order
+    pairs: at most one pair for each later page, in order
+    absent: the number of dropped pages whose original is not in the crawl
+    unjudged: the number of pages without a recorded verdict
+    repeated: the number of pages with the id of an earlier page; they are in no pair
     """
 
     ids: list[str]
@@ -116,10 +126,10 @@ def find_population(
     recorded: Mapping[str, VerdictLine] | None,
     on_pages: OnPages = lambda *_: None,
 ) -> Population:
-    """Judge the text pages of the files in memory, as they are set and at the ends of the threshold's range.
+    """The population of the files' text pages, judged in memory as configured and at the ends of the threshold's range.
 
-    recorded: the verdicts that are reviewed, by page id; None: those of a filter that begins with these pages
-    Raises InputError for a file that cannot be read, and where no page has a verdict.
+    recorded: the reviewed verdicts by page id; None reviews the verdicts of a filter that starts with these pages
+    Raises InputError for a file that cannot be read, and if no page has a verdict.
     """
     own, *ends = choices_at_ends(settings)
     signed = signed_crawl(inputs, own, keep=True, on_pages=on_pages)
@@ -130,23 +140,23 @@ def find_population(
     verdicts = verdicts if recorded is None else recorded
     known = {place: verdicts[name] for name, place in places.items() if name in verdicts}
     if not known:
-        rule = f"must name pages of the files, and none of the {len(places):,} is named"
-        raise InputError("--verdicts", rule, None, "give the pages that the verdicts are of, under the same names")
+        rule = f"has no verdict for any of the {len(places):,} pages in the files"
+        raise InputError("--verdicts", rule, None, "name the files of these verdicts, by the same names")
     dropped = {
         place: _dropped_pair(place, verdict, places, pages) for place, verdict in known.items() if verdict.original
     }
-    found = {place: pair for place, pair in dropped.items() if pair is not None}
+    pairs = {place: pair for place, pair in dropped.items() if pair is not None}
     for end in ends:
         if len(signed_alike([own, end])) > 1:
             signed = signed_crawl(inputs, end, keep=False)
         for place, pair in _near_misses(end, signed, pages, known.keys() - dropped.keys(), dropped):
-            before = found.get(place)
+            before = pairs.get(place)
             if before is None or pair.score > before.score:
-                found[place] = pair
+                pairs[place] = pair
     return Population(
         [page.id for page in pages],
         [page.url for page in pages],
-        [found[place] for place in sorted(found)],
+        [pairs[place] for place in sorted(pairs)],
         absent=sum(pair is None for pair in dropped.values()),
         unjudged=len(places) - len(known),
         repeated=len(pages) - len(places),
@@ -154,7 +164,7 @@ def find_population(
 
 
 def choices_at_ends(settings: Settings) -> list[Choice]:
-    """The settings, and with them the scheme at both ends of its threshold's range, but for those that it has."""
+    """The settings as configured, and the scheme at the ends of its threshold's range that differ from them."""
     swept = over_its_threshold(settings, settings.scheme)
     return [single(settings, settings.scheme), *(choice for choice in (swept[0], swept[-1]) if not choice.own)]
 
@@ -162,7 +172,7 @@ def choices_at_ends(settings: Settings) -> list[Choice]:
 def signed_crawl(
     inputs: Sequence[Input], choice: Choice, *, keep: bool, on_pages: OnPages = lambda *_: None
 ) -> SignedPages:
-    """The text pages of files, signed by a choice. Raises InputError where there are none."""
+    """The text pages of the files, signed with the settings of a choice. Raises InputError if there are none."""
 
     def batches() -> Iterator[list[Page]]:
         pages = 0
@@ -171,15 +181,16 @@ def signed_crawl(
             yield batch
             on_pages(pages, 0, bytes_read)
         if not pages:
-            raise InputError("FILES", "must hold pages of text, and hold none", None, "give the files of a crawl")
+            raise InputError("FILES", "have no pages of text", None, "name the files of a crawl")
 
     return SignedPages(batches(), choice.settings, keep=keep)
 
 
 def judge_pages(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entry, Verdicts, int, bytes, Trial]]:
-    """Judge signed pages by a choice, from an empty state.
+    """Judge signed pages with the settings of a choice, from an empty state.
 
-    Each page with its place, the verdicts of its record, its row there, the record, and the filter as it is after it.
+    Yields for each page: its place, the page, the verdicts of its log record, its row in them, the record, and the
+    filter after this record.
     """
     trial, place = Trial(choice.settings, signed.digest), 0
     for records, pages in signed:
@@ -192,19 +203,20 @@ def judge_pages(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entr
 
 
 def _judge_crawl(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapping[str, VerdictLine]]:
-    """The pages in order, and the verdicts by their ids, as a verdict file would have them."""
-    pages, found = list[Entry](), dict[str, VerdictLine]()
+    """The pages in order, and their verdicts by page id, as in a file of verdicts."""
+    pages, lines = list[Entry](), dict[str, VerdictLine]()
     for _, page, verdicts, row, _, _ in judge_pages(choice, signed):
         pages.append(page)
         original, score = verdicts.originals[row], float(verdicts.score[row])
         reason = Reason(verdicts.reason[row]).label
-        found.setdefault(page.id, VerdictLine(original.id if original else None, score, reason))
-    return pages, found
+        lines.setdefault(page.id, VerdictLine(original.id if original else None, score, reason))
+    return pages, lines
 
 
 def _dropped_pair(
     place: int, drop: VerdictLine, places: Mapping[str, int], pages: Sequence[Entry]
 ) -> ReviewPair | None:
+    """The pair of a dropped page and its original; None if the original is not in the crawl."""
     earlier = places.get(drop.original or "")
     if earlier is None or earlier == place:
         return None
@@ -219,6 +231,10 @@ def _near_misses(
     passed: AbstractSet[int],
     dropped: Mapping[int, ReviewPair | None],
 ) -> Iterator[tuple[int, ReviewPair]]:
+    """The near misses at an end of the threshold's range, each with its place.
+
+    passed: places of the pages that were not dropped; dropped: the pairs of the dropped pages by place
+    """
     places = {page.page_id: place for place, page in enumerate(pages)}
     for place, _, verdicts, row, record, trial in judge_pages(end, signed):
         original = verdicts.originals[row]
@@ -229,7 +245,7 @@ def _near_misses(
         score, negated = max(near, default=(float(verdicts.score[row]), -places[original.page_id]))
         earlier = -negated
         if earlier in dropped:
-            # A service judged in the order of its log: in that of the files a copy may come before its original.
+            # A service judged in the order of its log. In the order of the files a copy may precede its original.
             drop = dropped[earlier]
             if drop is None or drop.earlier == place:
                 continue
@@ -241,15 +257,9 @@ def _one_host(pages: Sequence[Entry], earlier: int, later: int) -> bool:
     return host_of(pages[earlier].url) == host_of(pages[later].url)
 
 
-BANDS = (0.1, 0.2, 0.5)
-"""Widths of the bands of score: the narrowest is taken that leaves LEAST pairs for every stratum."""
-LEAST = 2
-"""Pairs of a stratum, if it has them: of one alone no variance can be told."""
-
-
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """One class of pairs. pages: how many pairs it has  drawn: those that are judged"""
+    """One stratum. pages: the number of its pairs, one for each later page; drawn: the pairs that are reviewed"""
 
     name: str
     pages: int
@@ -257,9 +267,9 @@ class Stratum:
 
 
 def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
-    """The strata of a population and the pairs drawn; the same ones for the same population and seed.
+    """The strata of a population with the drawn pairs. The same population and seed give the same pairs.
 
-    wanted: pairs in all; fewer are drawn where there are fewer
+    wanted: the total number of pairs to draw; fewer are drawn if the population has fewer
     """
     for width in BANDS:
         members = _divided(population.pairs, width)
@@ -273,7 +283,7 @@ def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
 
 
 def in_order(strata: Sequence[Stratum], seed: int) -> list[tuple[Stratum, ReviewPair]]:
-    """All drawn pairs in the order in which they are shown: mixed, and every beginning has its part of each stratum."""
+    """All drawn pairs in the order of the review: shuffled, so that every beginning has its share of each stratum."""
     random = Random(f"{seed} order")
     keyed = list[tuple[float, int, Stratum, ReviewPair]]()
     for stratum in strata:
@@ -284,29 +294,29 @@ def in_order(strata: Sequence[Stratum], seed: int) -> list[tuple[Stratum, Review
 
 
 def allocate(sizes: Sequence[int], wanted: int) -> list[int]:
-    """How many to draw from strata of these sizes: LEAST or all of each, the rest by the roots of the sizes."""
-    taken = [min(size, LEAST) for size in sizes]
-    left = wanted - sum(taken)
-    while left < 0:  # more strata than pairs: those with most give way, the smallest first
-        give = min(range(len(sizes)), key=lambda place: (-taken[place], sizes[place], place))
-        taken[give] -= 1
+    """The number of pairs to draw from each stratum: LEAST (or all) of each, and the rest by the roots of the sizes."""
+    counts = [min(size, LEAST) for size in sizes]
+    left = wanted - sum(counts)
+    while left < 0:  # Too many strata: take a pair from a stratum with the most pairs, the smallest stratum first.
+        reduced = min(range(len(sizes)), key=lambda place: (-counts[place], sizes[place], place))
+        counts[reduced] -= 1
         left += 1
     while left > 0:
-        most = max(range(len(sizes)), key=lambda place: _due(sizes[place], taken[place]), default=None)
-        if most is None or taken[most] == sizes[most]:
+        next_ = max(range(len(sizes)), key=lambda place: _priority(sizes[place], counts[place]), default=None)
+        if next_ is None or counts[next_] == sizes[next_]:
             break
-        taken[most] += 1
+        counts[next_] += 1
         left -= 1
-    return taken
+    return counts
 
 
-def _due(size: int, taken: int) -> float:
-    """What the next pair of a stratum is worth, by Huntington and Hill's method of equal proportions."""
-    return math.sqrt(size) / math.sqrt(max(taken, 1) * (taken + 1)) if taken < size else -1.0
+def _priority(size: int, count: int) -> float:
+    """The priority of a stratum for the next pair, by Huntington and Hill's method of equal proportions."""
+    return math.sqrt(size) / math.sqrt(max(count, 1) * (count + 1)) if count < size else -1.0
 
 
 def _divided(pairs: Sequence[ReviewPair], width: float) -> dict[str, list[ReviewPair]]:
-    """The pairs by the names of their strata, in the order of the names."""
+    """The pairs by the names of their strata, sorted by name. width: the width of the bands of score"""
     members = defaultdict[str, list[ReviewPair]](list)
     for pair in pairs:
         members[_name(pair, width)].append(pair)

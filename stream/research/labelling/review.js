@@ -1,9 +1,9 @@
 "use strict";
-// Shows one pair at a time; nothing of a page becomes markup, all of it goes through textContent.
+// Shows one pair at a time. Foreign text never becomes markup, because all of it is set as textContent.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { review, pairs } = data;
-  const kept = "spotsieve-review-" + review.id;
+  const storageKey = "spotsieve-review-" + review.id;
   const words = { copy: "copy", different: "no copy", skipped: "skipped" };
   const element = (id) => document.getElementById(id);
   let labels = {};
@@ -12,7 +12,7 @@
 
   const read = () => {
     try {
-      const stored = JSON.parse(localStorage.getItem(kept) || "{}");
+      const stored = JSON.parse(localStorage.getItem(storageKey) || "{}");
       labels = {};
       for (const [number, label] of Object.entries(stored.labels || {}))
         if (number in pairs && Object.hasOwn(words, label)) labels[number] = label;
@@ -25,7 +25,7 @@
 
   const store = () => {
     try {
-      localStorage.setItem(kept, JSON.stringify({ labels, at }));
+      localStorage.setItem(storageKey, JSON.stringify({ labels, at }));
     } catch {
       remembers = false;
     }
@@ -66,7 +66,7 @@
     at = Math.max(0, Math.min(place, pairs.length - 1));
     const [earlier, later] = pairs[at].sides;
     element("pair").replaceChildren(page(earlier, "earlier page"), page(later, "later page"));
-    element("note").textContent = remembers ? "" : "This browser keeps nothing for this file: export before you close it.";
+    element("note").textContent = remembers ? "" : "This browser cannot store labels for this file: export them before you close it.";
     scrollTo(0, 0);
     tell();
   };
@@ -86,7 +86,7 @@
   };
 
   const judge = (label) => {
-    read(); // another tab may have judged since
+    read(); // another tab may have stored labels
     labels[at] = label;
     const last = at === pairs.length - 1;
     at = last ? at : at + 1;
@@ -94,7 +94,7 @@
     show(at);
     if (Object.keys(labels).length === pairs.length)
       element("note").textContent = "All pairs are judged. Export the labels (e), then run: spotsieve calibrate --labels";
-    else if (last) element("note").textContent = "This was the last pair; u goes to those that are not judged.";
+    else if (last) element("note").textContent = "This was the last pair. Press u for the next unjudged pair.";
   };
 
   const goTo = (place) => {
@@ -112,8 +112,8 @@
 
   const tellVerdict = () => {
     const { drawn, reason, score, stratum } = pairs[at];
-    const said = drawn === "dropped" ? "dropped (" + reason + ")" : "passed; this is its nearest earlier page";
-    element("note").textContent = said + ", score " + score.toFixed(3) + "; drawn from: " + review.strata[stratum].name;
+    const verdict = drawn === "dropped" ? "dropped (" + reason + ")" : "not dropped; the left page is its nearest earlier page";
+    element("note").textContent = verdict + ", score " + score.toFixed(3) + "; stratum: " + review.strata[stratum].name;
   };
 
   const save = () => {
@@ -158,7 +158,7 @@
     event.preventDefault();
   });
   addEventListener("storage", (event) => {
-    if (event.key !== kept) return;
+    if (event.key !== storageKey) return;
     read();
     tell();
   });

@@ -1,13 +1,13 @@
-"""Writes a review as one HTML file that loads nothing, and in which no page's text can become markup or a script.
+"""Writes a review as one HTML file that loads no other resources and shows foreign text only as text.
 
-    data  = {"review": head, "pairs": [pair]}, JSON in a <script> of a type that is not run
+    data  = {"review": head, "pairs": [pair]}, JSON in a <script> of a type that browsers do not run
     head  = {"id", "scheme", "settings": digest, "seed", "pages", "strata": [{"name", "pages", "drawn"}]}
     pair  = {"id_a", "id_b", "stratum": place among the strata, "drawn", "score", "reason", "sides": [earlier, later]}
 
-The export is JSON Lines: {"review": head}, then for each judged pair {"id_a", "id_b", "label": copy | different |
-skipped, "stratum": name, "drawn", "score", "reason"}. stream/research/labelling/labels.py reads it.
+The page exports JSON Lines: {"review": head}, then for each judged pair {"id_a", "id_b", "label": copy | different |
+skipped, "stratum": name, "drawn", "score", "reason"}. stream/research/labelling/labels.py reads them.
 
-Lays two pages side by side for the eye: lines of text, what the filter leaves out, and the passages they share.
+A pair is shown as two pages side by side, with lines of text, boilerplate, and shared passages marked.
 """
 
 import base64
@@ -31,19 +31,22 @@ from spotsieve.stream.research.labelling.population import Population, ReviewPai
 from spotsieve.stream.research.models.term_counter import batches_of
 
 SHINGLE_WORDS = 3
-"""So many words in a row make a shared passage."""
+"""The least number of consecutive words of a shared passage."""
 MOST_BYTES = 20_000
-"""Of the text of one page, in UTF-8: so a review of 200 pairs stays below 10 MB."""
+"""The most bytes of one page's text, in UTF-8: a review of 200 pairs stays below 10 MB."""
 LEFT_OUT_WORDS = 12
-"""Of a longer text a left-out line shows its first words."""
+"""The words shown of a line of boilerplate, if the page's text is too long."""
 SHOWN_URL = 2_000
+_UNSAFE = str.maketrans({code: f"\\u{code:04x}" for code in (*b"<>&", 0x2028, 0x2029)})
+"""Escapes for JSON in a <script>: with them it cannot end the element, begin a comment, or be read as markup."""
 
 
 class Side(NamedTuple):
     """One page as a reviewer sees it.
 
-    lines: (whether the filter keeps it, its text in parts: every second one is shared, beginning with one that is not)
-    words: of the whole page  cut: words that are not shown
+    lines: for each line whether it is main text, and its text in parts: not shared, shared, not shared, ...
+    words: the number of words of the page
+    cut: the number of words that are not shown
     """
 
     url: str
@@ -55,7 +58,7 @@ class Side(NamedTuple):
 
 
 def side_by_side(earlier: Page, later: Page) -> tuple[Side, Side]:
-    """Both pages, with the passages marked that stand on both."""
+    """Both pages, with their shared passages marked."""
     shown = [read_text(page.body, page.markup) for page in (earlier, later)]
     paragraphs = [paragraphs_of(text, page) for text, page in zip(shown, (earlier, later), strict=True)]
     forms = [[word.form for word in chain.from_iterable(line.words for line in lines)] for lines in paragraphs]
@@ -73,7 +76,7 @@ def _shingles(forms: Sequence[str], length: int) -> list[tuple[str, ...]]:
 
 
 def _shared(forms: Sequence[str], common: set[tuple[str, ...]], length: int) -> list[bool]:
-    """For each word whether it stands in a shingle of both pages."""
+    """For each word whether it is in a shingle of both pages."""
     shared = [False] * len(forms)
     for place, shingle in enumerate(_shingles(forms, length)):
         if shingle in common:
@@ -83,13 +86,13 @@ def _shared(forms: Sequence[str], common: set[tuple[str, ...]], length: int) -> 
 
 def _side(page: Page, shown: ShownText, paragraphs: Sequence[Paragraph], shared: Sequence[bool]) -> Side:
     words = sum(len(line.words) for line in paragraphs)
-    whole = sum(len(shown.text[line.start : line.end].encode()) for line in paragraphs)
+    total_bytes = sum(len(shown.text[line.start : line.end].encode()) for line in paragraphs)
     lines, place, left, seen = list[tuple[bool, list[str]]](), 0, MOST_BYTES, 0
     for line in paragraphs:
         flags = shared[place : place + len(line.words)]
         place += len(line.words)
         most = len(line.words)
-        if whole > MOST_BYTES and not line.kept:
+        if total_bytes > MOST_BYTES and not line.kept:
             most = min(most, LEFT_OUT_WORDS)
         while most and len(_text(shown, line, most).encode()) > left:
             most //= 2
@@ -110,7 +113,7 @@ def _end(line: Paragraph, most: int) -> int:
 
 
 def _parts(shown: ShownText, line: Paragraph, flags: Sequence[bool], most: int) -> list[str]:
-    """The text in parts: not shared, shared, not shared, ...; a mark ends with its last word."""
+    """The text in parts: not shared, shared, not shared, ... A shared part ends with its last word."""
     parts, start, before = list[str](), line.start, False
     for number in range(most):
         if flags[number] != before:
@@ -122,19 +125,15 @@ def _parts(shown: ShownText, line: Paragraph, flags: Sequence[bool], most: int) 
     return parts
 
 
-_UNSAFE = str.maketrans({code: f"\\u{code:04x}" for code in (*b"<>&", 0x2028, 0x2029)})
-"""With these escaped no JSON ends its <script>, begins a comment there, or is read as markup."""
-
-
 def review_page(
     inputs: Sequence[Input], settings: Settings, population: Population, strata: Sequence[Stratum], seed: int
 ) -> bytes:
-    """The HTML file. The files are read again for the pages that are shown. Raises InputError if they have changed."""
+    """The HTML file. Reads the shown pages from the files again. Raises InputError if the files have changed."""
     ordered = in_order(strata, seed)
     pages = _shown_pages(inputs, settings, {place for _, pair in ordered for place in (pair.earlier, pair.later)})
     for place, page in pages.items():
         if population.urls[place] != page.url:
-            raise InputError(page.source, "must stay as it is while it is read twice", None, "run again")
+            raise InputError(page.source, "has changed while it was read twice", None, "run again")
     places = {stratum.name: number for number, stratum in enumerate(strata)}
     pairs = [_pair_json(pair, places[stratum.name], population, pages) for stratum, pair in ordered]
     head = {
@@ -158,7 +157,7 @@ def _shown_pages(inputs: Sequence[Input], settings: Settings, wanted: set[int]) 
             place += 1
     missing = len(wanted) - len(found)
     if missing:
-        raise InputError(inputs[-1].source, "must stay as it is while it is read twice", None, "run again")
+        raise InputError(inputs[-1].source, "has changed while it was read twice", None, "run again")
     return found
 
 
@@ -180,7 +179,7 @@ def _side_json(side: Side) -> dict[str, object]:
 
 
 def _filled(data: str) -> str:
-    """The template with style, script and data. Only style and script of these digests are applied and run."""
+    """The template with style, script and data. Its security policy allows only this style and script, by digest."""
     here = resources.files(__package__)
     script, style = (here.joinpath(name).read_text("utf-8") for name in ("review.js", "review.css"))
     values = {
@@ -199,5 +198,5 @@ def _filled(data: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a Content-Security-Policy names an inline script or style by."""
+    """The source of an inline script or style in a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

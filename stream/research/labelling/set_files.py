@@ -1,11 +1,12 @@
-"""Writes a labelled set as `spotsieve score` reads it: pages, the truth about each, and every pair that is alike.
+"""Writes a labelled set for `spotsieve score`: the pages, the label of each page, and every similar pair.
 
-    pages.jsonl.xz = {"id", "url", "fetched_at", "content_type", "body"} a page, in stream order
-    pairs.tsv.gz   = header, (id_a, id_b, similarity, kind) a pair, id_a earlier
-    truth.tsv.gz   = header, (id, kind, group, template, host, words) a page, in stream order
+    pages.jsonl.xz = {"id", "url", "fetched_at", "content_type", "body"} per page, in stream order
+    pairs.tsv.gz   = header, (id_a, id_b, similarity, kind) per pair, id_a earlier
+    truth.tsv.gz   = header, (id, kind, group, template, host, words) per page, in stream order
 
-A similarity is the Jaccard of the sets of three words in a row of the own texts. Of two pages that neither were planted
-nor have one text nobody knows whether they are copies, so it is at most UNKNOWN, and they do not count.
+A similarity is the Jaccard resemblance of the distinctive texts by shingles of three words. If neither page of a pair
+is a planted copy and their texts differ, it is unknown whether they are copies. Then the similarity is at most UNKNOWN,
+and the pair does not count.
 """
 
 import gzip
@@ -25,28 +26,27 @@ from spotsieve.stream.research.scoring.truth import NEGATIVE, PAIRS_FILE, TRUTH_
 
 EXACT, NATURAL = "exact-text", "natural"
 UNKNOWN = 0.59
-"""Just below the least similarity of a positive pair."""
+"""The greatest similarity of a pair that may or may not be copies, just below that of a positive pair."""
 _XZ_PRESET = 1
 _MOST_PAGES = 200
-"""A phrase on more pages than this leads to no pair: it is a common one, or a template's."""
+"""A shingle on more pages than this leads to no pair: it is a common phrase or template text."""
 _RANKS = {PAGE: 0, **{kind.value: number for number, kind in enumerate(PlantedEdit, 1)}}
 PairRow = tuple[int, int, float, str]
 """(earlier, later, similarity, kind), by places in the stream."""
 
 
 def pairs_of(stream: Sequence[SetPage], pages: Sequence[OwnPage]) -> list[PairRow]:
-    """Every pair of pages whose own texts have a similarity of NEGATIVE at least, in the order of the later page."""
-    of_text = Shingles()
-    shingles = [of_text.of(one.texts) for one in stream]
-    on = defaultdict[int, list[int]](list)
+    """Every pair of pages whose distinctive texts have at least the similarity NEGATIVE, ordered by the later page."""
+    numbering = Shingles()
+    shingles = [numbering.of(one.texts) for one in stream]
+    places = defaultdict[int, list[int]](list)
     for place, own in enumerate(shingles):
         for shingle in own:
-            on[shingle].append(place)
+            places[shingle].append(place)
     pairs = list[PairRow]()
     for later, own in enumerate(shingles):
-        shared = Counter(
-            earlier for shingle in own if len(on[shingle]) <= _MOST_PAGES for earlier in on[shingle] if earlier < later
-        )
+        rare = (places[shingle] for shingle in own if len(places[shingle]) <= _MOST_PAGES)
+        shared = Counter(earlier for pages_with in rare for earlier in pages_with if earlier < later)
         for earlier in sorted(shared):
             together = len(own & shingles[earlier])
             similarity = together / (len(own) + len(shingles[earlier]) - together)
@@ -56,22 +56,22 @@ def pairs_of(stream: Sequence[SetPage], pages: Sequence[OwnPage]) -> list[PairRo
 
 
 def write_set(folder: Path, stream: Sequence[SetPage], pairs: Sequence[PairRow]) -> None:
-    """Write the three files. Raises InputError if the disk is full, or nothing may be written there."""
+    """Write the three files. Raises InputError if they cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(str(folder), f"cannot be made: {error.strerror}", None, "name another place") from None
+        raise InputError(str(folder), f"cannot be created: {error.strerror}", None, "choose another path") from None
     write_whole(folder / PAGES_FILE, lzma.compress(b"".join(map(_page_line, stream)), preset=_XZ_PRESET))
     names = [_cell(one.name) for one in stream]
     truth = [("id", "kind", "group", "template", "host", "words"), *(_truth_row(one) for one in stream)]
-    alike = [(names[earlier], names[later], f"{share:.4f}", kind) for earlier, later, share, kind in pairs]
-    for name, rows in ((TRUTH_FILE, truth), (PAIRS_FILE, [("id_a", "id_b", "similarity", "kind"), *alike])):
+    similar = [(names[earlier], names[later], f"{share:.4f}", kind) for earlier, later, share, kind in pairs]
+    for name, rows in ((TRUTH_FILE, truth), (PAIRS_FILE, [("id_a", "id_b", "similarity", "kind"), *similar])):
         text = "".join("\t".join(row) + "\n" for row in rows)
         write_whole(folder / name, gzip.compress(text.encode(), 6, mtime=0))
 
 
 def _label(one: SetPage, other: SetPage, pages: Sequence[OwnPage], similarity: float) -> tuple[float, str]:
-    """The similarity and kind of a pair: that of the heavier edit where both come from one page."""
+    """The similarity and kind of a pair. Two pages with the same original have the kind of the heavier edit."""
     if one.of == other.of:
         return similarity, max(one.kind, other.kind, key=_RANKS.__getitem__)
     if pages[one.of].digest == pages[other.of].digest:
@@ -90,12 +90,12 @@ def _truth_row(one: SetPage) -> tuple[str, ...]:
 
 
 def _cell(text: str) -> str:
-    """A text without tabs and line ends, which would part cells and rows."""
+    """The text without tabs and line ends, which would separate cells and rows."""
     return " ".join(text.split())
 
 
 def count_kinds(stream: Sequence[SetPage], pairs: Sequence[PairRow]) -> Iterator[tuple[str, int]]:
-    """(kind, pages) of what was planted, and of pages with the text of an earlier one."""
+    """The number of planted copies by kind, and of pages with the same text as an earlier page."""
     kinds = Counter(one.kind for one in stream)
     for kind in PlantedEdit:
         if kinds[kind]:

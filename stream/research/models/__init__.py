@@ -1,1 +1,1 @@
-"""Term statistics of a sample of pages, counted and frozen for the schemes that need them."""
+"""Builds models of term statistics from a sample of pages, and measures sampling ratios of shingles."""

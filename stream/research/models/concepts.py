@@ -1,6 +1,6 @@
-"""Builds the model of the scheme `concept`: it counts the shingles of a sample and decomposes its terms.
+"""Builds the model files of `spotsieve model build`: the frozen statistics of a scheme's terms.
 
-Builds the file of a model, as `spotsieve model build` writes it: the frozen statistics of the terms of a scheme.
+The model of the scheme `concept` counts the shingles of a sample and decomposes its terms into concepts.
 """
 
 from collections.abc import Sequence
@@ -10,24 +10,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.base.errors import InputError, SettingError
+from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.progress import OnPages
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.research.models.term_counter import LEAST_PAGES, TermCounter, batches_of, count_terms
+from spotsieve.stream.research.models.term_counter import (
+    LEAST_PAGES,
+    TermCounter,
+    batches_of,
+    count_terms,
+    too_few_pages,
+)
 from spotsieve.stream.sign.schemes.terms import STEPS, ConceptModel, ConceptTerms, Terms, encode_concepts, encode_model
 from spotsieve.stream.sign.text.tokens import PageTokens
 
 MOST_SHINGLES = 2**21
-"""A model holds no more shingles: 10 bytes each, 20 MiB. The rarer ones beyond weigh as if they stood on one page."""
+"""The most shingles of a model: 10 bytes each, 20 MiB. Rarer shingles weigh as if they were on one page."""
 MOST_TERMS = 2**15
-"""A model holds no more terms: 8 bytes and two a dimension each, 13 MiB with 200 of them. It ignores the rarer ones."""
+"""The most terms of a model: 8 bytes and 2 bytes per dimension each, 13 MiB with 200 dimensions. Rarer terms are
+ignored."""
 MOST_DECOMPOSED = 20_000
-"""The terms of the first so many pages of a sample are decomposed, which takes some 12 bytes for each different term of
-a page. The terms of all pages are counted."""
+"""The number of pages whose terms are decomposed, from the beginning of the sample: some 12 bytes for each distinct
+term of a page. The terms of all pages are counted."""
 LEAST_FREQUENCY = 2
-"""A shingle or term must stand on so many pages: most stand on one page only, and tell nothing about other pages."""
+"""The least number of pages of a shingle or term. Most are on only one page and carry no information on others."""
 _SEED = 20_160_901
 _POWER_ITERATIONS = 7
 _LEAST_SINGULAR_VALUE = 1e-9
@@ -35,7 +42,7 @@ _GREATEST_ROW = 2**15 - 1
 
 
 class ConceptCounter:
-    """Counts shingles and terms of pages, and keeps the term vectors of the first MOST_DECOMPOSED pages."""
+    """Counts shingles and terms of pages, and stores the term vectors of the first MOST_DECOMPOSED pages."""
 
     def __init__(self, terms: ConceptTerms) -> None:
         self.terms = terms
@@ -44,11 +51,11 @@ class ConceptCounter:
 
     @property
     def pages(self) -> int:
-        """Pages counted so far."""
+        """The number of pages counted so far."""
         return self.tokens.pages
 
     def add(self, pages: Sequence[Page]) -> None:
-        """Pages of the sample, in order."""
+        """Add pages of the sample, in order."""
         tokens = PageTokens(*self.terms.of(pages))
         self.tokens.add(tokens.hashes, tokens.bounds)
         self.shingles.add(*self.terms.shingles(tokens))
@@ -57,9 +64,9 @@ class ConceptCounter:
             self._pages.append((different, (times / max(last - first, 1)).astype(np.float32)))
 
     def model(self) -> ConceptModel:
-        """The model of all pages so far."""
-        shingles, weights = self._kept(self.shingles, MOST_SHINGLES)
-        terms, idf = self._kept(self.tokens, MOST_TERMS)
+        """The model of the pages so far."""
+        shingles, weights = self._most_frequent(self.shingles, MOST_SHINGLES)
+        terms, idf = self._most_frequent(self.tokens, MOST_TERMS)
         return ConceptModel(
             self.terms.about,
             self.pages,
@@ -70,15 +77,18 @@ class ConceptCounter:
             decompose(self._matrix(terms, idf), idf, self.terms.dimensions),
         )
 
-    def _kept(self, counter: TermCounter, most: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-        """The most frequent ones, ascending by hash, and log(N / df) of each. The least of equals stay."""
+    def _most_frequent(self, counter: TermCounter, most: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """The most frequent terms: hashes uint64[t], ascending, and log(N / df) of each, float64[t].
+
+        Of equally frequent terms those with the least hashes are chosen.
+        """
         hashes, frequencies = counter.counted()
         order = np.lexsort((hashes, -frequencies.astype(np.int64)))[:most]
         kept = np.sort(order[frequencies[order] >= LEAST_FREQUENCY])
         return hashes[kept], np.log(self.pages / frequencies[kept])
 
     def _matrix(self, terms: NDArray[np.uint64], idf: NDArray[np.float64]) -> Any:
-        """TF-IDF of the terms on the kept pages, divided by the page's length: a sparse float64[t, pages]."""
+        """TF-IDF of the terms on the stored pages, divided by the page's length: sparse float64[t, pages]."""
         from scipy.sparse import csr_matrix
 
         sizes = [len(different) for different, _ in self._pages]
@@ -93,11 +103,11 @@ class ConceptCounter:
 
 
 def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray[np.int16]:
-    """Truncated singular value decomposition -> IDF times U, scaled to whole numbers: int16[t, dimensions].
+    """IDF times U of the truncated singular value decomposition, scaled to integers: int16[t, dimensions].
 
     matrix: sparse float64[t, pages]  idf: float64[t]
-    It uses the randomised method of Halko, Martinsson, Tropp (SIAM Review 2011), which copes with ranks below
-    `dimensions`. Its random numbers are the same every time. Concepts beyond the number of terms or pages are 0.
+    The randomised method of Halko, Martinsson, Tropp (SIAM Review 2011) works with ranks below `dimensions`. Its random
+    numbers have a fixed seed. Concepts beyond the number of terms or pages are 0.
     """
     rows = np.zeros((matrix.shape[0], dimensions))
     concepts = min(dimensions, *matrix.shape)
@@ -116,7 +126,8 @@ def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray
 def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, on_pages: OnPages) -> ConceptModel:
     """The model of all text pages of the files.
 
-    Raises InputError for a file that cannot be read, or too few pages; SettingError without scikit-learn.
+    on_pages: called after each batch
+    Raises InputError for a file that cannot be read and for too few pages, SettingError without scikit-learn.
     """
     _check_installed()
     counter = ConceptCounter(terms)
@@ -124,14 +135,12 @@ def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTe
         counter.add(batch)
         on_pages(counter.pages, 0, bytes_read)
     if counter.pages < LEAST_PAGES:
-        raise InputError(
-            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
-        )
+        raise too_few_pages(counter.pages)
     return counter.model()
 
 
 def _check_installed() -> None:
-    """Raises SettingError where scikit-learn and SciPy are not installed. Only building a model needs them."""
+    """Check that scikit-learn and SciPy are installed. Only building a model needs them. Raises SettingError."""
     try:
         import scipy.sparse  # noqa: F401
         import sklearn.decomposition  # noqa: F401
@@ -142,10 +151,10 @@ def _check_installed() -> None:
 
 
 def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> bytes:
-    """The bytes of a model of the pages of the files, for a scheme that counts these terms.
+    """The bytes of a model of the files' pages, for a scheme with these terms.
 
-    Raises InputError for a file that cannot be read or too few pages, and SettingError where the package that
-    decomposes the terms of `concept` is not installed.
+    Raises InputError for a file that cannot be read and for too few pages, and SettingError if the model of `concept`
+    needs a package that is not installed.
     """
     if isinstance(terms, ConceptTerms):
         return encode_concepts(count_concepts(inputs, settings, terms, on_pages))

@@ -1,4 +1,4 @@
-"""Reads a sample of pages for `spotsieve calibrate`: the shingles of all different texts, by page size."""
+"""Reads a sample of pages for `spotsieve calibrate`: the shingles of all distinct texts, by page size."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -19,16 +19,19 @@ from spotsieve.stream.sign.features.shingles import shingle_pages
 from spotsieve.stream.sign.text.tokens import extract_tokens
 
 LEAST_PAGES = 2
-"""Fewer have no pair."""
+"""The least number of texts, because fewer have no pair."""
 MOST_TEXTS = 10_000
-"""A sample takes no more: all pairs of a class are compared, which takes seconds for some thousand pages."""
+"""The most texts of a sample. All pairs of a class are compared, which takes seconds for some thousand pages."""
 
 
 class SampledPages:
-    """The shingles of all different texts. Memory: 8 bytes a shingle, and some fifty more while pages are compared."""
+    """The shingles of distinct texts. Memory: 8 bytes per shingle, and some 50 more while pages are compared.
+
+    pages: pages read so far
+    """
 
     def __init__(self, w: int) -> None:
-        """w: words of a shingle"""
+        """w: words per shingle"""
         self._w = w
         self._texts: set[bytes] = set()
         self._shingles: list[NDArray[np.uint64]] = []
@@ -36,7 +39,7 @@ class SampledPages:
         self.pages = 0
 
     def add(self, pages: Sequence[Page]) -> None:
-        """Add the pages whose text is new (sec. 4.2) and has a shingle, as long as there is room."""
+        """Add the pages whose text is new (sec. 4.2) and has a shingle, up to MOST_TEXTS texts."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self._w, self._w)
@@ -55,9 +58,12 @@ class SampledPages:
         return len(self._words)
 
     def classes(self, sizes: Sequence[int], threshold: float, fewest: int, levels: int) -> Iterator[SizeClass]:
-        """The pages in classes by size, smaller ones first, with the trials of each class.
+        """The pages in classes by size, in ascending order, with the trials of each class.
 
-        sizes: words at which the next class begins, ascending  threshold, fewest, levels: as of sampling_trials
+        sizes: the words at which the next class begins, ascending
+        threshold: the least resemblance of a pair
+        fewest: the least sampled shingles of a page in a pair
+        levels: the number of sampling ratios 1, 1/2, ..., 1/2^(levels - 1)
         """
         place = np.searchsorted(np.array(sizes, np.int64), np.array(self._words, np.int64), side="right")
         for number, words in enumerate((0, *sizes)):
@@ -68,9 +74,10 @@ class SampledPages:
 
 
 def read_sample(inputs: Sequence[Input], settings: Settings, w: int, on_pages: OnPages) -> SampledPages:
-    """The text pages of the files, up to MOST_TEXTS different ones. It skips records that are no pages.
+    """The text pages of the files, up to MOST_TEXTS distinct texts. Records without a page are skipped.
 
-    w: words of a shingle. Raises InputError for a file that cannot be read, or too few texts.
+    w: words per shingle
+    Raises InputError for a file that cannot be read and for too few texts.
     """
     sample = SampledPages(w)
     for batch, bytes_read in batches_of(inputs, settings):
@@ -79,6 +86,6 @@ def read_sample(inputs: Sequence[Input], settings: Settings, w: int, on_pages: O
         if len(sample) >= MOST_TEXTS:
             break
     if len(sample) < LEAST_PAGES:
-        rule = f"must hold at least {LEAST_PAGES} different texts of {w} words or more"
-        raise InputError("FILES", rule, len(sample), "give a sample of the crawl")
+        rule = f"must contain at least {LEAST_PAGES} different texts of {w} words or more"
+        raise InputError("FILES", rule, len(sample), "name files with a sample of the crawl")
     return sample

@@ -1,8 +1,8 @@
-"""Measures what sampling costs: it compares the pairs of pages found by samples of shingles with those found by all.
+"""Measures the precision and recall of sampled shingles against all shingles, and chooses sampling ratios.
 
-It is the experiment of Ye, Wen, Ma (sec. 5). A trial takes the shingles of one remainder modulo n; for each n all n
-remainders are tried and their figures averaged (sec. 4.4). P_N are the pairs whose resemblance reaches the threshold
-without sampling, P_S those that reach it with sampling. Then precision = |P_N and P_S| / |P_S| and
+This is the experiment of Ye, Wen, Ma (sec. 5). A trial takes the shingles of one remainder modulo n; for each n all n
+remainders are tried and their figures averaged (sec. 4.4). P_N is the set of pairs whose resemblance reaches the
+threshold without sampling, P_S the set of pairs that reach it with sampling. Then precision = |P_N and P_S| / |P_S| and
 recall = |P_N and P_S| / |P_N|.
 """
 
@@ -18,12 +18,12 @@ from spotsieve.stream.base.jit import kernel
 
 
 class Trials(NamedTuple):
-    """All pairs of some pages, with and without sampling.
+    """The counts of pairs of some pages, with and without sampling.
 
-    similar: pairs of P_N
-    found, both: int64[l, s], pairs of P_S, and pairs of P_S that are in P_N too. Row i stands for n = 2^i, a column for
-    a remainder; columns beyond n are 0.
-    sampled: float64[l], shingles of a trial, on average
+    similar: pairs in P_N
+    found: int64[l, s], pairs in P_S; row i is for n = 2^i, a column for a remainder, and columns beyond n are 0
+    both: int64[l, s], pairs in P_S and P_N
+    sampled: float64[l], the average number of shingles of a trial
     """
 
     similar: int
@@ -32,18 +32,22 @@ class Trials(NamedTuple):
     sampled: NDArray[np.float64]
 
     def precision(self, level: int) -> float | None:
-        """The precision for n = 2^level, on average over the trials that found a pair; None if none did."""
+        """The average precision for n = 2^level over the trials that found a pair; None if no trial did."""
         found, both = self.found[level], self.both[level]
         return float(np.mean(both[found > 0] / found[found > 0])) if found.any() else None
 
     def recall(self, level: int) -> float | None:
-        """The recall for n = 2^level, on average over its trials; None if no pair is similar."""
+        """The average recall for n = 2^level over its trials; None if no pair is similar."""
         return float(self.both[level].sum() / (self.similar << level)) if self.similar else None
 
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """Pages of at least `words` words and fewer than those of the next class. pages: how many"""
+    """A class of pages by size.
+
+    words: the least words of a page; the next class begins at its own least words
+    pages: the number of pages
+    """
 
     words: int
     pages: int
@@ -53,12 +57,13 @@ class SizeClass:
 def sampling_trials(
     shingles: NDArray[np.uint64], bounds: NDArray[np.int64], threshold: float, fewest: int, levels: int
 ) -> Trials:
-    """Compare all pairs of n pages, at the ratios 1, 1/2, ... 1/2^(levels - 1).
+    """Compare all pairs of n pages, at the ratios 1, 1/2, ..., 1/2^(levels - 1).
 
-    shingles: uint64[m], different ones of page i shingles[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
-    threshold: least resemblance of a pair  fewest: pages with fewer sampled shingles are in no pair of P_S; 1 or more
+    shingles: uint64[m], the distinct shingles of page i are shingles[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
+    threshold: the least resemblance of a pair
+    fewest: a page with fewer sampled shingles is in no pair of P_S; at least 1
 
-    Time: one step for each shingle that two pages share, and for each pair that shares any 2^levels.
+    Time: one step for each shingle that two pages share, and 2^levels steps for each pair that shares any.
     """
     widest = 1 << (levels - 1)
     remainder = (shingles & np.uint64(widest - 1)).astype(np.int64)
@@ -76,11 +81,11 @@ def sampling_trials(
 @kernel
 def _compare_all(number, remainder, bounds, postings, posting_bounds, sizes, threshold, fewest, found, both):
     # number, remainder: int64[m]  postings: int64[m], pages of shingle s postings[posting_bounds[s]:...], ascending
-    # sizes: int64[n, w], shingles of each remainder modulo w  ->  found, both: int64[l, w]; pairs without sampling
+    # sizes: int64[n, w], shingles of each remainder modulo w  ->  found, both: int64[l, w]; returns pairs of P_N
     pages, widest = sizes.shape
     shared = np.zeros((pages, widest), np.int64)
-    met = np.zeros(pages, np.bool_)
-    others = np.empty(pages, np.int64)
+    is_candidate = np.zeros(pages, np.bool_)
+    candidates = np.empty(pages, np.int64)
     common, left, right = np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64)
     similar = 0
     for page in range(pages):
@@ -90,17 +95,17 @@ def _compare_all(number, remainder, bounds, postings, posting_bounds, sizes, thr
                 other = postings[posting]
                 if other >= page:
                     break
-                if not met[other]:
-                    met[other], others[count] = True, other
+                if not is_candidate[other]:
+                    is_candidate[other], candidates[count] = True, other
                     count += 1
                 shared[other, remainder[place]] += 1
-        for one in range(count):
-            other = others[one]
+        for candidate in range(count):
+            other = candidates[candidate]
             common[:], left[:], right[:] = shared[other], sizes[page], sizes[other]
-            shared[other], met[other] = 0, False
-            whole = common.sum()
-            alike = whole / (left.sum() + right.sum() - whole) >= threshold
-            similar += alike
+            shared[other], is_candidate[other] = 0, False
+            total = common.sum()
+            is_similar = total / (left.sum() + right.sum() - total) >= threshold
+            similar += is_similar
             width = widest
             for level in range(len(found) - 1, -1, -1):
                 for trial in range(width):
@@ -109,7 +114,7 @@ def _compare_all(number, remainder, bounds, postings, posting_bounds, sizes, thr
                         continue
                     if in_both / (left[trial] + right[trial] - in_both) >= threshold:
                         found[level, trial] += 1
-                        both[level, trial] += alike
+                        both[level, trial] += is_similar
                 width //= 2
                 for trial in range(width):
                     common[trial] += common[trial + width]
@@ -121,29 +126,31 @@ def _compare_all(number, remainder, bounds, postings, posting_bounds, sizes, thr
 def choose_ratios(classes: Sequence[SizeClass], precision: float) -> list[int]:
     """For each class the n of the smallest ratio 1/n whose precision is at least `precision` (sec. 6), or 1.
 
-    Classes ascend by size. A class in which no trial found a pair says nothing. It takes the n of the class of smaller
-    pages, since larger pages bear smaller samples (sec. 5.1).
+    classes: in ascending order of size
+    A class without any pair gets the n of the class of smaller pages, because larger pages tolerate smaller samples
+    (sec. 5.1).
     """
     chosen: list[int] = []
     for one in classes:
         levels = range(1, len(one.trials.found))
-        found = [one.trials.precision(level) for level in levels]
-        reached = [1 << level for level, value in zip(levels, found, strict=True) if (value or 0.0) >= precision]
-        unknown = not one.trials.similar and all(value is None for value in found)
+        values = [one.trials.precision(level) for level in levels]
+        reached = [1 << level for level, value in zip(levels, values, strict=True) if (value or 0.0) >= precision]
+        unknown = not one.trials.similar and all(value is None for value in values)
         chosen.append(chosen[-1] if unknown and chosen else max(reached, default=1))
     return chosen
 
 
 def share_processed(classes: Sequence[SizeClass], ratios: Sequence[int]) -> float:
-    """The share of shingles that is sampled, with a ratio for each class."""
-    whole = sum(one.trials.sampled[0] for one in classes)
-    return float(sum(one.trials.sampled[0] / n for one, n in zip(classes, ratios, strict=True)) / max(whole, 1))
+    """The share of all shingles that is sampled with these ratios, one for each class."""
+    total = sum(one.trials.sampled[0] for one in classes)
+    return float(sum(one.trials.sampled[0] / n for one, n in zip(classes, ratios, strict=True)) / max(total, 1))
 
 
 def merged(words: Sequence[int], ratios: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The settings `sizes` and `ratios` for these classes, where neighbours with equal ratios become one class.
+    """The values of the settings `sizes` and `ratios` for these classes. Neighbours with equal ratios are merged.
 
-    words: at which each class begins  ratios: n of the ratio 1/n of each class
+    words: the words at which each class begins
+    ratios: n of the ratio 1/n of each class
     """
-    kept = [place for place, n in enumerate(ratios) if place == 0 or n != ratios[place - 1]]
-    return [words[place] for place in kept[1:]], [ratios[place] for place in kept]
+    starts = [place for place, n in enumerate(ratios) if place == 0 or n != ratios[place - 1]]
+    return [words[place] for place in starts[1:]], [ratios[place] for place in starts]

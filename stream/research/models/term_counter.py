@@ -1,4 +1,4 @@
-"""Counts on how many pages of some files each term stands."""
+"""Counts for each term of some files the pages that contain it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,11 +15,11 @@ from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.sign.schemes.terms import IdfModel, Terms
 
 LEAST_PAGES = 2
-"""An IDF is divided by log(N), which is 0 for one page."""
+"""The least number of pages, because an IDF is divided by log(N), which is 0 for one page."""
 
 
 class TermCounter:
-    """Counts for each term the pages that have it. Memory: 12 bytes a term, twice that while counts are merged."""
+    """Counts for each term the pages that contain it. Memory: 12 bytes per term, twice that while counts are merged."""
 
     def __init__(self) -> None:
         self.pages = 0
@@ -38,12 +38,12 @@ class TermCounter:
             self._merge()
 
     def counted(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """terms: uint64[t], ascending, and the pages of each: uint32[t]."""
+        """The terms, uint64[t] ascending, and the number of pages of each, uint32[t]."""
         self._merge()
         return self._terms, self._counts.astype(np.uint32)
 
     def _merge(self) -> None:
-        """Add the terms that wait to the counted ones: equal terms become one with the sum of their counts."""
+        """Merge the buffered terms into the counts."""
         new = np.concatenate([self._terms, *self._waiting])
         times = np.concatenate([self._counts, np.ones(self._waiting_terms, np.int64)])
         self._terms, place = np.unique(new, return_inverse=True)
@@ -53,11 +53,12 @@ class TermCounter:
 
 
 def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[list[Page], int]]:
-    """The text pages of the files, in batches, with the bytes read so far.
+    """The text pages of the files in batches, each with the bytes read so far.
 
-    Raises InputError, also where no file has such a page and one was misread: it says which setting to change.
+    Raises InputError for a file that cannot be read. If no file has a text page and a file was misread, the error names
+    the setting to change.
     """
-    read_before, found, misread, service = 0, False, list[InputError](), settings.service
+    read_before, any_page, misread, service = 0, False, list[InputError](), settings.service
     for file in inputs:
         with FileReader(file, settings.input) as reader:
             texts = (
@@ -66,29 +67,34 @@ def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[li
                 if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body
             )
             for batch in batches(texts, service.batch_pages, service.batch_bytes, lambda page: len(page.body)):
-                found = True
+                any_page = True
                 yield batch, read_before + reader.bytes_read
             read_before += reader.bytes_read
             try:
                 reader.check_read()
             except InputError as error:
                 misread.append(error)
-    if misread and not found:
+    if misread and not any_page:
         raise misread[0]
 
 
 def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> IdfModel:
-    """The model of all text pages of the files. It skips records that are no pages.
+    """The model of all text pages of the files. Records without a page are skipped.
 
-    Raises InputError for a file that cannot be read, or too few pages.
+    on_pages: called after each batch
+    Raises InputError for a file that cannot be read and for too few pages.
     """
     counter = TermCounter()
     for batch, bytes_read in batches_of(inputs, settings):
         counter.add(*terms.of(batch))
         on_pages(counter.pages, 0, bytes_read)
     if counter.pages < LEAST_PAGES:
-        raise InputError(
-            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
-        )
-    found, frequencies = counter.counted()
-    return IdfModel(terms.about, counter.pages, found, frequencies)
+        raise too_few_pages(counter.pages)
+    hashes, frequencies = counter.counted()
+    return IdfModel(terms.about, counter.pages, hashes, frequencies)
+
+
+def too_few_pages(pages: int) -> InputError:
+    """The InputError for files with too few text pages for a model."""
+    rule = f"must contain at least {LEAST_PAGES} pages of text"
+    return InputError("FILES", rule, pages, "name files with a sample of the crawl")

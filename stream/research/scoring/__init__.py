@@ -1,4 +1,4 @@
-"""Scores verdicts: the labels of a set, and the measures of pages, links and clusters against them."""
+"""Scores verdicts against the labels of a set, by page, by link and by cluster."""
 
 from spotsieve.stream.research.scoring.measures import Scores, score
 from spotsieve.stream.research.scoring.truth import Label, Truth, check_verdicts, load_truth

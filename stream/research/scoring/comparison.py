@@ -1,6 +1,6 @@
-"""Shows several schemes side by side: a table for each set, with quality by page and by pair beside the cost.
+"""Formats scores and costs: the text and JSON of one scheme, and the table that compares several schemes.
 
-Writes scores as the lines and the JSON of ../shared/data/score.py, which judges all filters.
+Text and JSON of one scheme have the layout of ../shared/data/score.py, which scores all filters.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,15 +11,42 @@ from spotsieve.stream.research.scoring.measures import ClusterScores, LinkScores
 from spotsieve.stream.research.scoring.truth import Label
 
 _WORDS = {Label.DUPLICATE: "positive", Label.NOVEL: "negative", Label.IGNORED: "between"}
+MEANINGS = """P, R, F1: of pages; lost: dropped novel pages; pairs: pairs of pages in one cluster. Per page: candidates,
+postings in its buckets; CPU us, to sign and judge it in memory; log B, bytes in the log; state B, bytes in the state
+per indexed page, uncompressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The average cost of a page of a set.
+
+    candidates: postings in the buckets that it probes
+    cpu_us: CPU microseconds to sign and judge it
+    log_bytes: bytes of its part of a log record
+    state_bytes: bytes of keys, postings and entry, per indexed page, uncompressed
+    """
+
+    candidates: float
+    cpu_us: float
+    log_bytes: float
+    state_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeResult:
+    """The figures of a scheme on a set."""
+
+    scores: Scores
+    cost: Cost
 
 
 def as_json(scores: Scores) -> dict[str, Any]:
-    """Every figure by its name."""
+    """Every figure by its JSON name."""
     return {"pages": _pages(scores.pages), "links": _links(scores.links), "clusters": _clusters(scores.clusters)}
 
 
 def as_text(scores: Scores) -> str:
-    """For people: the three levels, then what was found and lost by kind."""
+    """The scores as text: the three levels, then found duplicates, lost pages and links by kind."""
     pages, links, clusters = scores.pages, scores.links, scores.clusters
     lost = three_decimals(share(pages.lost_count, pages.novel))
     shares = {word: three_decimals(share(links.count(label), links.links)) for label, word in _WORDS.items()}
@@ -41,7 +68,7 @@ def as_text(scores: Scores) -> str:
 
 
 def three_decimals(value: float | None) -> str:
-    """A share as people read it; a dash for a share of nothing."""
+    """A share with three decimals; "-" for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
@@ -94,35 +121,13 @@ def _retrieval(retrieval: Retrieval) -> dict[str, Any]:
     return {"precision": retrieval.precision, "recall": retrieval.recall, "f1": retrieval.f1}
 
 
-MEANINGS = """P, R, F1: of pages; lost: novel pages dropped; pairs: of pages in one cluster. A page: candidates, the
-postings in its buckets; CPU us, to sign and judge it in memory; log B, in the log; state B, in the state, by filed
-page, before compression."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a page costs, on average over a set.
-
-    candidates: postings in the probed buckets  cpu_us: CPU microseconds to sign and judge it
-    log_bytes: of its part of a record  state_bytes: of keys, postings and entry, by filed page, not compressed
-    """
-
-    candidates: float
-    cpu_us: float
-    log_bytes: float
-    state_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class SchemeResult:
-    """The figures of a scheme on a set."""
-
-    scores: Scores
-    cost: Cost
-
-
 class Column(NamedTuple):
-    """A column of the table. title: for a terminal  group, heading, about: for HTML  shown: the text of a cell"""
+    """A column of the comparison table.
+
+    title: the title in a terminal
+    group, heading, about: group, title and explanation in HTML
+    shown: returns the text of a cell
+    """
 
     title: str
     group: str
@@ -136,14 +141,14 @@ COLUMNS = (
         "P",
         "pages",
         "precision",
-        "Of the dropped pages, those that count for nothing left out, the share that are duplicates.",
+        "The share of duplicates among the dropped pages. Ignored pages do not count.",
         lambda one: three_decimals(one.scores.pages.retrieval.precision),
     ),
     Column(
         "R",
         "pages",
         "recall",
-        "The share of the duplicates that was dropped.",
+        "The share of dropped pages among the duplicates.",
         lambda one: three_decimals(one.scores.pages.retrieval.recall),
     ),
     Column(
@@ -157,21 +162,21 @@ COLUMNS = (
         "lost",
         "pages",
         "lost",
-        "Novel pages that were dropped.",
+        "The number of dropped novel pages.",
         lambda one: str(one.scores.pages.lost_count),
     ),
     Column(
         "pairs P",
         "pairs of pages",
         "precision",
-        "Of the pairs that the verdicts put into one cluster, the share that the labels put into one too.",
+        "The share of pairs in one cluster of the labels among the pairs in one cluster of the verdicts.",
         lambda one: three_decimals(one.scores.clusters.retrieval.precision),
     ),
     Column(
         "pairs R",
         "pairs of pages",
         "recall",
-        "Of the pairs that the labels put into one cluster, the share that the verdicts put into one too.",
+        "The share of pairs in one cluster of the verdicts among the pairs in one cluster of the labels.",
         lambda one: three_decimals(one.scores.clusters.retrieval.recall),
     ),
     Column(
@@ -185,15 +190,15 @@ COLUMNS = (
         "candidates",
         "per page",
         "candidates",
-        "Postings in the buckets that a page is looked up under.",
+        "Postings in the buckets that a page probes.",
         lambda one: f"{one.cost.candidates:.1f}",
     ),
     Column(
         "CPU us",
         "per page",
         "CPU µs",
-        "Processor time to sign a page and judge it against an index in memory, microseconds; reading files is not "
-        "counted. It varies by a tenth or more from run to run.",
+        "CPU time in microseconds to sign a page and judge it against an index in memory, without reading files. It "
+        "varies by 10 % or more from run to run.",
         lambda one: f"{one.cost.cpu_us:.0f}",
     ),
     Column(
@@ -207,19 +212,19 @@ COLUMNS = (
         "state B",
         "per page",
         "state bytes",
-        "Bytes of keys, postings and entry, of each page that was filed, before RocksDB compresses them.",
+        "Bytes of keys, postings and entry of an indexed page, before RocksDB compresses them.",
         lambda one: f"{one.cost.state_bytes:.0f}",
     ),
 )
 
 
 def comparison_json(found: Mapping[str, SchemeResult]) -> dict[str, Any]:
-    """For each scheme every figure by its name."""
+    """Every figure of each scheme by its JSON name."""
     return {name: as_json(scored.scores) | {"cost": asdict(scored.cost)} for name, scored in found.items()}
 
 
 def comparison_text(found: Mapping[str, SchemeResult]) -> list[str]:
-    """The lines of the table of one set: the titles, then a line for each scheme."""
+    """The lines of the table of one set: the column titles, then a line for each scheme."""
     titles = ("scheme", *(column.title for column in COLUMNS))
     rows = [titles, *((name, *(column.shown(scored) for column in COLUMNS)) for name, scored in found.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]

@@ -1,4 +1,4 @@
-"""Measures verdicts by page, by link and by cluster."""
+"""Computes the scores of verdicts by page, by link and by cluster."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from spotsieve.stream.research.scoring.truth import Label, Truth
 
 UNLISTED = "unlisted"
-"""The kind of a link whose two pages are no listed pair."""
+"""The kind of a link between two pages that are not a listed pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Precision, recall and their harmonic mean; None instead of a division by 0."""
+    """Precision, recall and F1, their harmonic mean. A division by 0 gives None."""
 
     precision: float | None
     recall: float | None
@@ -20,16 +20,17 @@ class Retrieval:
 
     @classmethod
     def of(cls, right: float, reported: float, expected: float) -> "Retrieval":
-        """right: how many are both reported and expected."""
+        """The measures of three counts. right: the number that is both reported and expected"""
         return cls(share(right, reported), share(right, expected), share(2 * right, reported + expected))
 
 
 @dataclass(frozen=True, slots=True)
 class PageScores:
-    """What the user of a stream notices: duplicates let through, novel pages lost.
+    """The scores by page: duplicates that were dropped, and novel pages that were lost.
 
-    found: (dropped, all) duplicates by the kind of their closest earlier pair
+    found: (dropped, all) duplicates by the kind of the pair with their closest earlier page
     lost: (dropped, all) novel pages by their kind
+    ignored: the number of pages that do not count
     """
 
     retrieval: Retrieval
@@ -39,47 +40,47 @@ class PageScores:
 
     @property
     def found_count(self) -> int:
-        """Duplicates that were dropped."""
+        """The number of dropped duplicates."""
         return sum(dropped for dropped, _ in self.found.values())
 
     @property
     def lost_count(self) -> int:
-        """Novel pages that were dropped."""
+        """The number of dropped novel pages."""
         return sum(dropped for dropped, _ in self.lost.values())
 
     @property
     def duplicates(self) -> int:
-        """Pages that are duplicates."""
+        """The number of duplicates."""
         return sum(count for _, count in self.found.values())
 
     @property
     def novel(self) -> int:
-        """Pages that are novel."""
+        """The number of novel pages."""
         return sum(count for _, count in self.lost.values())
 
 
 @dataclass(frozen=True, slots=True)
 class LinkScores:
-    """How similar a page and its reported original really are. by_kind: kind of pair -> links by label"""
+    """The labels of the links between a page and its reported original. by_kind: links by label, by kind of pair"""
 
     by_kind: dict[str, Counter[Label]]
 
     def count(self, label: Label) -> int:
-        """Links of this label."""
+        """The number of links with this label."""
         return sum(counts[label] for counts in self.by_kind.values())
 
     @property
     def links(self) -> int:
-        """All links."""
+        """The number of all links."""
         return sum(counts.total() for counts in self.by_kind.values())
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterScores:
-    """Pairs of pages that the links join, compared with pairs that the positive pairs join, both transitively.
+    """The pairs of pages joined by links against the pairs joined by positive pairs, both transitively.
 
-    A pair between the bounds that only the filter joins is excused: it does not count. The adjusted
-    Rand index (Hubert, Arabie 1985) compares the two partitions as they are.
+    excused_pairs: pairs with a similarity between the two bounds that only the links join; they do not count
+    adjusted_rand: the adjusted Rand index of the two partitions (Hubert, Arabie 1985), with the excused pairs
     """
 
     expected_pairs: int
@@ -91,7 +92,7 @@ class ClusterScores:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All three levels."""
+    """The scores of all three levels."""
 
     pages: PageScores
     links: LinkScores
@@ -99,12 +100,12 @@ class Scores:
 
 
 def score(truth: Truth, originals: Sequence[int | None]) -> Scores:
-    """All measures. originals: for each place of the stream that of its reported original, or None (check_verdicts)"""
+    """All scores. originals: for each place of the stream the place of its reported original, or None"""
     return Scores(_score_pages(truth, originals), _score_links(truth, originals), _score_clusters(truth, originals))
 
 
 def share(part: float, whole: float) -> float | None:
-    """The share of the part in the whole; None if the whole is 0."""
+    """The part divided by the whole; None if the whole is 0."""
     return part / whole if whole else None
 
 
@@ -116,7 +117,7 @@ def _score_pages(truth: Truth, originals: Sequence[int | None]) -> PageScores:
         dropped[counted_under] += original is not None
 
     def by_kind(label: Label) -> dict[str, tuple[int, int]]:
-        return {kind: (dropped[key], pages[key]) for key in sorted(pages) for of, kind in [key] if of is label}
+        return {kind: (dropped[key], pages[key]) for key in sorted(pages) for other, kind in [key] if other is label}
 
     found, lost = by_kind(Label.DUPLICATE), by_kind(Label.NOVEL)
     right, wrong = (sum(count for count, _ in part.values()) for part in (found, lost))
@@ -160,7 +161,7 @@ def _score_clusters(truth: Truth, originals: Sequence[int | None]) -> ClusterSco
 
 
 def join(count: int, links: Iterable[tuple[int, int]]) -> list[int]:
-    """The connected components of 0..count-1 under the links: for each member the least one of its component."""
+    """The connected components of 0..count-1 under the links, as the least member of each member's component."""
     parent = list(range(count))
 
     def root(member: int) -> int:

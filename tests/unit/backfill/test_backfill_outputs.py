@@ -173,7 +173,7 @@ def test_a_writer_of_an_earlier_run_does_not_touch_what_this_one_writes(tmp_path
     empty.abandon()
     for number, output in enumerate((later, earlier)):
         output.write_line(b"%d" % number * 99)
-    with pytest.raises(StateError, match="another run writes it by now"):
+    with pytest.raises(StateError, match="another run has started to write it"):
         earlier.complete()
     later.complete()
     whole = (tmp_path / "part.jsonl.gz").read_bytes()

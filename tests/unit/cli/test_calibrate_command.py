@@ -152,5 +152,5 @@ def test_a_sample_without_pairs_is_refused(tmp_path: Path, capsys: pytest.Captur
     one = tmp_path / "one.jsonl"
     one.write_bytes(lines([PAGES[0], PAGES[0], page(1, "short") | {"body": "four words are few"}]))
     assert calibrate(one) == EXIT_INPUT
-    assert "FILES must hold at least 2 different texts of 5 words or more, got 1" in capsys.readouterr().err
+    assert "FILES must contain at least 2 different texts of 5 words or more, got 1" in capsys.readouterr().err
     assert calibrate(tmp_path / "none.jsonl") == EXIT_INPUT

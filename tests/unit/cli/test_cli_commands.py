@@ -178,7 +178,7 @@ def test_a_closed_standard_error_leaves_nothing_of_it_in_standard_output(tmp_pat
 def test_a_closed_standard_input_cannot_be_read(tmp_path: Path) -> None:
     done = _in_shell("filter - --state seen <&-", tmp_path)
     assert done.returncode == EXIT_INPUT
-    assert "cannot be read: Bad file descriptor; pipe pages into it, or name their files" in done.stderr
+    assert "cannot be read: Bad file descriptor; pipe pages into standard input, or name files" in done.stderr
 
 
 def _in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:

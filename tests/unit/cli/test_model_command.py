@@ -114,7 +114,7 @@ def test_bad_input_is_refused_and_leaves_no_model(
     assert f"--scheme must be one of {', '.join(TERMS)}, which need a model, got 'chain'" in said
     one = tmp_path / "one.jsonl"
     one.write_bytes(lines(STORY_PAGES[:1]))
-    assert "FILES must hold at least 2 pages of text, got 1" in refusal(capsys, build(one, "imatch"), EXIT_INPUT)
+    assert "FILES must contain at least 2 pages of text, got 1" in refusal(capsys, build(one, "imatch"), EXIT_INPUT)
     assert "none.jsonl" in refusal(capsys, build(tmp_path / "none.jsonl", "imatch"), EXIT_INPUT)
     (tmp_path / "imatch.idf").write_bytes(b"another")
     said = refusal(capsys, build(crawl, "imatch"), EXIT_SETTING)

@@ -176,7 +176,7 @@ def test_an_ending_that_is_not_written_is_refused(
 ) -> None:
     code, error = refused(capsys, crawl, "--out", tmp_path / name)
     assert code == 2
-    assert "which is not written; end it in .jsonl or .warc" in error
+    assert "because this format is not written; let it end in .jsonl or .warc" in error
     assert list(tmp_path.iterdir()) == [crawl]
 
 
@@ -204,7 +204,7 @@ def test_a_pipe_that_is_named_is_refused_and_not_waited_for(tmp_path: Path, caps
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert main(["filter", str(pipe)]) == EXIT_INPUT
-    assert "must be a file, and is a pipe; pipe it into standard input" in capsys.readouterr().err
+    assert "is a pipe and not a file; pipe it into standard input" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -221,7 +221,7 @@ def test_names_that_are_markup_formulas_or_templates_stay_text(
     read = Read(page)
     shown = folder.name.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
     assert shown in read.text
-    assert "Term statistics of imatch were counted on these very pages" in read.text
+    assert "Term statistics of imatch were counted on the same pages" in read.text
     assert not any(tag == "script" for tag, _ in read.elements)
     assert not set("\u202e\x1b") & set(page)
     assert "49" not in page.split("<h2>")[1].split("</h2>")[0]

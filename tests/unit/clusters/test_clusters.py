@@ -232,8 +232,8 @@ def test_a_state_without_a_log_of_its_own_is_rejected(
         (["nowhere.jsonl"], 3, "nowhere.jsonl cannot be read"),
         (["pages.jsonl"], 3, "has 4 lines of 4 that are no verdicts; the first is line 1"),
         (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not be written where"),
-        (["verdicts.jsonl", "--out", "all.parquet"], 2, "is named as of another format"),
-        (["verdicts.jsonl", "--json"], 2, "--out must not go to the same place"),
+        (["verdicts.jsonl", "--out", "all.parquet"], 2, "has a suffix of another format"),
+        (["verdicts.jsonl", "--json"], 2, "--out must not be written"),
     ],
 )
 def test_user_errors_are_one_line(
@@ -258,4 +258,4 @@ def test_a_truncated_compressed_file_is_reported(
     out.write_bytes(out.read_bytes()[:-12])
     capsys.readouterr()
     assert main(["clusters", str(out)]) == 3
-    assert "must be whole gzip" in capsys.readouterr().err
+    assert "is damaged gzip" in capsys.readouterr().err

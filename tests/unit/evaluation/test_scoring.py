@@ -129,11 +129,11 @@ def test_three_decimals_or_a_dash() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "message"),
     [
-        ([("a", None), ("z", None)], "must be one of truth.tsv.gz, got 'z'"),
-        ([("a", None), ("a", None)], "must stand for one page, got 'a'"),
+        ([("a", None), ("z", None)], "must be in truth.tsv.gz, got 'z'"),
+        ([("a", None), ("a", None)], "must be unique, got 'a'"),
         ([("a", "b")], "the original of 'a' must be an earlier page of the set, got 'b'"),
         ([("b", "zz")], "the original of 'b' must be an earlier page of the set, got 'zz'"),
-        ([(page, None) for page in "abdefg"], "set: labels must each have a page; 1 have none, the first is 'c'"),
+        ([(page, None) for page in "abdefg"], "set: labels must each have a page; 1 labels have none, such as 'c'"),
     ],
 )
 def test_verdicts_that_do_not_fit_the_labels_are_refused(
@@ -146,20 +146,20 @@ def test_verdicts_that_do_not_fit_the_labels_are_refused(
 @pytest.mark.parametrize(
     ("truth", "pairs", "message"),
     [
-        (TRUTH + "a\tcluster\th9\n", PAIRS, r"truth.tsv.gz line 9 must name each page once, got 'a'"),
+        (TRUTH + "a\tcluster\th9\n", PAIRS, r"truth.tsv.gz line 9 must not repeat a page id, got 'a'"),
         (TRUTH + "h\n", PAIRS, r"truth.tsv.gz line 9 must have 3 columns, has 1"),
-        ("id\nx\n", PAIRS, r"truth.tsv.gz must have the columns id, kind; kind is missing"),
+        ("id\nx\n", PAIRS, r"truth.tsv.gz must have the columns id, kind, and kind is missing"),
         (TRUTH, PAIRS + "a\tzz\t1\t1\tcopy\n", r"pairs.tsv.gz line 7 must name pages of truth.tsv.gz, got 'zz'"),
         (TRUTH, PAIRS + "d\tc\t1\t1\tcopy\n", r"pairs.tsv.gz line 7 must name the earlier page first, got 'd, c'"),
         *(
             (
                 TRUTH,
                 PAIRS + f"a\tc\t{bad}\t1\tcopy\n",
-                rf"line 7 must have a number from 0 to 1 as similarity, got '{bad}'",
+                rf"line 7 must have a similarity from 0 to 1, got '{bad}'",
             )
             for bad in ("high", "nan", "inf", "-0.1", "1.01", "")
         ),
-        ("id\tkind\n", PAIRS.split("\n", maxsplit=1)[0], r"truth.tsv.gz must label at least one page"),
+        ("id\tkind\n", PAIRS.split("\n", maxsplit=1)[0], r"truth.tsv.gz has no labels"),
     ],
 )
 def test_labels_that_contradict_themselves_are_refused(tmp_path: Path, truth: str, pairs: str, message: str) -> None:

@@ -98,7 +98,7 @@ def test_records_of_arc_that_are_none_are_rejected_alone() -> None:
     assert [record.fault and record.fault[0] for record in split(crawl(), most=300)][1] is RejectReason.TOO_LARGE
     cut = split(crawl()[:-400])
     assert [record.fault and record.fault[0] for record in cut] == [None, None, None, RejectReason.TRUNCATED]
-    with pytest.raises(InputError, match=r"must be whole ARC: Invalid ARC record"):
+    with pytest.raises(InputError, match=r"is damaged ARC: Invalid ARC record"):
         split(arc(("https://e.com/", b"x")) + b"no header\n")
 
 
@@ -113,7 +113,7 @@ def test_a_header_that_never_ends_is_not_read_into_memory() -> None:
             given += 2**20
             yield b"x" * 2**20
 
-    with pytest.raises(InputError, match="a record's header is longer than 65536 bytes"):
+    with pytest.raises(InputError, match="the header of a record is longer than 65536 bytes"):
         list(split_arc(chunks(), "a.arc", 2**20))
     assert given < 2**23
 
@@ -145,14 +145,14 @@ def encrypted() -> bytes:
 
 
 WRONG: dict[str, tuple[Callable[[], bytes], str]] = {
-    "no WARC in it": (lambda: zipped(("pages.jsonl", b"{}")), "a zip with WARC files in archive/, and has none there"),
-    "cut": (lambda: zipped(("archive/a.warc", b"x"))[:-30], "must be a whole zip: it has no end record"),
+    "no WARC in it": (lambda: zipped(("pages.jsonl", b"{}")), "is a zip without WARC files in archive/"),
+    "cut": (lambda: zipped(("archive/a.warc", b"x"))[:-30], "is a damaged zip: it has no end record"),
     "another method": (lambda: zipped(("archive/a.warc", b"x"), method=zipfile.ZIP_BZIP2), "stored or deflated"),
     "a password": (encrypted, "stored or deflated, without a password"),
-    "in gzip": (lambda: gzip.compress(zipped(("archive/a.warc", b"x"))), "a zip archive inside gzip"),
+    "in gzip": (lambda: gzip.compress(zipped(("archive/a.warc", b"x"))), "a zip archive compressed with gzip"),
     "a damaged file": (
         lambda: zipped(("archive/a.warc", warc_record(1, "u"))).replace(b"200 OK", b"299 OK", 1),
-        "must be a whole zip: Bad CRC-32",
+        "is a damaged zip: Bad CRC-32",
     ),
 }
 
@@ -177,5 +177,7 @@ def test_without_warcio_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "crawl.arc"
     path.write_bytes(crawl())
     monkeypatch.setitem(sys.modules, "warcio", None)
-    with pytest.raises(InputError, match=r"is ARC.*which warcio reads; pip install 'spotsieve\[archives\]'"):
+    with pytest.raises(
+        InputError, match=r"is ARC.*warcio, which reads it, is not installed; pip install 'spotsieve\[archives\]'"
+    ):
         read(path)

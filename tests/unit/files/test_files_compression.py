@@ -82,7 +82,7 @@ def test_a_cut_file_gives_what_came_before_and_then_says_so(kind: str) -> None:
     got, error = read_until_damage(data[: len(data) * 2 // 3])
     assert whole.startswith(got)
     assert len(got) > 1_000_000
-    assert f"pages.jsonl.gz must be whole {kind}: it ends in the middle" in str(error)
+    assert f"pages.jsonl.gz is damaged {kind}: the file ends in the middle" in str(error)
     assert "filter it again" in str(error)
 
 

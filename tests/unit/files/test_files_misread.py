@@ -41,10 +41,14 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "csv": (lambda: "\n".join(["url,date,body", *ROWS]).encode(), "CSV with the columns url,date,body", "JSON object"),
     "cdx": (lambda: b" CDX N b a m s k\ncom,example)/ 20240301000010 x\n", "CDX", "filter the WARC files"),
     "cdxj": (lambda: b'com,example)/a 20240301000010 {"url": "u"}\n' * 3, "CDX", "filter the WARC files"),
-    "binary": (lambda: b"\x7f" + Random(1).randbytes(20_000), "it looks like binary data", "name a file of pages"),
+    "binary": (
+        lambda: b"\x7f" + Random(1).randbytes(20_000),
+        "The file looks like binary data",
+        "name a file of pages",
+    ),
     "binary under gzip": (
         lambda: gzip.compress(b"\x7f" + Random(1).randbytes(20_000)),
-        "it looks like binary data",
+        "The file looks like binary data",
         "name a file of pages",
     ),
     "tar": (in_tar, "a tar archive", "unpack it"),
@@ -54,7 +58,7 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "utf-16 without mark": (lambda: lines([page(1)]).decode().encode("utf-16-be"), "UTF-16", "iconv -f UTF-16"),
     "base64 that is none": (
         lambda: lines([page(1) | {"body_encoding": 1, "body": 7}]),
-        "the first is wrong so",
+        "The first error is: ",
         "[input]",
     ),
     "requests alone": (
@@ -87,7 +91,7 @@ def test_more_than_a_tenth_is_too_much_and_a_tenth_is_not(tmp_path: Path, capsys
     assert filter_json(capsys, path)["errors"] == []
     path.write_bytes(pages + b"no json\n{}\n")
     summary = filter_json(capsys, path, "--out", out, code=3)
-    assert "2 of 11 records are none (not_json 1, no_body 1)" in summary["errors"][0]
+    assert "2 of 11 records were rejected (not_json 1, no_body 1)" in summary["errors"][0]
     assert out.read_bytes() == pages, "what is a page passes all the same"
 
 

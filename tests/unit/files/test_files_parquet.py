@@ -92,7 +92,7 @@ def test_columns_of_other_names_are_named_and_found(tmp_path: Path, capsys: pyte
     path = write(tmp_path / "crawl.parquet", rows)
     code, error = refused(capsys, path)
     assert code == 3
-    assert "they are rows with the columns id, link, fetched_at, content_type, html" in error
+    assert "The records are rows with the columns id, link, fetched_at, content_type, html" in error
     assert "set input.fields.body, such as --set input.fields.body=html" in error
     names = ["--set", "input.fields.body=html", "--set", "input.fields.url=link"]
     assert filter_json(capsys, path, *names)["pages"] == 12
@@ -113,17 +113,17 @@ def test_cells_that_are_no_page_are_rejected_alone(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[Path], list[object]], int, str]] = {
-    "cut": (lambda folder: [_bytes(folder / "a.parquet", _whole()[:-9])], 3, "must be whole Parquet: it must end in"),
-    "a beginning": (lambda folder: [_bytes(folder / "a.parquet", b"PAR1")], 3, "must be whole Parquet: it must end in"),
+    "cut": (lambda folder: [_bytes(folder / "a.parquet", _whole()[:-9])], 3, "is damaged Parquet: it must end in"),
+    "a beginning": (lambda folder: [_bytes(folder / "a.parquet", b"PAR1")], 3, "is damaged Parquet: it must end in"),
     "damaged": (
         lambda folder: [_bytes(folder / "a.parquet", _whole().replace(b"\x15", b"\x7f", 1))],
         3,
-        "must be whole Parquet: column id has a damaged page header at byte 4",
+        "is damaged Parquet: column id has a damaged page header at byte 4",
     ),
     "compressed": (
         lambda folder: [_bytes(folder / "a.parquet.gz", gzip.compress(_whole()))],
         3,
-        "is Parquet inside gzip, and such a file is read from its end; unpack it first",
+        "is Parquet compressed with gzip, which allows no random access; decompress it first",
     ),
     "two schemas": (
         lambda folder: [
@@ -133,27 +133,27 @@ WRONG: dict[str, tuple[Callable[[Path], list[object]], int, str]] = {
             folder / "o.parquet",
         ],
         2,
-        "must hold rows of one schema, and the files differ in rank; filter files of each schema in a run of its own",
+        "cannot contain rows of two schemas, and the files differ in rank; filter the files of each schema",
     ),
     "rows in a .jsonl": (
         lambda folder: [write(folder / "a.parquet", table(crawl())), "--out", folder / "o.jsonl"],
         2,
-        "is named as of another format than the rows of Parquet that go into it; end it in .parquet",
+        "has a suffix of another format, but its content is rows of Parquet; let it end in .parquet",
     ),
     "lines in a .parquet": (
         lambda folder: [_bytes(folder / "a.jsonl", lines(crawl())), "--out", folder / "o.parquet"],
         2,
-        "is named as of another format than the JSON lines that go into it; end it in .jsonl",
+        "has a suffix of another format, but its content is JSON lines; let it end in .jsonl",
     ),
     "verdicts in a .parquet": (
         lambda folder: [_bytes(folder / "a.jsonl", lines(crawl())), "--verdicts", folder / "o.parquet"],
         2,
-        "is named as of another format than the JSON lines",
+        "has a suffix of another format, but its content is JSON lines",
     ),
     "compressed twice": (
         lambda folder: [_bytes(folder / "a.jsonl", lines(crawl())), "--out", folder / "o.parquet.gz"],
         2,
-        "must end in .parquet alone",
+        "must end in .parquet without a suffix of compression",
     ),
 }
 
@@ -226,7 +226,10 @@ def test_pages_that_unfold_to_more_than_is_held_are_refused(tmp_path: Path, monk
     monkeypatch.setattr(page_sizes, "MOST_FREE_VALUES", 2**20)
     rows = pa.table({"url": ["u"] * 3, "body": ["x" * 2**19] * 3})
     path = write(tmp_path / "a.parquet", rows, use_dictionary=False, data_page_size=2**30)
-    with path.open("rb") as file, pytest.raises(InputError, match=r"unfold to .* 1,048,576 at most.*data_page_size"):
+    with (
+        path.open("rb") as file,
+        pytest.raises(InputError, match=r"decompress to .* \(limit 1,048,576\).*data_page_size"),
+    ):
         next(read_rows(file, "a", "body", 2**26))
     zeros = pa.ListArray.from_arrays(pa.array([0, 2**21], pa.int32()), pa.array([0] * 2**21, pa.int8()))
     path = write(tmp_path / "b.parquet", pa.table({"url": ["u"], "ranks": zeros}))

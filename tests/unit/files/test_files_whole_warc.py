@@ -223,7 +223,7 @@ def test_revisits_need_an_output_and_warc(tmp_path: Path, capsys: pytest.Capture
     code, error = refused(capsys, path, "--revisits")
     assert (code, "--revisits needs --out FILE" in error) == (2, True)
     code, error = refused(capsys, path, "--revisits", "--out", tmp_path / "o.jsonl")
-    assert (code, "stand for dropped pages of WARC files" in error) == (2, True)
+    assert (code, "works for WARC files only" in error) == (2, True)
 
 
 def kept(records: list[tuple[bytes, bool | None]], files: int = 1) -> list[int]:

@@ -125,7 +125,7 @@ def test_standard_output_is_left_open() -> None:
 def test_both_layouts_in_one_output_are_refused(tmp_path: Path) -> None:
     output = OutputFile(str(tmp_path / "out"))
     output.write_record(Record(0, b"{}"), JSON_LINES)
-    with pytest.raises(SettingError, match="must hold records of one layout"):
+    with pytest.raises(SettingError, match="cannot contain records of two formats"):
         output.write_record(Record(0, b"WARC/1.0"), WARC)
     output.abandon()
 

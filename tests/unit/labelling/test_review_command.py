@@ -126,12 +126,16 @@ def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(c
         (["--topic", "--newest", "0", "-o", "a.html"], 2, "--newest must be at least 1, got 0"),
         (["-", "-o", "a.html"], 2, "FILES must be files that can be read twice"),
         (["none.jsonl", "-o", "a.html"], 3, "none.jsonl cannot be read"),
-        (["CRAWL", "-o", "a.html", "--verdicts", "CRAWL"], 3, "must be a verdict: id, duplicate_of, score and reason"),
-        (["CRAWL", "-o", "a.html", "--verdicts", "strange.jsonl"], 3, "must name pages of the files, and none of the"),
-        (["CRAWL", "-o", "a.html", "--verdicts", "empty.jsonl"], 3, "must hold verdicts, and is empty"),
+        (
+            ["CRAWL", "-o", "a.html", "--verdicts", "CRAWL"],
+            3,
+            "must be a verdict with id, duplicate_of, score and reason",
+        ),
+        (["CRAWL", "-o", "a.html", "--verdicts", "strange.jsonl"], 3, "has no verdict for any of the"),
+        (["CRAWL", "-o", "a.html", "--verdicts", "empty.jsonl"], 3, "has no verdicts"),
         (["CRAWL", "-o", "a.html", "--verdicts", "other.jsonl"], 3, "must be of the scheme spotsieve"),
         (["lonely.jsonl", "-o", "a.html"], 3, "have nothing to review: of 1 pages none was dropped"),
-        (["empty.jsonl", "-o", "a.html"], 3, "must hold pages of text, and hold none"),
+        (["empty.jsonl", "-o", "a.html"], 3, "have no pages of text"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -156,7 +156,7 @@ def test_pages_of_one_text_are_taken_or_left_together() -> None:
         (
             ["mill.jsonl", "-o", "mill.jsonl/new"],
             3,
-            "mill.jsonl/new cannot be made: Not a directory; name another place",
+            "mill.jsonl/new cannot be created: Not a directory; choose another path",
         ),
     ],
 )

@@ -184,7 +184,7 @@ def test_warc_records_go_out_byte_for_byte_each_in_its_own_gzip_member(
     jsonl.write_bytes(lines([page(5)]))
     code, error = refused(capsys, path, jsonl, "--out", tmp_path / "both")
     assert code == 2
-    assert "must hold records of one layout" in error
+    assert "cannot contain records of two formats" in error
     assert (tmp_path / "both.partial").exists()
 
 

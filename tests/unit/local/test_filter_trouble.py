@@ -32,14 +32,14 @@ def test_a_cut_file_is_judged_up_to_the_cut_the_next_whole_and_the_exit_code_tel
     assert found[:5] == ["p10", "p11", "p12", "p13", "p14"]
     assert found[-5:] == ["p1", "p2", "copy", "short", "short2"]
     assert summary["rejected_reasons"] == {"truncated": 1}
-    assert "must be whole gzip: it ends in the middle" in summary["errors"][0]
+    assert "is damaged gzip: the file ends in the middle" in summary["errors"][0]
     assert refused(capsys, cut)[0] == 3
 
 
 def test_a_file_cut_before_its_first_page_is_no_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(lines([page(1)]))[:12])
-    assert "must be whole gzip: it ends in the middle" in filter_json(capsys, cut, code=3)["errors"][0]
+    assert "is damaged gzip: the file ends in the middle" in filter_json(capsys, cut, code=3)["errors"][0]
 
 
 def test_an_empty_file_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +56,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
     html.write_text("<html>")
     for arguments, code, words in (
         ([crawl, tmp_path / "missing"], 3, "cannot be read: No such file or directory"),
-        ([tmp_path], 3, "cannot be read: Is a directory; name the files in it, such as "),
+        ([tmp_path], 3, "cannot be read: Is a directory; name its files, such as "),
         ([html], 3, "must be JSONL, WARC or Parquet"),
         ([crawl, "--out", crawl], 2, "must not go to the same place as"),
         ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not go to the same place as --out"),

@@ -195,10 +195,10 @@ def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
         assert main(["state", "forget", "--state", str(directory), "--id", "p1"]) == EXIT_STATE
         assert rule in capsys.readouterr().err
 
-    refused(snapshot, "must not be a snapshot of a state with a local log")
+    refused(snapshot, "must be a state directory and not a snapshot")
     assert forget(capsys, "--state", snapshot, "--id", "p1", "--dry-run")["found"][0]["entry"] == 1
     (state / LOG_FILE).unlink()
-    refused(state, "must hold its local log")
+    refused(state, "must contain its local log")
     assert not (state / LOG_FILE).exists()
     with LocalLog(state) as other:
         for _ in range(2):  # as many as the state applied: its configuration, its pages
