@@ -1,8 +1,8 @@
 """Spotsieve, a streaming near-duplicate filter for web crawlers.
 
-`from spotsieve import Deduplicator` is the library (docs/library.md). `spotsieve.stream` has the way of a page, from
-bytes to verdict, and the service around it. `spotsieve.state` has what is remembered. The project's folder is this
-package, and nothing else is installed at top level.
+`from spotsieve import Deduplicator` is the library (docs/library.md). `spotsieve.stream` holds the pipeline of a page,
+from bytes to verdict, and the service around it. `spotsieve.state` holds the stored state. The project's folder is this
+package; nothing else is installed at top level.
 """
 
 from typing import TYPE_CHECKING
@@ -28,10 +28,10 @@ __all__ = [
 
 choose_cpu()
 
-if not TYPE_CHECKING:  # A type checker must refuse names that are not there, which __getattr__ would hide from it.
+if not TYPE_CHECKING:  # __getattr__ would hide missing names from a type checker.
 
     def __getattr__(name: str) -> object:
-        """Import what __all__ names when it is asked for: the kernels behind it take a second to load."""
+        """Import a name of __all__ on first use, because the kernels behind it take a second to load."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib

@@ -15,18 +15,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rocksdict import IngestExternalFileOptions, SstFileWriter, WriteBatch
+from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 from bench.speed.report import machine
 from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.index import Buckets
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.backend import Batch
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.rocks import RocksBackend
 from spotsieve.state.store.rocks_options import column_families
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
+from tests.worlds.states.local_states import families_of
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-memory.md"
 PAGES = 20_000_000
@@ -65,7 +69,7 @@ def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[Mem
     """
     settings = IndexSettings(cache_mb=cache_mb)
     dice = np.random.default_rng(1)
-    with RocksState.open(directory, "measured", "log", settings) as state:
+    with disk_state(directory, "measured", "log", settings) as state:
         for number in range(looks):
             first, last = (2**64 // looks * edge for edge in (number, number + 1))
             files = max(1, pages // looks // PAGES_A_FILE)
@@ -81,8 +85,8 @@ def _sorted_keys(dice: np.random.Generator, first: int, width: int, pages: int) 
     return np.unique(dice.integers(first, first + width, pages * KEYS_A_PAGE, np.uint64))
 
 
-def _ingest(state: RocksState, directory: Path, keys: NDArray[np.uint64]) -> None:
-    """Write a table file with the options of the column family, and ingest it."""
+def _ingest(state: State, directory: Path, keys: NDArray[np.uint64]) -> None:
+    """Write a table file with the options of the family, and hand it over."""
     path = str(directory / "part.sst")
     writer = SstFileWriter(column_families(IndexSettings())["buckets"])
     writer.open(path)
@@ -91,23 +95,22 @@ def _ingest(state: RocksState, directory: Path, keys: NDArray[np.uint64]) -> Non
     writer.finish()
     choice = IngestExternalFileOptions()
     choice.set_move_files(True)
-    state._buckets.ingest_external_file([path], choice)
+    families_of(state)["buckets"].ingest_external_file([path], choice)
 
 
-def _ask_and_file(state: RocksState, dice: np.random.Generator, end: int) -> tuple[float, float]:
-    """Look up keys, nearly all absent, and index them -> (seconds per page for lookups, for indexing)."""
-    handle = state._database.get_column_family_handle("buckets")
+def _ask_and_file(state: State, dice: np.random.Generator, end: int) -> tuple[float, float]:
+    """Ask for keys, nearly all absent, and file them -> (seconds a page for asking, for filing)."""
+    backend = state.backend
+    assert isinstance(backend, RocksBackend)
     asking = index_update = 0.0
     for _ in range(BATCHES):
         keys = np.sort(dice.integers(0, end, BATCH_PAGES * KEYS_A_PAGE, np.uint64))
         began = time.perf_counter()
-        state._buckets.get(cast("list[Any]", encode_keys(keys)))
+        backend.get("buckets", encode_keys(keys))
         asked = time.perf_counter()
-        batch = WriteBatch(raw_mode=True)
-        batch.set_default_column_family(handle)
-        for name, value in zip(encode_keys(keys), _values(keys), strict=True):
-            batch[name] = value
-        state._database.write(batch)
+        batch = Batch()
+        batch.put("buckets", encode_keys(keys), _values(keys))
+        backend.write(batch)
         index_update += time.perf_counter() - asked
         asking += asked - began
     return asking / BATCHES / BATCH_PAGES, index_update / BATCHES / BATCH_PAGES
@@ -119,7 +122,7 @@ def _values(keys: NDArray[np.uint64]) -> list[bytes]:
     return encode_buckets(keys, Buckets(bounds, bounds[:-1].astype(np.uint64), np.zeros(len(keys), np.uint64)))
 
 
-def _look(state: RocksState, pages: int, file_seconds: float, probe_seconds: float) -> MemorySample:
+def _look(state: State, pages: int, file_seconds: float, probe_seconds: float) -> MemorySample:
     figures = state.stats()
     return MemorySample(
         pages=pages,

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import Signatures
@@ -123,15 +124,15 @@ def measure_one(log: Sequence[bytes], counted: int) -> Figures:
 
 
 @contextmanager
-def states_on_disk(number: int) -> Iterator[list[RocksState]]:
-    """Open states in a temporary folder."""
+def states_on_disk(number: int) -> Iterator[list[State]]:
+    """States in a folder of their own, which is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         directories = [Path(folder) / str(one) for one in range(number)]
-        yield [opened.enter_context(RocksState.open(one, "{}", "log", INDEX)) for one in directories]
+        yield [opened.enter_context(disk_state(one, "{}", "log", INDEX)) for one in directories]
 
 
-def state_bytes(stored: Sequence[RocksState]) -> float:
-    """Bytes of all compacted table files, per indexed page."""
+def state_bytes(stored: Sequence[State]) -> float:
+    """Bytes of all table files once they are compacted, for each filed page."""
     return sum(state.compact() for state in stored) / max(state.entry_count for state in stored)
 
 
@@ -148,7 +149,7 @@ def measure_shards(log: Sequence[bytes], coming: bytes, counted: int, number: in
 
 
 def _measure_shards(
-    log: Sequence[bytes], coming: bytes, counted: int, number: int, states: Sequence[RocksState]
+    log: Sequence[bytes], coming: bytes, counted: int, number: int, states: Sequence[State]
 ) -> tuple[Figures, list[bytes]]:
     """The figures, and the outcomes of all rounds."""
     shares = [Share(one, number) for one in range(number)]

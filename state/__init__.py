@@ -5,7 +5,7 @@ The folders stand in layers, and imports run downhill:
     portable                   a state as JSON Lines
     still, verify              a state that does not change: read, searched, described; checked to the last byte
     snapshot                   checkpoints and snapshots of a state, and requests for them
-    store                      where a state lives: in RocksDB or in memory
+    store                      the state, over a backend of keys and values: RocksDB, memory or a checkpoint
     identity, log              which log and settings a state belongs to; records, and the log in a file
     format                     the bytes of every stored value
     removal                    what is taken out of a state

@@ -1,14 +1,12 @@
 """Defines what the judge sees of the state and what it hands back to be filed. It imports no store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.horizon import Clock
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, Signatures, empty_rows
@@ -234,68 +232,11 @@ class StateView(Protocol):
         """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
 
 
-class State(StateView, Protocol):
-    """A store of the index. Its content is a function of the log up to its position."""
+class WrappedView:
+    """A view of a state that reads everything from another view. Subclasses change a part of it."""
 
-    @property
-    def position(self) -> int:
-        """The next log offset to read; everything before it is applied."""
-
-    @property
-    def last_record(self) -> int:
-        """The checksum of the last record applied, which tells logs apart; 0 before the first record.
-
-        It belongs to the record before the position, or to the one at the position if pages_applied is not 0.
-        """
-
-    @property
-    def pages_applied(self) -> int:
-        """How many pages of the record at the position are applied; more than 0 only after a crash between two runs."""
-
-    @property
-    def clock(self) -> Clock:
-        """How far event time has come; without a horizon it stays at its beginning."""
-
-    def remove(self, removal: Removal, position: int, last_record: int) -> None:
-        """Take forgotten pages out and move the position, both or neither. Raises StateError if writing fails."""
-
-    def file(
-        self,
-        index_update: IndexUpdate | None,
-        position: int,
-        last_record: int,
-        pages_applied: int = 0,
-        clock: Clock | None = None,
-    ) -> None:
-        """Apply a filing and move the position, both or neither. Raises StateError if writing fails.
-
-        last_record: checksum of the record that ends at the position, or whose first pages_applied are applied
-        clock: the new clock, None if it stays; entries below its floor are removed, and buckets are swept
-        """
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give everything remembered as (name, value) bytes, in a fixed order, to compare states. Slow."""
-
-    def stats(self) -> dict[str, int]:
-        """Return figures for metrics; a store may add others that are cheap.
-
-        entries (the living ones), floor, watermark_ms, swept_buckets (since the state was opened), position,
-        bytes_on_disk, estimated_keys, hosts and attempts (how many are remembered, estimated)
-        """
-
-    def checkpoint(self, path: Path) -> None:
-        """Make a directory that holds the state as it is now. Raises StateError."""
-
-    def close(self) -> None:
-        """Write what is buffered and release the directory."""
-
-
-class LiveView:
-    """A view of a state without its dead entries."""
-
-    def __init__(self, state: StateView, floor: int) -> None:
+    def __init__(self, state: StateView) -> None:
         self._state = state
-        self._floor = floor
 
     @property
     def entry_count(self) -> int:
@@ -303,12 +244,39 @@ class LiveView:
         return self._state.entry_count
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """Return the living postings under keys: uint64[u]."""
-        return self._state.buckets(keys).living(self._floor)
+        """Return the postings under keys: uint64[u], all different."""
+        return self._state.buckets(keys)
 
     def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
-        """Return the filed pages by number: uint64[e], all living. Raises CorruptRecord if one is missing."""
+        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
         return self._state.indexed(numbers)
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        return self._state.page_ids(numbers)
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
+        return self._state.memories(hosts)
+
+    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
+        """Return the recorded verdict of each page that was not filed, None for all others."""
+        return self._state.pending_verdicts(page_ids)
+
+
+class LiveView(WrappedView):
+    """A view of a state without its dead entries.
+
+    It stays apart from the state, since a query gives pages of different times different floors.
+    """
+
+    def __init__(self, state: StateView, floor: int) -> None:
+        super().__init__(state)
+        self._floor = floor
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """Return the living postings under keys: uint64[u]."""
+        return self._state.buckets(keys).living(self._floor)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each living entry: uint64[e]. None stands for all others."""
@@ -319,10 +287,6 @@ class LiveView:
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         """Return what is known of these hosts: uint64[h] -> h rows. A host that learned nothing since is forgotten."""
         return live_memories(self._state.memories(hosts), self._floor)
-
-    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
-        """Return the remembered verdict of each page that was not filed."""
-        return self._state.pending_verdicts(page_ids)
 
 
 def live_memories(memories: HostMemories, floor: int) -> HostMemories:
@@ -335,20 +299,3 @@ def live_memories(memories: HostMemories, floor: int) -> HostMemories:
     items, item_bounds = empty_rows(memories.items, memories.item_bounds, alive)
     words, word_bounds = empty_rows(memories.words, memories.word_bounds, alive)
     return HostMemories(memories.hosts, pages, memories.last, first, items, item_bounds, words, word_bounds)
-
-
-def states_equal(one: State, other: State) -> bool:
-    """Tell whether two states hold the same, byte for byte."""
-    return first_difference(one, other) is None
-
-
-def first_difference(one: State, other: State) -> tuple[bytes, bytes, bytes] | None:
-    """Return (name, value in one, value in other) where two states first differ; b"" for a side without it."""
-    left, right = one.items(), other.items()
-    while True:
-        a, b = next(left, None), next(right, None)
-        if a is None and b is None:
-            return None
-        if a != b:
-            name = min(pair[0] for pair in (a, b) if pair is not None)
-            return name, a[1] if a and a[0] == name else b"", b[1] if b and b[0] == name else b""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spotsieve.state.index import State
+from spotsieve.state.store.state import State
 
 MOST_ENTRIES = 2**18
 """So many of the latest entries are looked at, in about a second: a partition that is read leaves some among them."""

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, IndexUpdate, Removal, State
+from spotsieve.state.index import Buckets, IndexUpdate, Removal, StateView
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page import PageId
 
@@ -48,8 +48,10 @@ class ForgottenPage(NamedTuple):
         return self.source, self.partition, self.offset
 
 
-def removal_of(pages: Sequence[ForgottenPage], state: State, whole: bool = True) -> Removal:
-    """Find what the state still holds of these pages. whole: it holds all entries, and not those of a shard alone
+def removal_of(pages: Sequence[ForgottenPage], state: StateView, floor: int, whole: bool = True) -> Removal:
+    """Find what the state still holds of these pages. floor: entries below it are dead
+
+    whole: whether it holds all entries, and not those of a shard alone
 
     A page is passed over if its entry is gone or belongs to another page. So a record that came into the log twice
     changes nothing the second time. A shard that does not hold the entry of a living number takes its postings out: it
@@ -59,7 +61,7 @@ def removal_of(pages: Sequence[ForgottenPage], state: State, whole: bool = True)
     found = state.page_ids(np.array([page.number for page in pages], np.uint64))
     there = {page.number: page for page, page_id in zip(pages, found, strict=True) if page_id == page.page_id}
     # Another shard may hold the entry of a page whose postings are here.
-    floor, elsewhere = state.clock.floor, [one for one, page_id in zip(pages, found, strict=True) if page_id is None]
+    elsewhere = [one for one, page_id in zip(pages, found, strict=True) if page_id is None]
     posted = [*there.values(), *(page for page in elsewhere if not whole and page.number >= floor)]
     keys = np.unique(np.array([key for page in posted for key in page.keys], np.uint64))
     held = state.buckets(keys)
@@ -98,7 +100,7 @@ class Sweep(NamedTuple):
     floor: int = 0
 
 
-class Swept(NamedTuple):
+class SweepStep(NamedTuple):
     """What one part of the walk changes.
 
     visited: how many buckets it looked at  keys: uint64[c]  buckets: their new contents; an empty one is deleted
@@ -110,14 +112,14 @@ class Swept(NamedTuple):
     buckets: Buckets
 
 
-class SweptHosts(NamedTuple):
+class HostSweepStep(NamedTuple):
     """What one part of the walk over memories removes. dead: uint64[c], hosts"""
 
     sweep: Sweep
     dead: NDArray[np.uint64]
 
 
-def walk_on(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Visit) -> Swept | None:
+def sweep_buckets(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Visit) -> SweepStep | None:
     """Walk the next part, over the buckets as they were before the filing; None if there is nothing to sweep.
 
     floor: entries below it are dead. If the filing rewrites a bucket too, write the filing's last: it has no dead
@@ -130,10 +132,10 @@ def walk_on(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Visit) -
     keys, buckets = visit(sweep.next_key, most)
     living = buckets.living(floor)
     changed = np.flatnonzero(sizes_of(living.bounds) != sizes_of(buckets.bounds))
-    return Swept(_moved(sweep, floor, keys, most), len(keys), keys[changed], living.take(changed))
+    return SweepStep(_moved(sweep, floor, keys, most), len(keys), keys[changed], living.take(changed))
 
 
-def walk_on_hosts(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: VisitHosts) -> SweptHosts | None:
+def sweep_hosts(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: VisitHosts) -> HostSweepStep | None:
     """Walk the next part over memories as they were before the filing; None if there is nothing to sweep.
 
     floor: a memory that last learned below it is dead. If the filing writes one of these too, write the filing's last.
@@ -143,7 +145,7 @@ def walk_on_hosts(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Vi
         return None
     most = VISITS_PER_MEMORY * written
     hosts, last = visit(sweep.next_key, most)
-    return SweptHosts(_moved(sweep, floor, hosts, most), hosts[last < np.uint64(floor)])
+    return HostSweepStep(_moved(sweep, floor, hosts, most), hosts[last < np.uint64(floor)])
 
 
 def _rests(sweep: Sweep, floor: int, added: int) -> bool:

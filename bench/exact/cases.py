@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
@@ -66,8 +66,8 @@ def on_set(name: str, folder: Path) -> CaseCounts:
 
 
 def compare(signed: Signatures, scheme: Scheme, accepts: Accepts) -> CaseCounts:
-    """Judge signatures into an empty state, and by brute force."""
-    verdicts, _ = judge(signed, scheme, MemoryState(), MOST, MOST)
+    """Judge signatures into an empty store, and by brute force."""
+    verdicts, _ = judge(signed, scheme, memory_state(), MOST, MOST)
     found = np.array([original.offset if original else -1 for original in verdicts.originals])
     # Verdicts name an original by its page id, brute force by its row.
     expected = originals_of(signed, accepts)

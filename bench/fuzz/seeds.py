@@ -32,7 +32,7 @@ from spotsieve.state.portable.export import export_lines
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.snapshot.snapshots import FileFacts, Manifest, encode_manifest
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.digest import settings_digest
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import ChainSettings
@@ -161,7 +161,7 @@ def exports() -> list[bytes]:
     """A complete export, with and without a deduplication window and a forgotten entry."""
     with TemporaryDirectory() as name:
         directory = Path(name)
-        with RocksState.open(directory, "{}", "local", IndexSettings()) as state:
+        with disk_state(directory, "{}", "local", IndexSettings()) as state:
             digest, scheme = settings_digest("{}"), ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
             record = encode(make_signatures(1, seed=0), bytes(16), 0, digest)
             Engine(scheme, state, IndexSettings(), digest, "local").apply(record, 4)

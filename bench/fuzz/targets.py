@@ -16,7 +16,7 @@ from webencodings.labels import LABELS
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import ReadEntries, entry_fault
+from spotsieve.state.format.entries import StoredEntries, entry_fault
 from spotsieve.state.format.meta import (
     Identity,
     StateProgress,
@@ -35,13 +35,14 @@ from spotsieve.state.log.record import decode
 from spotsieve.state.portable.export import COUNTED
 from spotsieve.state.portable.importing import Importer, NewState
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
-from spotsieve.state.store.rocks_options import FAMILIES
+from spotsieve.state.store.backend import FAMILIES
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.base.errors import InputError, PageError, StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.progress import ignore_progress
-from spotsieve.stream.base.settings.model import MOST_ROUND_PAGES, FieldPaths, InputSettings
+from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
@@ -358,7 +359,7 @@ def read_state_value(data: bytes) -> None:
                 buckets = decode_buckets(KEYS, [stored, None, stored, None, stored, stored, stored])
                 assert buckets.numbers.nbytes <= 8 * 5 * len(stored)
             elif kind == 1:
-                entries = ReadEntries([b"k", b"l"], [stored, stored], ["a", "b"])
+                entries = StoredEntries([b"k", b"l"], [stored, stored], ["a", "b"])
                 compared = entries.compared(with_features=True)
                 assert compared.sketch.nbytes + compared.features.nbytes <= 2 * len(stored)
                 entries.entries(np.array([0, 1]))

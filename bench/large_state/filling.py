@@ -41,7 +41,7 @@ from spotsieve.state.index import (
     HostUpdate,
     IndexUpdate,
 )
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import Tuning, column_families
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
@@ -55,6 +55,7 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     tagged,
 )
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.worlds.states.local_states import families_of
 
 KEYS = ((TITLE_TAG, 1, KEY_BITS), (PRINT_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
 """Tag, keys per page and random bits of a key, in the order of the keys. A test compares this table with the scheme."""
@@ -95,10 +96,10 @@ class Job:
 
 
 def fill(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tuning) -> None:
-    """Fill a new state with `pages` pages. The first `old` pages of the load get the entry numbers of old_numbers()."""
-    with RocksState.open(directory, "{}", "bench", IndexSettings()) as state:
-        families = {name: state._database.get_column_family(name) for name in ("buckets", "entries", "hosts")}
-        state._database.get_column_family("sources")[bytes(8)] = encode_source("pages")
+    """Fill a new state with so many pages; the first `old` ones of the load have the numbers of old_numbers()."""
+    with disk_state(directory, "{}", "bench", IndexSettings()) as state:
+        families = families_of(state)
+        families["sources"][bytes(8)] = encode_source("pages")
         choice = IngestExternalFileOptions()
         choice.set_move_files(True)
         with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as workers:
@@ -108,7 +109,7 @@ def fill(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tun
                 running |= {workers.submit(write_file, job) for job in islice(jobs, len(done))}
                 for kind, path in (future.result() for future in done):
                     families[kind].ingest_external_file([path], choice)
-        state._entry_count = pages
+        state._progress = state.progress._replace(entry_count=pages)
         state.file(None, 1, 0)
 
 

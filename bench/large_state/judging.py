@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -13,9 +13,10 @@ from bench.index_memory import resident
 from bench.speed.horizon import engine_over
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store import rocks_opening
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store import rocks
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import Tuning, column_families, database_options
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine.warmup import compile_kernels
@@ -51,15 +52,20 @@ class JudgingCosts:
     copies: int
 
 
-class WatchedState(RocksState):
-    """A state that records its longest index update. seconds: of that update"""
+class WatchedState:
+    """A state that remembers its longest filing. seconds: of it"""
 
-    seconds = 0.0
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
 
     def file(self, *index_update: Any, **more: Any) -> None:
-        """Index pages like RocksState, and time the call."""
+        """File, and take the time."""
         began = time.perf_counter()
-        super().file(*index_update, **more)
+        self._state.file(*index_update, **more)
         self.seconds = max(self.seconds, time.perf_counter() - began)
 
 
@@ -68,15 +74,15 @@ def judge_on(
 ) -> JudgingCosts:
     """Judge the load from page `first` on, and index the novel pages, by records of `batch` pages."""
     with (
-        patch.object(rocks_opening, "column_families", partial(column_families, tuning=tuning)),
-        patch.object(rocks_opening, "database_options", partial(database_options, tuning)),
-        WatchedState.open(directory, "{}", "bench", settings) as state,
+        patch.object(rocks, "column_families", partial(column_families, tuning=tuning)),
+        patch.object(rocks, "database_options", partial(database_options, tuning)),
+        disk_state(directory, "{}", "bench", settings) as state,
     ):
-        return _judge(state, load, first, batch, settings)
+        return _judge(WatchedState(state), load, first, batch, settings)
 
 
 def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings) -> JudgingCosts:
-    engine, indexed = engine_over(state, settings), state.entry_count
+    engine, indexed = engine_over(cast("State", state), settings), state.entry_count
     compile_kernels(engine.scheme)
     rows = [(at, min(at + batch, len(load))) for at in range(first, len(load), batch)]
     cold = len(rows) // 10

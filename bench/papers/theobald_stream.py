@@ -19,7 +19,7 @@ from spotsieve.state.log.record import NO_PAGES
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsigsSettings
 from spotsieve.stream.base.signature import CandidateColumns, Signatures, candidate_columns, unused_columns
-from spotsieve.stream.sign.schemes.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
+from spotsieve.stream.sign.schemes.spotsigs import NOT_INDEXED, REPEAT_BITS, SpotsigsScheme
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 
 CASES = (
@@ -165,7 +165,7 @@ def indexed(scheme: SpotsigsScheme, pages: Signatures, cap: int) -> SpotPostings
     keys, owners = list[NDArray[np.uint64]](), list[NDArray[np.int64]]()
     for first in range(0, len(pages), AT_ONCE):
         probes = scheme.probe(pages.part(first, min(first + AT_ONCE, len(pages))))
-        own = ~probes.decisive & (probes.cap != NOT_FILED)
+        own = ~probes.decisive & (probes.cap != NOT_INDEXED)
         keys.append(probes.keys[own])
         owners.append(first + np.repeat(np.arange(len(probes.bounds) - 1), np.diff(probes.bounds))[own])
     every, owner = np.concatenate(keys), np.concatenate(owners)

@@ -12,7 +12,7 @@ from bench.papers.page import table
 from bench.quality.ours import in_batches
 from bench.quality.sets import load_set
 from spotsieve.state.log.record import encode
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import OnebitSettings
 from spotsieve.stream.base.signature import Signatures
@@ -61,7 +61,7 @@ class CountingResult(NamedTuple):
 
 def judged(batches: Sequence[Signatures], c: int, limits: IndexSettings) -> CountingResult:
     """Judge a set in its order under these limits."""
-    scheme, state, digest = OnebitScheme(OnebitSettings(k=K, r=R, c=c)), MemoryState(), bytes(16)
+    scheme, state, digest = OnebitScheme(OnebitSettings(k=K, r=R, c=c)), memory_state(), bytes(16)
     engine = Engine(scheme, state, limits, digest, "measured")
     found = capped = cut = 0
     began = time.process_time()

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.quality.sets import LabelledSet
 from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.model import Settings
@@ -76,7 +76,7 @@ def judge(
     """Judge signed pages in an empty state. records: of the truth's pages, in its order; scheme: the one of `sign`"""
     engine = Engine(
         scheme or scheme_under(settings),
-        MemoryState(),
+        memory_state(),
         settings.index,
         ANY_SETTINGS,
         "memory",

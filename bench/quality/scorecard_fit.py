@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(points: Points, folder: Path) -> None:
-    """Write scorecard.txt and its digest in scorecard.py."""
+    """Write scorecard.txt, and its digest into the module beside it (stream/sign/features/scorecard.py)."""
     text, module = as_text(points), folder / "scorecard.py"
     (folder / "scorecard.txt").write_bytes(text)
     digest = f'DIGEST = "{hashlib.sha256(text).hexdigest()}"'

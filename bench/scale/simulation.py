@@ -15,8 +15,7 @@ import simpy
 
 from bench.scale.costs import Costs
 from bench.scale.outcomes import SimulationResult, outcome_of
-from spotsieve.stream.base.settings.model import ClusterSettings
-from spotsieve.stream.base.settings.runtime import ServiceSettings
+from spotsieve.stream.base.settings.runtime import ClusterSettings, ServiceSettings
 from spotsieve.stream.service.worker import MOST_IN_FLIGHT
 
 BATCH_PAGES, LINGER_S = ServiceSettings().batch_pages, ServiceSettings().linger_ms / 1e3

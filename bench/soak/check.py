@@ -9,7 +9,7 @@ import orjson
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.signature import page_id_text
 from tests.worlds.brokers.topics import TopicSet, header
@@ -60,7 +60,7 @@ def check(topics: TopicSet, toml: str, directory: Path) -> VerdictCounts:
     }
     log, log_name = topics.read("log", quiet_seconds=QUIET_SECONDS), topics.names["log"]
     settings = settings_from(toml)
-    state = RocksState.open(directory, verdict_settings_text(settings), log_name, settings.index)
+    state = disk_state(directory, verdict_settings_text(settings), log_name, settings.index)
     try:
         expected = judge_again_in(state, toml, log, log_name)
     finally:

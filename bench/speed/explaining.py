@@ -14,7 +14,6 @@ import numpy as np
 
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.still.view import ReadOnlyView
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.insight.explain.context import ExplainContext, ExplainSubject, explain, find_subject
 from spotsieve.stream.insight.explain.page_lookup import find_in_entries
@@ -42,7 +41,7 @@ def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, f
                 for _ in engine.judge_signed(load.signatures(first, min(first + BATCH_PAGES, pages))):
                     pass
         with read_only_state(Path(folder)) as state:
-            view = ReadOnlyView(state)
+            view = state
             judged = ExplainContext(settings, scheme, view, state.clock, folder, view.entry_count)
             chosen = np.linspace(0, view.entry_count - 1, ASKED + 1).astype(np.uint64)
             names = [entry.url for entry in view.indexed(chosen).entries(np.arange(len(chosen)))]

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from bench.speed.index_load import CandidateLoad
-from spotsieve.state.index import CommitMark, State
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
@@ -60,7 +61,7 @@ def measure_horizon(pages: int, horizons: int = 6, directory: Path | None = None
         for hours in (horizon_of(pages), 0.0):
             limits = IndexSettings(horizon_hours=hours)
             scratch = closing.enter_context(tempfile.TemporaryDirectory(dir=directory))
-            state = closing.enter_context(RocksState.open(Path(scratch), "{}", "bench", limits))
+            state = closing.enter_context(disk_state(Path(scratch), "{}", "bench", limits))
             engines.append(engine_over(state, limits))
         compile_kernels(engines[0].scheme)
         for record in horizon_load(pages, horizons, 512):

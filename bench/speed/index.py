@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 
 from bench.speed.index_load import URL_BYTES, CandidateLoad, FingerprintLoad
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSettings
 from spotsieve.stream.base.signature import Signatures
@@ -78,7 +78,7 @@ def measure(
     """
     count = len(load)
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        state = RocksState.open(Path(scratch), "{}", "bench", IndexSettings())
+        state = disk_state(Path(scratch), "{}", "bench", IndexSettings())
         windows, duplicates, candidates, wall = [], 0, 0, time.perf_counter()
         for start in range(0, count, WINDOW_PAGES):
             window, signing = time.process_time(), 0.0

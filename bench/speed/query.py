@@ -5,16 +5,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.speed.horizon import engine_over, horizon_load
-from spotsieve.state.format.buckets import decode_keys
+from spotsieve.state.format.buckets import decode_keys, encode_keys
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.still.view import ReadOnlyView
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.rocks import CheckpointBackend
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine.warmup import compile_kernels
 
@@ -29,20 +30,21 @@ def measure_query(pages: int, directory: Path | None = None) -> dict[str, float]
     passed_us: a bucket that a pass reads, half of them wanted  ratio: of passed_us by asked_us of 10 %
     """
     with tempfile.TemporaryDirectory(dir=directory) as folder:
-        with RocksState.open(Path(folder), "{}", "bench", IndexSettings()) as state:
+        with disk_state(Path(folder), "{}", "bench", IndexSettings()) as state:
             engine = engine_over(state, IndexSettings())
             compile_kernels(engine.scheme)
             for record in horizon_load(pages, 1, 512):
                 engine.apply(record, record.sequence)
             state.compact()
         with read_only_state(Path(folder)) as still:
-            view = ReadOnlyView(still)
-            keys = decode_keys([name for name, _ in still.items("buckets")])
+            backend = still.backend
+            assert isinstance(backend, CheckpointBackend)
+            keys = decode_keys([name for name, _ in still.scan("buckets")])
             figures = {"pages": float(pages), "buckets": float(len(keys))}
             for share in SHARES:
                 wanted = _some(keys, share)
-                figures[f"asked_us_{share * 100:.0f}"] = _cpu_us(view.read_by_key, wanted, len(wanted))
-            figures["passed_us"] = _cpu_us(view.read_by_pass, _some(keys, 0.5), len(keys))
+                figures[f"asked_us_{share * 100:.0f}"] = _cpu_us(partial(backend.get, "buckets"), wanted, len(wanted))
+            figures["passed_us"] = _cpu_us(partial(backend.get_by_pass, "buckets"), _some(keys, 0.5), len(keys))
     return figures | {"ratio": figures["passed_us"] / figures["asked_us_10"]}
 
 
@@ -51,9 +53,9 @@ def _some(keys: NDArray[np.uint64], share: float) -> NDArray[np.uint64]:
     return np.sort(keys[chosen])
 
 
-def _cpu_us(read: Callable[[NDArray[np.uint64]], object], keys: NDArray[np.uint64], count: int) -> float:
+def _cpu_us(read: Callable[[list[bytes]], object], keys: NDArray[np.uint64], count: int) -> float:
     began = time.process_time()
-    read(keys)
+    read(encode_keys(keys))
     return (time.process_time() - began) / count * 1e6
 
 

@@ -12,7 +12,7 @@ from bench.large_state.filling import KEYS, StatePostings, fill, in_buckets, old
 from bench.large_state.judging import JudgingCosts
 from bench.large_state.report import PAGES, VariantRuns, broken, document
 from bench.large_state.variants import DEFAULTS, HALF_CACHE, VARIANTS, LargeStatePlan, compare
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
@@ -49,7 +49,7 @@ def test_a_filled_state_has_all_entries_and_the_old_pages_in_place(tmp_path: Pat
     fill(tmp_path, PLAN.pages, load, old, DEFAULTS.tuning)
 
     numbers = old_numbers(PLAN.pages, old)
-    with RocksState.open(tmp_path, "{}", "bench", IndexSettings()) as state:
+    with disk_state(tmp_path, "{}", "bench", IndexSettings()) as state:
         assert state.entry_count == PLAN.pages
         assert len(state.indexed(np.arange(PLAN.pages, dtype=np.uint64)).own_texts().site) == PLAN.pages
         assert (state.indexed(numbers).compared(False).sketch == load.sketch[:old]).all()

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from bench.quality.rules import rules_changed
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from tests.reference.host_memory import Host
 from tests.reference.judge import Outcome
 from tests.reference.remembering import RememberingJudge
@@ -35,12 +35,12 @@ def novel_pages(records: Sequence[Record], outcomes: Sequence[Sequence[Outcome]]
 def test_changed_rules_are_the_twin_s_with_the_same_change_and_the_product_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = [run(records(seed), MemoryState(), LIMITS) for seed in SEEDS]
+    before = [run(records(seed), memory_state(), LIMITS) for seed in SEEDS]
     never = ("LEAST_TEMPLATE", "MOST_TEMPLATE", "LEAST_COMMON", "MOST_COMMON")
     with rules_changed({f"memory.{name}": 1e9 for name in never}, only_novel_teach=True):
-        states = [MemoryState() for _ in SEEDS]
+        states = [memory_state() for _ in SEEDS]
         changed = [run(records(seed), state, LIMITS) for seed, state in zip(SEEDS, states, strict=True)]
-    assert [run(records(seed), MemoryState(), LIMITS) for seed in SEEDS] == before
+    assert [run(records(seed), memory_state(), LIMITS) for seed in SEEDS] == before
     assert changed != before
     for seed, outcomes, state in zip(SEEDS, changed, states, strict=True):
         novel = novel_pages(records(seed), outcomes)

@@ -1,7 +1,7 @@
 """Encodes and decodes entries: the stored data of a filed page. state/FORMATS.md has the grammar.
 
 An entry has no checksum of its own; RocksDB keeps one on every block and verifies it at each read. Decoding checks the
-version, the length and the references. ReadEntries decodes the entries of a read on demand, column by column.
+version, the length and the references. StoredEntries decodes the entries of a read on demand, column by column.
 """
 
 import struct
@@ -374,7 +374,7 @@ def all_found(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Sequence
     return cast("Sequence[bytes]", values)
 
 
-class ReadEntries:
+class StoredEntries:
     """The values of e entries. keys: for messages  sources: texts by number"""
 
     def __init__(self, keys: Sequence[bytes], values: Sequence[bytes], sources: Sequence[str]) -> None:

@@ -199,7 +199,7 @@ def decode_source(key: bytes, value: bytes) -> str:
         raise CorruptRecord("sources", key, "must be UTF-8") from None
 
 
-ATTEMPT_VERSION = 1
+PENDING_VERDICT_VERSION = 1
 KEY_BYTES = 16
 _KEY = struct.Struct(">IIQ")
 _VALUE = struct.Struct("<BqdBB")
@@ -207,7 +207,7 @@ _SHIFT = 2**31
 """Added to partitions, so that keys of negative ones come first."""
 
 
-def attempt_key(source: int, partition: int, offset: int) -> bytes:
+def pending_verdict_key(source: int, partition: int, offset: int) -> bytes:
     """Write the key of a page. source: its number"""
     return _KEY.pack(source, partition + _SHIFT, offset)
 
@@ -218,17 +218,17 @@ def page_of_key(key: bytes) -> tuple[int, int, int]:
     return source, partition - _SHIFT, offset
 
 
-def encode_attempt(attempt: PendingVerdict) -> bytes:
+def encode_pending_verdict(attempt: PendingVerdict) -> bytes:
     """Write a verdict."""
     original, score, reason, found_by = attempt
     # Of the many numbers that are none only one is stored, so that equal attempts have equal bytes.
-    return _VALUE.pack(ATTEMPT_VERSION, original, score if score == score else nan, reason, found_by)
+    return _VALUE.pack(PENDING_VERDICT_VERSION, original, score if score == score else nan, reason, found_by)
 
 
-def decode_attempt(key: bytes, value: bytes) -> PendingVerdict:
+def decode_pending_verdict(key: bytes, value: bytes) -> PendingVerdict:
     """Read a verdict. Raises CorruptRecord."""
-    if len(value) != _VALUE.size or value[0] != ATTEMPT_VERSION:
-        raise CorruptRecord("attempts", key, f"must be version {ATTEMPT_VERSION} and {_VALUE.size} bytes")
+    if len(value) != _VALUE.size or value[0] != PENDING_VERDICT_VERSION:
+        raise CorruptRecord("attempts", key, f"must be version {PENDING_VERDICT_VERSION} and {_VALUE.size} bytes")
     _, original, score, reason, found_by = _VALUE.unpack(value)
     # A score goes with an original; not a number stands for none. An original without a score is the page replaced.
     if original < NOBODY or (original == NOBODY and score == score):

@@ -31,11 +31,17 @@ from spotsieve.state.format.buckets import INLINE_BYTES, decode_buckets, decode_
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
-from spotsieve.state.format.meta import StateProgress, attempt_key, decode_attempt, encode_attempt, page_of_key
+from spotsieve.state.format.meta import (
+    StateProgress,
+    decode_pending_verdict,
+    encode_pending_verdict,
+    page_of_key,
+    pending_verdict_key,
+)
 from spotsieve.state.horizon import NO_TIME, Clock, StepMark
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Buckets, HostMemories, PendingVerdict
 from spotsieve.state.removal import Sweep
-from spotsieve.state.still.reading import ReadOnlyState
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import bounds_of
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
@@ -47,7 +53,7 @@ COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")
 Fields = dict[str, Any]
 
 
-def header_of(state: ReadOnlyState) -> Fields:
+def header_of(state: State) -> Fields:
     """Return the header: what the state belongs to, and how far it had come."""
     (state_format, settings, log, _), progress, clock = state.identity, state.progress, state.clock
     return {
@@ -190,15 +196,15 @@ def memory_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes]]:
     return encode_keys(memories.hosts), values
 
 
-def attempt_line(key: bytes, value: bytes) -> bytes:
+def pending_verdict_line(key: bytes, value: bytes) -> bytes:
     """Write an attempt. Raises CorruptRecord."""
     source, partition, offset = page_of_key(key)
-    attempt = decode_attempt(key, value)
+    attempt = decode_pending_verdict(key, value)
     fields = {"attempt": offset, "source": source, "partition": partition, **attempt._asdict()}
     return dumped(fields | ({"original": None, "score": None} if attempt.original == NOBODY else {}))
 
 
-def attempt_value(fields: Fields) -> tuple[bytes, bytes]:
+def pending_verdict_value(fields: Fields) -> tuple[bytes, bytes]:
     """Read the line of an attempt -> key and value. Raises KeyError, TypeError, ValueError, struct.error."""
     if len(fields) != 7:
         raise ValueError
@@ -207,7 +213,9 @@ def attempt_value(fields: Fields) -> tuple[bytes, bytes]:
     attempt = PendingVerdict(
         NOBODY if nothing else original, nan if nothing else score, fields["reason"], fields["found_by"]
     )
-    return attempt_key(fields["source"], fields["partition"], fields["attempt"]), encode_attempt(attempt)
+    return pending_verdict_key(fields["source"], fields["partition"], fields["attempt"]), encode_pending_verdict(
+        attempt
+    )
 
 
 def _counted(column: NDArray[np.uint32], count_bits: int) -> list[list[int]]:
@@ -253,7 +261,7 @@ BATCH = 4096
 T = TypeVar("T")
 
 
-def export_lines(state: ReadOnlyState, on_progress: OnProgress = ignore_progress) -> Iterator[bytes]:
+def export_lines(state: State, on_progress: OnProgress = ignore_progress) -> Iterator[bytes]:
     """Give a state as text: some thousands of lines at a time, without the last line feed. Raises CorruptRecord."""
     hashed, counts = xxhash.xxh3_128(), dict.fromkeys(COUNTED, 0)
 
@@ -268,25 +276,25 @@ def export_lines(state: ReadOnlyState, on_progress: OnProgress = ignore_progress
         yield block([dumped({"source": number, "text": text}) for number, text in sources])
         counts["sources"] += len(sources)
     of = state.progress.entry_count - state.clock.floor
-    for entries in _batched(state.items("entries")):
+    for entries in _batched(state.scan("entries")):
         yield block([dumped(entry_fields(key, value)) for key, value in entries])
         counts["entries"] += len(entries)
         on_progress("entries written", counts["entries"], of)
-    of = state.estimated_keys("buckets")
-    for items in _batched(state.items("buckets")):
+    of = state.backend.estimated_keys("buckets")
+    for items in _batched(state.scan("buckets")):
         keys = decode_keys([key for key, _ in items])
         buckets = decode_buckets(keys, [value for _, value in items])
         yield block(bucket_lines(keys, buckets))
         counts["buckets"] += len(keys)
         counts["postings"] += len(buckets.numbers)
         on_progress("buckets written", counts["buckets"], max(of, counts["buckets"]))
-    of = state.estimated_keys("hosts")
-    for items in _batched(state.items("hosts")):
+    of = state.backend.estimated_keys("hosts")
+    for items in _batched(state.scan("hosts")):
         yield block(memory_lines([key for key, _ in items], [value for _, value in items]))
         counts["memories"] += len(items)
         on_progress("memories of hosts written", counts["memories"], max(of, counts["memories"]))
-    for items in _batched(state.items("attempts")):
-        yield block([attempt_line(key, value) for key, value in items])
+    for items in _batched(state.scan("attempts")):
+        yield block([pending_verdict_line(key, value) for key, value in items])
         counts["attempts"] += len(items)
     yield dumped({"end": True, **counts, "xxh3_128": hashed.hexdigest()})
 

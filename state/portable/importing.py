@@ -26,8 +26,8 @@ from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
     StateProgress,
-    decode_attempt,
     decode_clock,
+    decode_pending_verdict,
     encode_identity,
     encode_marks,
     encode_progress,
@@ -38,11 +38,11 @@ from spotsieve.state.portable.export import (
     COUNTED,
     VERSION,
     Fields,
-    attempt_value,
     bucket_values,
     entry_value,
     loaded,
     memory_values,
+    pending_verdict_value,
     progress_of,
 )
 from spotsieve.state.store.rocks_errors import rocks_errors
@@ -260,8 +260,8 @@ class Importer:
     def _pending_verdicts(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
         items = list[tuple[bytes, bytes]]()
         for fields in lines:
-            key, value = attempt_value(fields)
-            attempt = decode_attempt(key, value)
+            key, value = pending_verdict_value(fields)
+            attempt = decode_pending_verdict(key, value)
             known = fields["source"] < self._counts["sources"] and attempt.original < header["entries"]
             if key <= self._last_attempt or not known:
                 raise ValueError

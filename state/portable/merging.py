@@ -18,12 +18,13 @@ from spotsieve.state.directory import check_free, made_beside, put_in_place, syn
 from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_buckets
 from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
 from spotsieve.state.format.host_memory import last_learned
-from spotsieve.state.format.meta import Identity, StateProgress, attempt_key, encode_source, page_of_key
+from spotsieve.state.format.meta import Identity, StateProgress, encode_source, page_of_key, pending_verdict_key
 from spotsieve.state.identity import check_parts
 from spotsieve.state.portable.importing import NewState
 from spotsieve.state.removal import Sweep
-from spotsieve.state.still.reading import ReadOnlyState, read_only_state
+from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.loaded import SourceNumbers
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
@@ -32,7 +33,7 @@ from spotsieve.stream.sharding.shares import shards_of
 BATCH = 4096
 PARTIAL = ".merge-partial"
 _LEVEL = (
-    "stop the workers, wait until no round is open (spotsieve cluster status), and merge then; of snapshots or of "
+    "stop the workers, wait until no round is open (spotsieve shards status), and merge then; of snapshots or of "
     "shards that were stopped, start the shards first, which go on to the same outcome"
 )
 _DAMAGED = (
@@ -76,7 +77,7 @@ def merge_states(
     return merged
 
 
-def _in_order(states: Sequence[ReadOnlyState]) -> list[ReadOnlyState]:
+def _in_order(states: Sequence[State]) -> list[State]:
     """The states by the numbers of their shards. Raises StateError unless they are all of one place."""
     check_parts([(str(state.directory), state.identity) for state in states])
     parts = sorted(states, key=lambda state: state.identity.part or (0, 0))
@@ -93,11 +94,11 @@ def _in_order(states: Sequence[ReadOnlyState]) -> list[ReadOnlyState]:
     return parts
 
 
-def _place_of(state: ReadOnlyState) -> tuple[object, ...]:
+def _place_of(state: State) -> tuple[object, ...]:
     return *state.progress[:5], state.clock, state.heard
 
 
-def _position_text(state: ReadOnlyState) -> str:
+def _position_text(state: State) -> str:
     heard = "no outcome" if state.heard is None else f"outcome {state.heard.offset}"
     return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {heard}"
 
@@ -124,7 +125,7 @@ class _HeldEntry(NamedTuple):
 class _Merge:
     """One merge of parts, by the numbers of their shards."""
 
-    def __init__(self, parts: Sequence[ReadOnlyState], state: NewState, on_progress: OnProgress) -> None:
+    def __init__(self, parts: Sequence[State], state: NewState, on_progress: OnProgress) -> None:
         self._parts = parts
         self._state = state
         self._on_progress = on_progress
@@ -146,8 +147,8 @@ class _Merge:
     def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:
         """Give (key, number of the part, value) of all parts, by key."""
 
-        def of(number: int, part: ReadOnlyState) -> Iterator[tuple[bytes, int, bytes]]:
-            for key, value in part.items(family):
+        def of(number: int, part: State) -> Iterator[tuple[bytes, int, bytes]]:
+            for key, value in part.scan(family):
                 yield key, number, value
 
         return heapq.merge(*(of(number, part) for number, part in enumerate(self._parts)))
@@ -223,10 +224,10 @@ class _Merge:
     def _write_attempts(self) -> int:
         written = 0
         for number, part in enumerate(self._parts):
-            rest = part.items("attempts")
+            rest = part.scan("attempts")
             while items := list(islice(rest, BATCH)):
                 pages = [page_of_key(key) for key, _ in items]
-                keys = [attempt_key(self._number_of(number, source), *place) for source, *place in pages]
+                keys = [pending_verdict_key(self._number_of(number, source), *place) for source, *place in pages]
                 self._state.put("attempts", zip(keys, (value for _, value in items), strict=True))
                 written += len(items)
         return written
@@ -242,7 +243,7 @@ class _Merge:
             yield batch
 
     def _estimated(self, family: str) -> int:
-        return sum(part.estimated_keys(family) for part in self._parts)
+        return sum(part.backend.estimated_keys(family) for part in self._parts)
 
 
 def _missing(number: int) -> CorruptRecord:

@@ -24,10 +24,10 @@ from pathlib import Path
 from rocksdict import Checkpoint, Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER, close_files, make_directory, open_file
-from spotsieve.state.index import State
+from spotsieve.state.store.opening import refuse_other_format
 from spotsieve.state.store.rocks_errors import locked, rocks_errors
-from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError, StateLockedError
 from spotsieve.stream.base.progress import OnProgress
 
@@ -54,7 +54,7 @@ class Requests:
         """
         try:
             name = Path(self._request).read_text("ascii", "replace")
-            if not _has_asker(self._folder) or not _is_name(name):
+            if not _has_requester(self._folder) or not _is_name(name):
                 Path(self._request).unlink()
                 return None
             trouble = ""
@@ -82,7 +82,7 @@ def _is_name(name: str) -> bool:
     return len(name) == NAME_DIGITS and all(digit in "0123456789abcdef" for digit in name)
 
 
-def _has_asker(folder: Path) -> bool:
+def _has_requester(folder: Path) -> bool:
     with (folder / LOCK).open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -101,7 +101,7 @@ def checkpoint_of(directory: Path, timeout_s: float, on_progress: OnProgress) ->
     Raises StateError: there is no state, somebody else asks, or the owner does not answer in time.
     """
     check_holds_state(directory)
-    with _asking(directory) as folder:
+    with _request_lock(directory) as folder:
         checkpoint = folder / uuid.uuid4().hex
         _checkpoint(directory, checkpoint, timeout_s, on_progress)
         yield checkpoint
@@ -114,7 +114,7 @@ def check_holds_state(directory: Path) -> None:
 
 
 @contextmanager
-def _asking(directory: Path) -> Iterator[Path]:
+def _request_lock(directory: Path) -> Iterator[Path]:
     """Hold the asker's lock, and clear away what killed askers left."""
     folder = directory / FOLDER
     make_directory(folder)
@@ -148,7 +148,7 @@ def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress
     folder, began = checkpoint.parent, time.monotonic()
     request, answer = folder / REQUEST, folder / ANSWER
     while time.monotonic() - began < timeout_s:
-        if _made_without_owner(directory, checkpoint):
+        if _checkpoint_without_owner(directory, checkpoint):
             return
         # An owner took it up and was killed over it, or nobody has asked yet: ask again, under the same name.
         if not request.exists() and not answer.exists():
@@ -158,7 +158,7 @@ def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress
         on_progress("waiting for the process that works on the state, seconds", waited, int(timeout_s))
         for _ in range(10):
             time.sleep(POLL_SECONDS)
-            if _answered(answer, checkpoint, directory):
+            if _is_response_good(answer, checkpoint, directory):
                 return
     raise StateError(
         "--state",
@@ -169,7 +169,7 @@ def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress
     )
 
 
-def _answered(answer: Path, checkpoint: Path, directory: Path) -> bool:
+def _is_response_good(answer: Path, checkpoint: Path, directory: Path) -> bool:
     """Tell whether the owner has made this checkpoint. Raises StateError if it could not."""
     if not answer.exists():
         return False
@@ -182,7 +182,7 @@ def _answered(answer: Path, checkpoint: Path, directory: Path) -> bool:
     return True
 
 
-def _made_without_owner(directory: Path, checkpoint: Path) -> bool:
+def _checkpoint_without_owner(directory: Path, checkpoint: Path) -> bool:
     """Make the checkpoint here if nobody owns the state. Returns False if somebody does."""
     path = directory / INDEX_FOLDER
     try:

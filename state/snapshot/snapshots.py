@@ -38,7 +38,7 @@ from spotsieve.state.directory import (
 )
 from spotsieve.state.log.local import whole_frames
 from spotsieve.state.snapshot.checkpoints import check_holds_state, checkpoint_of
-from spotsieve.state.store.rocks_opening import opened_secondary, read_meta
+from spotsieve.state.store.opening import checkpoint_backend, read_meta
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
@@ -199,8 +199,8 @@ def _copy_log(log: Path, copy: Path) -> int | None:
 
 def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Manifest:
     """Read what the checkpoint says of itself, and every byte of it."""
-    with opened_secondary(partial, partial / INDEX_FOLDER) as database:
-        meta = read_meta(partial, database)
+    with checkpoint_backend(partial, partial / INDEX_FOLDER) as backend:
+        meta = read_meta(backend)
     paths = sorted(path for path in partial.rglob("*") if path.is_file())
     total, done = sum(path.stat().st_size for path in paths), 0
 

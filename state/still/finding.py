@@ -9,7 +9,7 @@ from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.entries import FORGOTTEN, decode_entry
 from spotsieve.state.log.pages_body import cut_url
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.still.reading import ReadOnlyState
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.signature import Entry
@@ -63,12 +63,12 @@ class QueryResult:
     similar: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_entries(state: ReadOnlyState, wanted: PageQuery, on_progress: OnProgress = ignore_progress) -> QueryResult:
+def find_entries(state: State, wanted: PageQuery, on_progress: OnProgress = ignore_progress) -> QueryResult:
     """Find every wanted page. Raises CorruptRecord."""
     found, met = QueryResult(), set[tuple[str, str]]()
     cores = {url: core for url in wanted.urls if (core := _core(url))}
     count = state.progress.entry_count
-    for key, value in state.items("entries"):
+    for key, value in state.scan("entries"):
         number = int.from_bytes(key, "big")
         if number % BATCH == 0:
             on_progress("entries looked at", number, count)
@@ -90,15 +90,13 @@ def find_entries(state: ReadOnlyState, wanted: PageQuery, on_progress: OnProgres
     return found
 
 
-def file_places(
-    state: ReadOnlyState, found: QueryResult, on_progress: OnProgress = ignore_progress
-) -> list[ForgottenPage]:
+def file_places(state: State, found: QueryResult, on_progress: OnProgress = ignore_progress) -> list[ForgottenPage]:
     """Find the buckets that hold the pages found; what is returned can be forgotten. Raises CorruptRecord."""
     entries = found.pages
     keys = {number: list[int]() for number in entries}
     numbers = np.array(sorted(entries), np.uint64)
-    done, of = 0, state.estimated_keys("buckets")
-    for names, values in _batches(state.items("buckets")):
+    done, of = 0, state.backend.estimated_keys("buckets")
+    for names, values in _batches(state.scan("buckets")):
         bucket_keys = decode_keys(names)
         buckets = decode_buckets(bucket_keys, values)
         hits = np.flatnonzero(np.isin(buckets.numbers, numbers))

@@ -1,1 +1,1 @@
-"""Stores a state, in RocksDB or in memory, under one contract."""
+"""Stores a state: one State over a key-value backend, which is RocksDB, memory or a read-only checkpoint."""

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.meta import attempt_key
+from spotsieve.state.format.meta import pending_verdict_key
 from spotsieve.state.index import CommitMark, IndexUpdate
 from spotsieve.stream.base.page import PageId
 
 
-class UpdateNumbers(NamedTuple):
+class SourceAssignment(NamedTuple):
     """indexed: uint32[f], the source number of each filed page  pending_verdicts: those of these  new: sources to
     add
     """
@@ -40,7 +40,7 @@ class SourceNumbers:
         self._numbers[text] = len(self.texts)
         self.texts.append(text)
 
-    def number(self, index_update: IndexUpdate) -> UpdateNumbers:
+    def number(self, index_update: IndexUpdate) -> SourceAssignment:
         """Number the sources of a index_update: those of filed pages in their order, then of attempts in theirs.
 
         The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
@@ -56,21 +56,23 @@ class SourceNumbers:
         pending_verdicts = (
             [numbered(page_id[0]) for page_id in index_update.learned.page_ids] if index_update.learned else []
         )
-        return UpdateNumbers(np.array([number_of[source] for source in named], np.uint32), pending_verdicts, list(new))
+        return SourceAssignment(
+            np.array([number_of[source] for source in named], np.uint32), pending_verdicts, list(new)
+        )
 
 
 EVERY_PARTITION = -1
 """The partition of a mark that commits all pages of all sources."""
 
 
-class Range(NamedTuple):
+class KeyRange(NamedTuple):
     """Keys that are removed at once: from the first on, before the end."""
 
     first: bytes
     end: bytes
 
 
-class RememberedAttempts:
+class PendingVerdictRanges:
     """The least and the greatest offset of the attempts of each partition. It stays small: partitions are few.
 
     Offsets of new pages are mostly greater than all that are remembered, so nothing is read for them.
@@ -90,12 +92,12 @@ class RememberedAttempts:
             held = None if number is None else self._offsets.get((number, partition))
             if number is not None and held is not None and held[0] <= offset <= held[1]:
                 places.append(place)
-                keys.append(attempt_key(number, partition, offset))
+                keys.append(pending_verdict_key(number, partition, offset))
         return places, keys
 
-    def below(self, marks: Iterable[CommitMark], known: SourceNumbers) -> list[Range]:
+    def below(self, marks: Iterable[CommitMark], known: SourceNumbers) -> list[KeyRange]:
         """Return what the marks remove, as ranges of keys. Marks below which nothing is held give none."""
-        ranges = list[Range]()
+        ranges = list[KeyRange]()
         for source, partition, offset in marks:
             if partition == EVERY_PARTITION:
                 spans = [(*place, held[1] + 1) for place, held in self._offsets.items()]
@@ -104,7 +106,8 @@ class RememberedAttempts:
                 held = None if number is None else self._offsets.get((number, partition))
                 spans = [] if number is None or held is None or offset <= held[0] else [(number, partition, offset)]
             ranges += [
-                Range(attempt_key(number, place, 0), attempt_key(number, place, end)) for number, place, end in spans
+                KeyRange(pending_verdict_key(number, place, 0), pending_verdict_key(number, place, end))
+                for number, place, end in spans
             ]
         return ranges
 

@@ -4,10 +4,14 @@ The table is open addressing with linear probing, and at most three fifths full.
 the next power of two; rooms that are given back are used again, of each size the last one first.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.index import Buckets
+from spotsieve.state.store.backend import Batch
 from spotsieve.stream.base.jit import kernel
 
 _KEY, _FIRST, _SIZE = range(3)
@@ -39,8 +43,15 @@ class MemoryBuckets:
         """Return the postings under keys: uint64[u]."""
         return Buckets(*_read(self._slots, self._postings, np.ascontiguousarray(keys)))
 
-    def put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
-        """Put the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted."""
+    def load(self, keys: NDArray[np.uint64]) -> bool:  # noqa: ARG002 - of the interface
+        """Do nothing: all buckets are in memory."""
+        return False
+
+    def put(self, batch: Batch, keys: NDArray[np.uint64], buckets: Buckets) -> None:  # noqa: ARG002 - of the interface
+        """Put the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted.
+
+        It does so at once: a batch that is applied in memory cannot fail.
+        """
         self._make_room(len(keys), len(buckets.numbers))
         _put(
             self._slots,
@@ -59,15 +70,21 @@ class MemoryBuckets:
         keys: NDArray[np.uint64] = slots[slots[:, _SIZE] > 0, _KEY]
         return keys
 
-    def next_keys(self, first_key: int, most: int) -> NDArray[np.uint64]:
-        """Return the first keys from this one on: uint64[b], ascending, at most so many."""
+    def next_buckets(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
+        """Return the next buckets from a key on, at most so many: keys uint64[b], ascending, and their postings."""
         keys = self.keys()
         keys = keys[keys >= np.uint64(first_key)]
-        return np.sort(keys if len(keys) <= most else np.partition(keys, most - 1)[:most])
+        keys = np.sort(keys if len(keys) <= most else np.partition(keys, most - 1)[:most])
+        return keys, self.read(keys)
 
-    def largest(self) -> int:
-        """How many postings the largest bucket has."""
-        return int(self._slots[:, _SIZE].max())
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Give every key and value as they are stored on disk, in the order of the keys."""
+        keys = np.sort(self.keys())
+        return zip(encode_keys(keys), encode_buckets(keys, self.read(keys)), strict=True)
+
+    def estimated_keys(self) -> int:
+        """Return how many buckets have postings."""
+        return len(self)
 
     def _make_room(self, keys: int, postings: int) -> None:
         """Make room for so many keys that are new and postings that all move, since that is the most there can be."""

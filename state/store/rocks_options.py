@@ -15,12 +15,11 @@ from rocksdict import (
     Options,
 )
 
+from spotsieve.state.store.backend import FAMILIES
 from spotsieve.stream.base.settings.model import IndexSettings
 
 MIB = 2**20
 MEMTABLES = 8
-FAMILIES = ("buckets", "entries", "sources", "hosts", "attempts")
-"""All but the default one, which holds the meta values."""
 LEAST_OPEN_FILES, MOST_OPEN_FILES = 32, 4096
 _BASE = Path(__file__).parent / "rocksdb"
 """Holds an options file with track_and_verify_wals_in_manifest, for which rocksdict has no setter."""

@@ -16,8 +16,8 @@ from typing import Any
 from rocksdict import DBRecoveryMode, Rdict, RdictIter, ReadOptions
 
 from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.store.opening import refuse_other_format
 from spotsieve.state.store.rocks_errors import locked
-from spotsieve.state.store.rocks_opening import refuse_other_format
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.base.errors import SpotsieveError, StateError
 

@@ -29,10 +29,10 @@ from spotsieve.state.format.meta import (
     STATE_FORMAT,
     StatePart,
     StateProgress,
-    decode_attempt,
     decode_clock,
     decode_identity,
     decode_outcome_ref,
+    decode_pending_verdict,
     decode_progress,
     decode_source,
     page_of_key,
@@ -51,7 +51,7 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, RETIRE
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryCheck:
+class MemoryChecker:
     """Checks memories and attempts. entries, sources: how many there are  sweep: how far that over memories has come
 
     part: the shard that the state is of, None where it is of one process
@@ -82,7 +82,7 @@ class MemoryCheck:
             self.found.add(f"attempts[{key.hex()}]", f"must have a key of {KEY_BYTES} bytes")
             return
         try:
-            attempt = decode_attempt(key, value)
+            attempt = decode_pending_verdict(key, value)
         except SpotsieveError as error:
             self.found.add_error(error)
             return
@@ -224,7 +224,7 @@ class _Verifier:
             lost = self._present & ~self._indexed & ~self._forgotten
             for number in (np.flatnonzero(lost) + self._floor).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
-        remembered = MemoryCheck(self._found, self._count, self._sources, self._host_sweep, self._part)
+        remembered = MemoryChecker(self._found, self._count, self._sources, self._host_sweep, self._part)
         for keys, values in self._batches("hosts"):
             remembered.check_memories(keys, values)
         for key, value in self._items("attempts"):

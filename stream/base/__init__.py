@@ -1,1 +1,1 @@
-"""What every district builds on: errors, settings, the page, its signature and its verdict."""
+"""The base of all districts: errors, settings, the page, its signature and its verdict."""

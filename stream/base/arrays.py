@@ -1,8 +1,7 @@
-"""The bounds of ragged columns: of row i lie between bounds i and i + 1 the numbers, or the bytes, that it has.
+"""Arrays: bounds of ragged columns, distinct values, and byte strings in one buffer.
 
-Finds the different values of an array, and where values are among them.
-
-Byte strings of many pages that lie one after the other in one buffer, as the log holds addresses.
+A ragged column has bounds int64[n + 1]: the values of row i are column[bounds[i] : bounds[i + 1]]. The log stores URLs
+and labels in this way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,13 +15,13 @@ from spotsieve.stream.base.jit import kernel
 
 
 def sizes_of(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64[n + 1] -> how many each of n rows has: int64[n]. np.diff takes three times as long for few rows."""
+    """Sizes of n rows, int64[n], from their bounds, int64[n + 1]. np.diff takes three times as long for few rows."""
     sizes: NDArray[np.int64] = bounds[1:] - bounds[:-1]
     return sizes
 
 
 def bounds_of(sizes: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
-    """How many each of n rows has, whole numbers or truths -> int64[n + 1], which begins with 0."""
+    """Bounds of n rows, int64[n + 1] beginning with 0, from their sizes: whole numbers or booleans."""
     counted = sizes if isinstance(sizes, np.ndarray) else np.array(sizes, np.int64)
     bounds = np.zeros(len(counted) + 1, np.int64)
     np.add.accumulate(counted, out=bounds[1:])
@@ -30,12 +29,12 @@ def bounds_of(sizes: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
 
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""The golden ratio in 64 bits: numbers that follow one another are spread over the table (Knuth, TAOCP 3, 6.4)."""
+"""The golden ratio in 64 bits, which spreads consecutive numbers over the table (Knuth, TAOCP 3, 6.4)."""
 Value = TypeVar("Value", np.uint64, np.int64)
 
 
 def distinct(values: NDArray[Value]) -> NDArray[Value]:
-    """The different ones of m values, ascending: np.unique, without the table of hashes that takes 15 times as long."""
+    """The distinct values, ascending. np.unique builds a hash table and takes 15 times as long."""
     ordered = np.sort(values)
     new = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
@@ -43,38 +42,38 @@ def distinct(values: NDArray[Value]) -> NDArray[Value]:
 
 
 def distinct_places(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The different ones of m values, ascending, and where each value is among them: int64[m].
+    """The distinct ones of m values, ascending, and the place of each value among them: int64[m].
 
     np.unique with its inverse takes twice as long, for 1 value and for 11,000.
     """
-    different = distinct(values)
-    return different, places_in(different, values.view(np.int64))
+    unique = distinct(values)
+    return unique, places_in(unique, values.view(np.int64))
 
 
-def places_in(values: NDArray[np.uint64], asked: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each of m values is among v different ones: int64[m]; -1 where it is not. values: uint64[v]
+def places_in(values: NDArray[np.uint64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place of each wanted value in values, int64[m]; -1 for a value that is not there.
 
-    np.searchsorted takes seven times as long for the pairs of a record.
+    values: uint64[v], distinct  wanted: int64[m]. np.searchsorted takes seven times as long for the pairs of a record.
     """
-    places: NDArray[np.int64] = _places_in(values, asked)
+    places: NDArray[np.int64] = _places_in(values, wanted)
     return places
 
 
 @kernel
-def _places_in(values, asked):
-    # values: uint64[v]  asked: int64[m]  ->  int64[m]. A table of hashes, at most half full; -1: a free place.
+def _places_in(values, wanted):
+    # values: uint64[v]  wanted: int64[m]  ->  int64[m]. A hash table, at most half full; -1: a free slot.
     size = 16
     while size < 2 * len(values):
         size *= 2
-    table, places = np.full(size, -1, np.int64), np.empty(len(asked), np.int64)
+    table, places = np.full(size, -1, np.int64), np.empty(len(wanted), np.int64)
     mask, shift = np.uint64(size - 1), np.uint64(32)
     for place in range(len(values)):
         at = (values[place] * SPREAD) >> shift & mask
         while table[at] >= 0:
             at = (at + np.uint64(1)) & mask
         table[at] = place
-    for index in range(len(asked)):
-        value = np.uint64(asked[index])
+    for index in range(len(wanted)):
+        value = np.uint64(wanted[index])
         at = (value * SPREAD) >> shift & mask
         while table[at] >= 0 and values[table[at]] != value:
             at = (at + np.uint64(1)) & mask
@@ -83,9 +82,9 @@ def _places_in(values, asked):
 
 
 class ByteTexts(Sequence[bytes]):
-    """n byte strings. Each is cut out when somebody asks for it: most readers of a record ask for few or none.
+    """n byte strings in one buffer. Each is sliced on access, because most readers of a record need few of them.
 
-    raw: the buffer  bounds: int64[n + 1], string i lies between bounds i and i + 1
+    raw: the buffer  bounds: int64[n + 1], string i is raw[bounds[i] : bounds[i + 1]]
     """
 
     __slots__ = ("bounds", "raw")
@@ -104,7 +103,7 @@ class ByteTexts(Sequence[bytes]):
         if isinstance(row, slice):
             start, stop, step = row.indices(len(self))
             if step != 1:
-                raise ValueError(f"byte texts are cut in steps of 1, got {step}")
+                raise ValueError(f"the step of a slice must be 1, got {step}")
             return ByteTexts(self.raw, self.bounds[start : max(start, stop) + 1])
         if not -len(self) <= row < len(self):
             raise IndexError(row)
@@ -122,7 +121,7 @@ class ByteTexts(Sequence[bytes]):
 
 
 def byte_texts(texts: Sequence[bytes]) -> ByteTexts:
-    """Lay byte strings one after the other, if they do not lie so."""
+    """Byte strings in one buffer; a ByteTexts is returned as it is."""
     if isinstance(texts, ByteTexts):
         return texts
     bounds = bounds_of(text_lengths(texts))
@@ -130,7 +129,7 @@ def byte_texts(texts: Sequence[bytes]) -> ByteTexts:
 
 
 def text_lengths(texts: Sequence[bytes]) -> NDArray[np.int64]:
-    """N byte strings -> how long each is: int64[n], bytes."""
+    """The lengths of n byte strings: int64[n], bytes."""
     return (
         sizes_of(texts.bounds) if isinstance(texts, ByteTexts) else np.fromiter(map(len, texts), np.int64, len(texts))
     )
@@ -138,8 +137,8 @@ def text_lengths(texts: Sequence[bytes]) -> NDArray[np.int64]:
 
 def joined_texts(parts: Sequence[Sequence[bytes]]) -> ByteTexts:
     """The byte strings of all parts, in order."""
-    laid, raws, bounds, end = [byte_texts(part) for part in parts], list[bytes](), [np.zeros(1, np.int64)], 0
-    for part in laid:
+    raws, bounds, end = list[bytes](), [np.zeros(1, np.int64)], 0
+    for part in map(byte_texts, parts):
         first, last = int(part.bounds[0]), int(part.bounds[-1])
         raws.append(part.raw[first:last])
         bounds.append(part.bounds[1:] + (end - first))

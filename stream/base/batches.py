@@ -1,4 +1,4 @@
-"""Cuts items into batches of at most so many items and so many bytes; an item of more bytes is alone in its batch."""
+"""Cuts items into batches with a limit of items and of bytes; an item above the byte limit is alone in its batch."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 class FillLevel:
-    """How full the current batch is. Loops that also cut batches for other reasons use it; all others use batches()."""
+    """The size of the current batch, for loops that also cut batches for other reasons; all others use batches()."""
 
     def __init__(self, most_items: int, most_bytes: int) -> None:
         self._most_items, self._most_bytes = most_items, most_bytes
@@ -15,20 +15,20 @@ class FillLevel:
 
     @property
     def full(self) -> bool:
-        """Whether the batch ends here, whatever comes next."""
+        """Whether no further item fits into the batch."""
         return self._items >= self._most_items or self._bytes >= self._most_bytes
 
     def has_room(self, size: int) -> bool:
-        """Whether an item of so many bytes goes into the batch. An empty batch has room for any one item."""
+        """Whether an item of `size` bytes fits into the batch. An empty batch has room for any item."""
         return not self._items or (self._items < self._most_items and self._bytes + size <= self._most_bytes)
 
     def add(self, size: int) -> None:
-        """Count an item of so many bytes."""
+        """Count an item of `size` bytes."""
         self._items += 1
         self._bytes += size
 
     def reset(self) -> None:
-        """Begin the next batch."""
+        """Start the next batch."""
         self._items = self._bytes = 0
 
 
@@ -37,8 +37,8 @@ def batches(
 ) -> Iterator[list[Item]]:
     """The items in order, in batches of at most most_items items and most_bytes bytes; a larger item is alone.
 
-    size_of: bytes of an item. A full batch is given before the next item is taken, so at most one item is held beside
-    it. If taking an item raises an error, the items before it are given first.
+    size_of: bytes of an item. A full batch is yielded before the next item is read, so at most one further item is in
+    memory. If reading an item raises an error, the items before it are yielded first.
     """
     level, batch = FillLevel(most_items, most_bytes), list[Item]()
     try:

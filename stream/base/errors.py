@@ -1,7 +1,9 @@
-"""Defines the error classes. Each class is a decision about what happens next; no text of an error decides anything."""
+"""The error classes and the exit codes. A class is a decision about what happens next; the text decides nothing."""
 
 import enum
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 EXIT_OK = 0
 EXIT_DEFECT = 1
@@ -15,7 +17,7 @@ EXIT_INTERRUPTED = 130
 
 
 class RejectReason(enum.StrEnum):
-    """Why a message did not become a page. The value is the metric label and the header text."""
+    """Why a message did not become a page. The value is the metric label and the header text. See REJECTIONS."""
 
     NOT_JSON = "not_json"
     NO_BODY = "no_body"
@@ -28,12 +30,44 @@ class RejectReason(enum.StrEnum):
     TOO_LARGE = "too_large"
 
 
+class Rejection(NamedTuple):
+    """The published facts of a reject reason.
+
+    meaning: a clause about the message, for a person  setting: the setting to check where most messages are rejected
+    """
+
+    meaning: str
+    setting: str = "[input]"
+
+
+REJECTIONS: Mapping[RejectReason, Rejection] = MappingProxyType(
+    {
+        RejectReason.NOT_JSON: Rejection(
+            "it is not a JSON object in UTF-8", "input.format (html: the message is the page itself)"
+        ),
+        RejectReason.NO_BODY: Rejection("it has no body at the configured field", "input.fields.body"),
+        RejectReason.FIELD_TYPE: Rejection("a field holds a value of the wrong type"),
+        RejectReason.BAD_BASE64: Rejection("its body is not valid base64", "input.body_encoding"),
+        RejectReason.BAD_TIME: Rejection("its fetch time cannot be read", "input.fields.fetched_at"),
+        RejectReason.NO_URL: Rejection("it has no URL", "input.fields.url, or input.url_from for format html"),
+        RejectReason.TRUNCATED: Rejection("it ends before its declared length, or was cut by the crawler"),
+        RejectReason.BAD_WARC: Rejection("its WARC or HTTP header violates the format"),
+        RejectReason.TOO_LARGE: Rejection("it is larger than a record or a message of the output may be"),
+    }
+)
+"""The reasons in the order of documents: the advice of the summary line and docs/guide.md derive from it."""
+
+
 MOST_REJECTED_SHARE = 1 / 10
-"""Where more of the records of an input are no pages, people are told that it is misread."""
+"""If a larger share of the records of an input holds no page, the input is reported as misread."""
 
 
 class SpotsieveError(Exception):
-    """An error for a person: what is wrong with which value, by which rule, and what to do next."""
+    """An error for people, in one line.
+
+    name: the setting, file or place that is wrong  rule: the violated rule, a clause after the name, such as "must be a
+    directory"  value: the wrong value, if there is one  next_step: what to do about it
+    """
 
     exit_code = EXIT_DEFECT
 
@@ -47,11 +81,11 @@ class SpotsieveError(Exception):
         super().__init__(f"{name} {rule}{got}{then}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What pickle keeps: an error may cross to another process, and subclasses take other arguments."""
-        return _same_error, (type(self), self.args, self.__dict__)
+        """Pickle by the fields: errors cross process boundaries, and the constructors of subclasses differ."""
+        return _unpickled, (type(self), self.args, self.__dict__)
 
 
-def _same_error(kind: type[SpotsieveError], args: tuple[object, ...], fields: dict[str, object]) -> SpotsieveError:
+def _unpickled(kind: type[SpotsieveError], args: tuple[object, ...], fields: dict[str, object]) -> SpotsieveError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(fields)
@@ -59,7 +93,7 @@ def _same_error(kind: type[SpotsieveError], args: tuple[object, ...], fields: di
 
 
 class PageError(SpotsieveError):
-    """Reject the message: it goes to the dead letters with its `reason`, and the stream goes on."""
+    """Reject the message: send it to the dead letters with its `reason`, and continue."""
 
     exit_code = EXIT_INPUT
 
@@ -69,7 +103,7 @@ class PageError(SpotsieveError):
 
 
 class SettingError(SpotsieveError):
-    """Stop before any work: a setting is wrong. others: what else was found to be wrong at the same time"""
+    """Stop before any work: a setting is wrong.  others: further mistakes in the same settings"""
 
     exit_code = EXIT_SETTING
     others: "tuple[SettingError, ...]" = ()
@@ -82,19 +116,19 @@ class InputError(SpotsieveError):
 
 
 class NotFoundError(SpotsieveError):
-    """Stop: what a person named is not there."""
+    """Stop: a named page or worker was not found."""
 
     exit_code = EXIT_NOT_FOUND
 
 
 class StateError(SpotsieveError):
-    """Stop: the state cannot be used as it is."""
+    """Stop: the state cannot be used in its present condition."""
 
     exit_code = EXIT_STATE
 
 
 class StateLockedError(StateError):
-    """Ask the owner or wait: another process works on the state, or on its local log."""
+    """Wait, or ask the owner for a checkpoint: another process uses the state or its local log."""
 
 
 class SettingsMismatch(StateError):
@@ -102,7 +136,7 @@ class SettingsMismatch(StateError):
 
 
 class CorruptRecord(StateError):
-    """Stop: stored bytes fail their checksum or grammar. It names the store and the key in hex, or the offset."""
+    """Stop: stored bytes violate their checksum or grammar. Names the store, and the key in hex or the offset."""
 
     def __init__(
         self, store: str, key: bytes | int | str, rule: str, next_step: str = "rebuild the state from the log"
@@ -112,16 +146,16 @@ class CorruptRecord(StateError):
 
 
 class DamagedRecord(CorruptRecord):
-    """Stop, unless the log says that its readers pass over this record: it is of ours and cannot be read."""
+    """Stop, unless a later record says to skip this one: a record of this log that cannot be read."""
 
 
 class BrokerTrouble(SpotsieveError):
-    """Begin the worker anew, with new clients: waiting may help, but the present clients are of no more use."""
+    """Restart the worker with new clients: waiting can help, but the present clients are unusable."""
 
     exit_code = EXIT_BROKER
 
 
 class BrokerError(SpotsieveError):
-    """Stop: the broker refuses or does not answer, and waiting does not help."""
+    """Stop: the broker rejects the request or does not answer, and waiting does not help."""
 
     exit_code = EXIT_BROKER

@@ -1,14 +1,13 @@
-"""Compiles kernels: numba's decorators as this package uses them, and a cache on disk that notices every edit.
+"""Decorators for kernels: numba's options of this package, and a cache on disk that notices every edit.
 
-numba compiles into a kernel all functions that it calls and all constants that it names, from whatever module they
-come. But numba drops a cached kernel only when the file of the kernel itself changes: after an update of
-text/html/scan.py a worker would keep the old scanner. So the kernels of this package have a cache class of their own.
-Its stamp is a digest of all source files that a kernel can be made of, and a kernel with another stamp is compiled
-again.
+A compiled kernel contains all functions that it calls and all constants that it names, from any module. But numba
+invalidates a cached kernel only if the file of the kernel itself changes: after an update of the HTML scanner, a worker
+would keep the old scanner. Therefore the kernels of this package have their own cache class. Its stamp is a digest of
+all source files that can become part of a kernel, and a kernel with another stamp is compiled again.
 
-Only our kernels use this class; other numba functions in the process keep numba's cache. numba still chooses the
-folder: NUMBA_CACHE_DIR, else __pycache__ beside the source, else the user's cache folder where that is read-only, or
-the locators that NUMBA_CACHE_LOCATOR_CLASSES names.
+Other numba functions in the process keep numba's cache. numba still chooses the folder: NUMBA_CACHE_DIR, else
+__pycache__ next to the source, else the user's cache folder if that is read-only, or the locators of
+NUMBA_CACHE_LOCATOR_CLASSES.
 """
 
 import hashlib
@@ -29,25 +28,24 @@ KERNEL_FOLDERS = (
     "stream/sharding",
     "stream/sign",
 )
-"""The folders with kernels and with all modules that these import; a test compares this with the tree.
+"""The folders with kernels and with all modules that these import; a test compares this list with the tree.
 
-An edit elsewhere, such as in the command line, compiles no kernel again.
+Edits elsewhere, such as in the command line, keep all compiled kernels.
 """
 
 part = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorates a function that only kernels call. Python never calls it, so it needs no wrappers, nor a cache."""
+"""Decorates a function that only kernels call: it needs neither wrappers for Python nor a cache."""
 
 inlined = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, _nrt=False)
-"""Decorates a part of the judge's kernels: it takes tuples of arrays and makes no arrays.
+"""Decorates a part of the judge's kernels that takes tuples of arrays and allocates no arrays.
 
-LLVM copies it into its callers; a call would pass every field of every array on the stack. Nor does it count
-references (_nrt), as numba does for each field that is read: together that made the merge of postings three times as
-slow.
+LLVM inlines it: a call would pass every field of every array on the stack. It counts no references (_nrt), as numba
+would for each field that is read. Both costs together made the merge of postings three times as slow.
 """
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Decorate a function that Python calls: numba compiles it at its first call and keeps it on disk."""
+    """Decorate a function that Python calls: numba compiles it at the first call and caches it on disk."""
     compiled: Any = njit(nogil=True)(function)
     if compiled is not function:  # With NUMBA_DISABLE_JIT both are the same.
         compiled._cache = _KernelCache(function)  # numba's own `cache=True` sets this attribute too.
@@ -67,7 +65,7 @@ def source_digest() -> bytes:
 
 
 def _python_files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Path and bytes of each Python file below a folder, in the order of the names."""
+    """The path and bytes of each Python file below a folder, sorted by name."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".py"):
             yield f"{path}/{entry.name}", entry.read_bytes()
@@ -76,7 +74,7 @@ def _python_files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]
 
 
 class _StampedImplementation(CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped.
-    """Files of a kernel in the folder that numba's locator chooses, with our stamp in place of the locator's."""
+    """The cache files of a kernel, in the folder of numba's locator, with the stamp of this package."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -84,13 +82,13 @@ class _StampedImplementation(CompileResultCacheImpl):  # type: ignore[misc]  # n
 
 
 class _StampedCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache of one function, with our stamp."""
+    """numba's cache of one function, with the stamp of this package."""
 
     _impl_class = _StampedImplementation
 
 
 class _KernelCache(_Cache):  # type: ignore[misc]
-    """The cache of one kernel. It is opened when numba first uses it, so importing a kernel reads no source files."""
+    """The cache of one kernel, opened at its first use, so that importing a kernel reads no source files."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -1,12 +1,12 @@
-"""A page before it has a signature: its id, its bytes, and a columnar batch of pages.
+"""A page before it is signed: its id, its bytes, a batch of bodies for kernels, and the encoding of ranks.
 
-Writes ranks as 64-bit words and reads them: what policy.keep = highest or lowest goes by.
+A rank, which policy.keep = highest or lowest compares, is stored as a 64-bit word:
 
-    word = 0, no rank
-         | the bits of a float64 whose sign is positive, with the highest bit set
-         | the complement of the bits of a negative one
+    word = 0                                          no rank
+         | the bits of a float64, highest bit set     rank >= 0
+         | the complement of the bits of a float64    rank < 0
 
-Words are in the order of their ranks, and a page without a rank comes before all others.
+Words sort like their ranks, and a page without a rank sorts first.
 """
 
 import enum
@@ -20,32 +20,31 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.arrays import bounds_of
 
 KERNEL_PADDING_BYTES = 128
-"""Zero bytes after the last page of a batch: a kernel may load whole vectors without a bounds check."""
+"""Zero bytes after the last body of a batch, so that kernels can load whole vectors without bounds checks."""
 
 PageId = tuple[str, int, int]
 """(source, partition, offset) of a page."""
 
 
 class FilterReason(enum.IntEnum):
-    """Why the settings keep a page out of judging; the numbers are those of the page's Status and Reason."""
+    """The setting that exempts a page from judging; SignatureStatus and Reason have the same numbers."""
 
     NOT = 0
     HTTP_STATUS = 40
-    """The server answered with a status that input.accepted_statuses does not name, such as 404."""
+    """The HTTP status is not in input.accepted_statuses, such as 404."""
     REDIRECT = 41
-    """The server answered with a redirect (3xx) that input.accepted_statuses does not name."""
+    """The HTTP status is a redirect (3xx) that is not in input.accepted_statuses."""
     MEDIA_TYPE = 42
-    """Its Content-Type is not among input.accepted_types."""
+    """The Content-Type is not in input.accepted_types."""
     EXEMPT = 43
-    """A rule exempts pages of its address."""
+    """A rule exempts pages with this URL."""
 
 
 class Page(NamedTuple):
-    """One crawled document. A frozen dataclass with as many fields takes twice as long to make.
+    """One crawled document. A NamedTuple is created twice as fast as a frozen dataclass.
 
-    The page id is (source, partition, offset): topic, partition, offset in Kafka; path, a number of the record's bytes
-    (31 bits of a digest), record number in files.
-    It must be the same whenever the same page is submitted again, and never the same for two pages.
+    The page id is (source, partition, offset). In Kafka: topic, partition, offset. In files: path, 31 bits of a digest
+    of the record, record number. It is unique, and the same whenever the page is submitted again.
     """
 
     source: str
@@ -53,29 +52,29 @@ class Page(NamedTuple):
     offset: int
     url: str
     body: bytes
-    """UTF-8 (invalid bytes are tolerated and separate tokens)."""
+    """UTF-8. Invalid bytes are allowed, and separate tokens."""
     markup: bool
     """True for HTML, False for plain text."""
     event_time_ms: int
-    """When the page was fetched, milliseconds since the epoch; never later than its message."""
+    """Fetch time, milliseconds since the epoch; never later than the time of the message."""
     label: str = ""
-    """The page's own name in its message, if it has one; only shown, never compared."""
+    """The page's own id in its message, if there is one; shown, never compared."""
     judgeable: bool = True
-    """False: not text, or larger than the limit; only its digest is compared."""
+    """False for a page that is not text or exceeds the limit: only its digest is compared."""
     filtered: FilterReason = FilterReason.NOT
-    """Anything else: it is passed on, meets no page and is never an original."""
+    """With any other value the page is emitted unchecked, is compared with no page and never becomes an original."""
     future_time: bool = False
-    """True: its own time lay beyond its message's, and was set back to that; only counted."""
+    """True if the page's own time was later than its message's, and was replaced by it; counted only."""
     rank: float | None = None
-    """What policy.keep = highest or lowest goes by; None: it has none, and counts as the last of all."""
+    """The rank that policy.keep = highest or lowest compares; a page without a rank (None) loses to all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyBatch:
-    """The bodies of n pages, laid out for the kernels.
+    """The bodies of n pages in one buffer, for kernels.
 
     buffer: uint8[N + KERNEL_PADDING_BYTES]  bounds: int64[n + 1]  markup: uint8[n] (1 = HTML)
-    A page that cannot be judged has an empty range.
+    The body of a page that is not judgeable is empty.
     """
 
     buffer: NDArray[np.uint8]
@@ -94,12 +93,12 @@ def lay_out(pages: Sequence[Page]) -> BodyBatch:
 
 
 NO_RANK = 0
-"""The word of a page without a rank: no finite number has it."""
+"""The word of a page without a rank; no finite rank has it."""
 _SIGN = np.uint64(1 << 63)
 
 
 def rank_words(ranks: Sequence[float | None]) -> NDArray[np.uint64]:
-    """Ranks, all finite -> uint64[n]; None stands for no rank, and -0.0 is 0.0."""
+    """The words of n ranks, uint64[n]. Ranks are finite or None, and -0.0 counts as 0.0."""
     if all(rank is None for rank in ranks):
         return np.zeros(len(ranks), np.uint64)
     bits = (np.array([0.0 if rank is None else rank for rank in ranks]) + 0.0).view(np.uint64)
@@ -109,6 +108,6 @@ def rank_words(ranks: Sequence[float | None]) -> NDArray[np.uint64]:
 
 
 def ranks_of(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """uint64[n] -> float64[n]; nan where there is no rank."""
+    """The ranks of n words: uint64[n] -> float64[n]; nan for a page without a rank."""
     bits = np.where(words & _SIGN != 0, words ^ _SIGN, ~words)
     return np.where(words == NO_RANK, np.nan, bits.view(np.float64))

@@ -1,4 +1,4 @@
-"""Isolation of poison pages: work on many pages goes on without the pages that break it."""
+"""Isolation of poison pages: work on many pages continues without the pages that make it fail."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
@@ -8,19 +8,19 @@ from spotsieve.stream.base.errors import SpotsieveError
 Result = TypeVar("Result")
 
 ENVIRONMENT_ERRORS = (SpotsieveError, MemoryError, OSError)
-"""Errors of the state, the settings or the machine. They are never blamed on a page: another worker, or the same one
-after a restart, would not meet them, so they must not decide a verdict."""
+"""Errors of the state, the settings or the machine. They are never blamed on a page: another worker, or this one after
+a restart, would not get them, so they must not decide a verdict."""
 
 
 def isolate(work: Callable[[Collection[int]], Result], pages: int) -> tuple[Result, Mapping[int, Exception]]:
-    """The result of work without its poison pages, and the errors of these pages by row; nearly always none.
+    """The result of the work without the poison pages, and the errors of these pages by row (nearly always none).
 
-    work(rows): does the work on all pages except these rows, and can be called again after it has raised an error. It
-    is called with no rows first. After an error the poison pages are found by bisection. Where pages break the work
-    only together, nobody knows which of them to blame, and all are left out.
+    work(rows): does the work on all pages except these rows, and can be called again after an error. The first call
+    excludes no rows. After an error the poison pages are found by bisection. If pages fail only in combination, none of
+    them can be blamed, and all pages are excluded.
 
-    Raises ENVIRONMENT_ERRORS of any call, which leave every page as it was: unjudged. Raises the error of
-    work(all rows), for which no page can be blamed.
+    Raises ENVIRONMENT_ERRORS of any call; then no page is judged. Raises the error of work(all rows), which no page can
+    have caused.
     """
     try:
         return work(()), {}
@@ -40,7 +40,7 @@ def isolate(work: Callable[[Collection[int]], Result], pages: int) -> tuple[Resu
 def _bisect(
     work: Callable[[Collection[int]], object], pages: int, rows: range, error: Exception
 ) -> dict[int, Exception]:
-    """The rows that break the work by themselves, with their errors.  error: of the work on all of these rows"""
+    """The rows whose pages make the work fail, with their errors.  error: the error of the work on all these rows"""
     if len(rows) <= 1:
         return dict.fromkeys(rows, error)
     found = dict[int, Exception]()

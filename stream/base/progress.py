@@ -1,7 +1,7 @@
-"""Shows the progress of long work: pages a second, share dropped, bytes a second, time left.
+"""Shows the progress of long work: pages per second, share of dropped pages, bytes per second, remaining time.
 
-On a terminal it is one line that is rewritten. Elsewhere, as in a log of cron or of a container, whatever takes longer
-than QUIET_S says what it does on a line of its own, and again after twice the time, and so on.
+On a terminal, one line is rewritten. Elsewhere, such as in the log of cron or of a container, work that takes longer
+than QUIET_S prints a line, the next one after twice the time, and so on.
 """
 
 import threading
@@ -16,17 +16,17 @@ QUIET_S = 5.0
 MOST_QUIET_S = 600.0
 COMPILING = "compiling the kernels; after the first time they are read from a cache"
 OnProgress = Callable[[str, int, int], None]
-"""on_progress(what, done, of): long work calls it now and then to say how far it has come; of is 0 if unknown."""
+"""on_progress(what, done, of): called from time to time by long work; of is 0 if the total is unknown."""
 OnPages = Callable[[int, int, int], None]
-"""on_pages(pages, dropped, bytes_read): the same for work on the pages of files, as ProgressLine.update takes it."""
+"""on_pages(pages, dropped, bytes_read): the same for work on the pages of files, like ProgressLine.update."""
 
 
 def ignore_progress(what: str, done: int, of: int) -> None:
-    """Take what long work says of its progress, and show nothing."""
+    """Show nothing."""
 
 
 class ProgressLine:
-    """One line on a terminal, rewritten twice a second; where `stream` is no terminal, now and then a line."""
+    """One line on a terminal, rewritten twice a second; without a terminal, separate lines from time to time."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ProgressLine:
         clock: Callable[[], float] = time.monotonic,
         quiet_s: float = QUIET_S,
     ) -> None:
-        """total_bytes: size of all files on disk, None if unknown  quiet_s: until the first line without a terminal"""
+        """total_bytes: size of all files, None if unknown  quiet_s: time until the first line without a terminal"""
         self._stream = stream
         self._total = total_bytes
         self._clock = clock
@@ -45,7 +45,7 @@ class ProgressLine:
         self._width = 0
 
     def say(self, text: str) -> None:
-        """Show this text now; without a terminal, once it is time for a line and the work still goes on."""
+        """Show this text now; without a terminal, when the next line is due."""
         text = escape_control_characters(text)
         if self._lines is not None:
             self._lines.say(text)
@@ -55,17 +55,17 @@ class ProgressLine:
         self._width = len(text)
 
     def update(self, pages: int, dropped: int, bytes_read: int) -> None:
-        """Show how far the work has come; cheap to call often."""
+        """Show the progress of work on files; cheap to call often."""
         if self._due():
             self.say(progress_text(pages, dropped, bytes_read, self._total, self._clock() - self._began))
 
     def update_records(self, records: int, of: int, pages: int) -> None:
-        """Show how much of a log was read again; cheap to call often."""
+        """Show the progress of reading a log again; cheap to call often."""
         if self._due():
             self.say(records_text(records, of, pages, self._clock() - self._began))
 
     def update_step(self, what: str, done: int, of: int) -> None:
-        """Show how far a step of the work has come, as an OnProgress; not before the first half second."""
+        """Show the progress of a step, as an OnProgress; nothing in the first half second."""
         if self._clock() - self._began >= INTERVAL_S and self._due():
             self.say(f"{what}: {done:,} of {of:,}")
 
@@ -87,7 +87,7 @@ class ProgressLine:
 
 
 class _QuietLines:
-    """Writes the text that was said last once it is time for a line. A timer does it: the work may be one long call."""
+    """Writes the latest text when a line is due. A timer does it, because the work may be one long call."""
 
     def __init__(self, stream: TextIO, quiet_s: float) -> None:
         self._stream = stream
@@ -97,14 +97,14 @@ class _QuietLines:
         self._timer: threading.Timer | None = None
 
     def say(self, text: str) -> None:
-        """Let this text be the one that is written next."""
+        """Make this the text of the next line."""
         with self._lock:
             self._text = text
             if self._timer is None:
                 self._start()
 
     def close(self) -> None:
-        """Write nothing more of what was said so far."""
+        """Discard the text that was not written yet."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -112,13 +112,13 @@ class _QuietLines:
 
     def _start(self) -> None:
         self._timer = threading.Timer(self._gap_s, self._write)
-        self._timer.daemon = True  # A process that ends does not wait for it.
+        self._timer.daemon = True  # The process can end without waiting for it.
         self._timer.start()
 
     def _write(self) -> None:
         with self._lock:
             if self._timer is not threading.current_thread():
-                return  # It was closed while this timer woke.
+                return  # It was closed while this timer fired.
             text, self._text = self._text, ""
             self._gap_s = min(2 * self._gap_s, MOST_QUIET_S)
             self._timer = None
@@ -128,7 +128,7 @@ class _QuietLines:
 
 
 def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, seconds: float) -> str:
-    """Return what the line says of files, such as "12,345 pages  1,020 pages/s  31.4% dropped  21.3 MB/s  44% read,
+    """The line for work on files, such as "12,345 pages  1,020 pages/s  31.4% dropped  21.3 MB/s  44% read,
     0:01:05 left".
     """
     seconds = max(seconds, 1e-9)
@@ -143,7 +143,7 @@ def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, 
 
 
 def records_text(records: int, of: int, pages: int, seconds: float) -> str:
-    """Return what the line says of a log, such as "reading the log again: 1,234 of 5,678 records  80,000 pages  40,000
+    """The line for reading a log again, such as "reading the log again: 1,234 of 5,678 records  80,000 pages  40,000
     pages/s, 0:00:07 left".
     """
     rate, left = pages / max(seconds, 1e-9), seconds * (of - records) / max(records, 1)
@@ -154,6 +154,6 @@ def records_text(records: int, of: int, pages: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return hours, minutes and seconds, as 1:02:03."""
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
+    """Hours, minutes and seconds, such as 1:02:03."""
+    rounded = round(seconds)
+    return f"{rounded // 3600}:{rounded % 3600 // 60:02}:{rounded % 60:02}"

@@ -1,4 +1,4 @@
-"""The signature: all that is remembered of a page, as columns over a micro-batch."""
+"""The signature of a page, as columns over a micro-batch: everything that the log and the state store of a page."""
 
 import enum
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from spotsieve.stream.base.arrays import bounds_of, joined_texts, sizes_of
 from spotsieve.stream.base.page import FilterReason, PageId
 
 MAX_SKETCH_WORDS = 255
-"""1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
+"""The most words of a sketch. The 1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_FEATURES = 65_535
-"""Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
+"""Features of one page in a record: half a megabyte. A page with more is judged by its digest (TOO_MANY_FEATURES)."""
 MAX_URL_BYTES = 2048
-"""The log cuts longer URLs and labels: verdicts show them cut, and rules and policies go by what is left."""
+"""The log truncates longer URLs and labels: verdicts, rules and policies use the truncated ones."""
 IN_NEED = 0x80
-"""The bit of `language` that says that blocks were kept for want of better ones."""
+"""The bit of `language` for a main text of weak blocks, because the page has no better ones."""
 
 
 class SignatureStatus(enum.IntEnum):
-    """Whether a page has a fingerprint, and if not, why. Stored in the log: numbers are never reused."""
+    """Whether a page has a fingerprint, or why not. The log stores the number: it is never reused."""
 
     FINGERPRINTED = 0
     TOO_FEW_FEATURES = 1
@@ -36,18 +36,18 @@ class SignatureStatus(enum.IntEnum):
 
 
 FINGERPRINTED = np.uint8(SignatureStatus.FINGERPRINTED)
-"""As columns have it: to compare a column with a member of an enum takes numpy 3 us more."""
+"""The number as a numpy scalar: comparing a column with an enum member takes 3 us more."""
 FILTERED = (SignatureStatus.HTTP_STATUS, SignatureStatus.REDIRECT, SignatureStatus.MEDIA_TYPE, SignatureStatus.EXEMPT)
-"""Of pages that the settings keep out of judging."""
+"""The statuses of pages that the settings exempt from judging."""
 MATCHING_NOTHING = (SignatureStatus.EMPTY, *FILTERED)
-"""Pages of these are filed under no key and meet no page, not even one of the same bytes."""
+"""Pages with these statuses have no keys: they are not indexed and match no page, not even one with equal bytes."""
 
 _HAS_KEYS = np.ones(256, np.bool_)
 _HAS_KEYS[list(MATCHING_NOTHING)] = False
 
 
 def has_keys(status: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """status: uint8[n] -> bool[n], whether a page is filed and found by its digest at least."""
+    """Whether a page is indexed and found at least by its digest.  status: uint8[n] -> bool[n]"""
     return _HAS_KEYS[status]
 
 
@@ -55,29 +55,31 @@ def has_keys(status: NDArray[np.uint8]) -> NDArray[np.bool_]:
 class Signatures:
     """Signatures of n pages, in the order of the micro-batch.
 
-    source: uint16[n] (index into sources)  partition: int32[n]  offset: int64[n]  event_time_ms: int64[n]
-    digest: uint64[n, 2] (BLAKE2b-128 of the body)
-    fingerprint: uint64[n] (means something only where status is FINGERPRINTED)
-    status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY or filtered one
-    matches nothing)
-    feature_count: uint32[n] (of the whole page, before any sampling: how long it is where the longest page is kept)
-    urls, labels: n UTF-8 byte strings (label may be b"")
-    text_digest: uint64[n, 2] (of the kept text's tokens; 0, 0 where there is none)
-    host: uint64[n] (hash of the host in lower case without "www."; 0 where the address has none)
-    language: uint8[n] (the path that the text took, stream.features.languages.path_names, and IN_NEED where blocks were
-    kept for want of better ones; counted, never compared)
-    features: uint64[m], features_bounds: int64[n + 1] (those of page i lie between bounds i and i + 1, all different,
-    ascending, at most MAX_FEATURES: what a page is filed under, as spotsieve's smallest hashes, or all that it is
-    compared by, where the scheme compares features; entries keep these too)
-    sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
-    site: uint16[n] (hash of the host's registered name; 0 where there is no host)
-    prints: uint32[p], prints_bounds: int64[n + 1] (of its blocks, stream/sign/features/block_fingerprints.py; those
-    of page i between
-    bounds i and i + 1, ascending)
-    titles: uint16[t], titles_bounds: int64[n + 1] (hashes of the title's words, ascending within a page)
-    rank: uint64[n] (stream/base/page.py; 0 where the page has none, or the settings ask for none)
+    source: uint16[n], index into sources
+    partition: int32[n]
+    offset: int64[n]
+    event_time_ms: int64[n]
+    digest: uint64[n, 2], BLAKE2b-128 of the body
+    fingerprint: uint64[n], valid if status is FINGERPRINTED
+    status: uint8[n] (SignatureStatus). A page without fingerprint matches by digest only, an EMPTY or filtered page
+    matches nothing
+    feature_count: uint32[n], features of the whole page before any sampling; its length for policy.keep = longest
+    urls, labels: n UTF-8 byte strings; a label may be b""
+    text_digest: uint64[n, 2], digest of the tokens of the main text; 0, 0 without text
+    host: uint64[n], hash of the host in lower case without "www."; 0 without a host
+    language: uint8[n], the path of the text (stream/sign/features/languages.py, path_names), and IN_NEED if the main
+    text consists of weak blocks; counted, never compared
+    features: uint64[m], features_bounds: int64[n + 1], distinct and ascending within a page, at most MAX_FEATURES. The
+    keys of a page, such as MinHash values of spotsieve, or all features if the scheme compares features; entries
+    store these, too
+    sketch: uint64[n, w], w is the same for all pages of a scheme and at most MAX_SKETCH_WORDS
+    site: uint16[n], hash of the host's registered name; 0 without a host
+    prints: uint32[p], prints_bounds: int64[n + 1], block fingerprints (stream/sign/features/block_fingerprints.py),
+    ascending within a page
+    titles: uint16[t], titles_bounds: int64[n + 1], hashes of the title's words, ascending within a page
+    rank: uint64[n], words of stream/base/page.py; 0 for a page without a rank, or without input.rank_from
 
-    A scheme that has no use for one of the last twelve leaves it as `unused_columns` makes it.
+    A scheme that does not use one of the last twelve columns leaves it as `unused_columns` makes it.
     """
 
     sources: tuple[str, ...]
@@ -108,42 +110,42 @@ class Signatures:
         return len(self.offset)
 
     def addresses(self) -> list[str]:
-        """The URLs as text, as the log holds them."""
+        """The URLs as text, truncated as in the log."""
         return list(map(_as_logged, self.urls))
 
     def part(self, start: int, end: int) -> "Signatures":
-        """Pages start..end - 1."""
-        whole, cuts = slice(start, end), slice(start, end + 1)
+        """The signatures of pages start..end - 1."""
+        rows, cuts = slice(start, end), slice(start, end + 1)
         bounds, prints, titles = self.features_bounds[cuts], self.prints_bounds[cuts], self.titles_bounds[cuts]
         return Signatures(
             self.sources,
-            self.source[whole],
-            self.partition[whole],
-            self.offset[whole],
-            self.event_time_ms[whole],
-            self.digest[whole],
-            self.fingerprint[whole],
-            self.status[whole],
-            self.feature_count[whole],
-            self.urls[whole],
-            self.labels[whole],
-            self.text_digest[whole],
-            self.host[whole],
-            self.language[whole],
+            self.source[rows],
+            self.partition[rows],
+            self.offset[rows],
+            self.event_time_ms[rows],
+            self.digest[rows],
+            self.fingerprint[rows],
+            self.status[rows],
+            self.feature_count[rows],
+            self.urls[rows],
+            self.labels[rows],
+            self.text_digest[rows],
+            self.host[rows],
+            self.language[rows],
             self.features[bounds[0] : bounds[-1]],
             bounds - bounds[0],
-            self.sketch[whole],
-            self.site[whole],
+            self.sketch[rows],
+            self.site[rows],
             self.prints[prints[0] : prints[-1]],
             prints - prints[0],
             self.titles[titles[0] : titles[-1]],
             titles - titles[0],
-            self.rank[whole],
+            self.rank[rows],
         )
 
 
 def logged_url(url: str) -> str:
-    """A URL as the log holds it."""
+    """A URL, truncated as in the log."""
     return url if 4 * len(url) <= MAX_URL_BYTES else _as_logged(url.encode("utf-8", "replace"))
 
 
@@ -154,7 +156,7 @@ def _as_logged(url: bytes) -> str:
 
 
 def join_signatures(parts: Sequence[Signatures]) -> Signatures:
-    """The pages of at least one part, in order. All have sketches of one width."""
+    """The pages of all parts, in order. There is at least one part, and all sketches have the same width."""
     if len(parts) == 1:
         return parts[0]
     sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
@@ -181,7 +183,7 @@ def join_signatures(parts: Sequence[Signatures]) -> Signatures:
 
 
 def unused_columns(count: int) -> dict[str, Any]:
-    """The columns that only some schemes fill, empty or zero for this many pages."""
+    """The columns that only some schemes fill, empty or zero for `count` pages."""
     return {
         "text_digest": np.zeros((count, 2), np.uint64),
         "host": np.zeros(count, np.uint64),
@@ -197,13 +199,13 @@ def unused_columns(count: int) -> dict[str, Any]:
 def empty_rows(
     column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """A ragged column of n rows with nothing left in those that are False, and its new bounds. which: bool[n]"""
+    """A ragged column and its bounds, with the rows emptied where `which`, bool[n], is False."""
     sizes = sizes_of(bounds)
     return column[np.repeat(which, sizes)], bounds_of(sizes * which)
 
 
 def no_own_text(count: int) -> dict[str, Any]:
-    """The columns that only a scheme with a memory of hosts fills, for this many pages."""
+    """The columns that only a scheme with a host memory fills, empty or zero for `count` pages."""
     return {
         "site": np.zeros(count, np.uint16),
         "prints": np.empty(0, np.uint32),
@@ -215,11 +217,11 @@ def no_own_text(count: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CandidateColumns:
-    """What a scheme confirms a candidate by: c rows, of a record's pages or of filed ones.
+    """The columns that a scheme compares to confirm candidates: c rows, of a record's pages or of indexed pages.
 
     host: uint64[c]  feature_count: uint32[c]  sketch: uint64[c, w]
-    features: uint64[m], spans: int64[c, 2] (row i's are features[spans[i, 0]:spans[i, 1]], as in Signatures; none where
-    the scheme does not compare features, or the page is not compared by them)
+    features: uint64[m], spans: int64[c, 2]. The features of row i are features[spans[i, 0] : spans[i, 1]], as in
+    Signatures; none if the scheme does not compare features, or does not compare this page by features
     """
 
     host: NDArray[np.uint64]
@@ -232,13 +234,13 @@ class CandidateColumns:
         return len(self.host)
 
     def take(self, rows: NDArray[np.int64]) -> "CandidateColumns":
-        """These rows, in this order: int64[r] -> r rows. The features are not copied: rows that repeat share them."""
+        """These rows in this order, int64[r]. Features are not copied: repeated rows share them."""
         spans = self.spans[rows] if len(self.features) else np.zeros((len(rows), 2), np.int64)
         return CandidateColumns(self.host[rows], self.feature_count[rows], self.sketch[rows], self.features, spans)
 
 
 def candidate_columns(signatures: Signatures, with_features: bool) -> CandidateColumns:
-    """What the scheme confirms the pages of a record by. with_features: whether the scheme compares features"""
+    """The candidate columns of a record's pages.  with_features: whether the scheme compares features"""
     features, spans = no_features(len(signatures))
     if with_features:
         bounds = signatures.features_bounds
@@ -247,17 +249,18 @@ def candidate_columns(signatures: Signatures, with_features: bool) -> CandidateC
 
 
 def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The last two columns of CandidateColumns, for this many rows that are not compared by features."""
+    """The last two columns of CandidateColumns, for `count` rows that are not compared by features."""
     return np.empty(0, np.uint64), np.zeros((count, 2), np.int64)
 
 
 class OwnText(NamedTuple):
-    """What c pages, of a record or filed, are compared by on their host (stream/judge/by_host/pairs.py).
+    """The columns that pages of one host are compared by (stream/judge/by_host/pairs.py): c pages, new or indexed.
 
-    site: uint16[c]  share: uint8[c], of the listed kept text, what was template when the page was filed, in 255ths
-    listed: uint16[c], weight of all its listed kept text
-    prints: uint32[p], print_bounds: int64[c + 1], those that were no template when the page was filed, ascending
-    titles: uint16[t], title_bounds: int64[c + 1]
+    site: uint16[c]
+    share: uint8[c], the share of template text in the listed main text when the page was indexed, in 255ths
+    listed: uint16[c], weight of all listed main text
+    prints: uint32[p], print_bounds: int64[c + 1], block fingerprints outside of template text at that time, ascending
+    titles: uint16[t], title_bounds: int64[c + 1], hashes of the title's words
     """
 
     site: NDArray[np.uint16]
@@ -271,7 +274,7 @@ class OwnText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a verdict tells of an original: the filed page's id, address and time."""
+    """An original in a verdict: the id, URL and time of an indexed page."""
 
     source: str
     partition: int
@@ -292,12 +295,12 @@ class Entry:
 
 
 def page_id_text(source: str, partition: int, offset: int) -> str:
-    """A page id as people and JSON see it: source/partition/offset."""
+    """A page id as text: source/partition/offset."""
     return f"{source}/{partition}/{offset}"
 
 
 def page_of_id(text: str) -> PageId | None:
-    """The page id that a text stands for; None where it stands for none."""
+    """The page id in a text (source/partition/offset); None if it is none."""
     source, *numbers = text.rsplit("/", 2)
     if not source or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
         return None
@@ -306,11 +309,11 @@ def page_of_id(text: str) -> PageId | None:
 
 
 def page_ids_of(signatures: Signatures) -> list[PageId]:
-    """The ids of a record's pages."""
+    """The page ids of a record."""
     return page_ids_at(signatures, slice(None))
 
 
 def page_ids_at(signatures: Signatures, rows: NDArray[np.int64] | slice) -> list[PageId]:
-    """The ids of some pages of a record: int64[r]."""
+    """The page ids of some rows of a record, int64[r]."""
     sources = [signatures.sources[source] for source in signatures.source[rows].tolist()]
     return list(zip(sources, signatures.partition[rows].tolist(), signatures.offset[rows].tolist(), strict=True))

@@ -1,13 +1,9 @@
-"""Chooses the CPU that kernels are compiled for: one that nearly all servers are, so that compiled kernels travel.
+"""Set-up of a process: the CPU of compiled kernels, a fast import of numba, the allocator and the garbage collector.
 
-numba compiles for the very CPU it runs on, and keeps what it compiled under that name. So an image or a wheel with
-kernels would serve only machines like the one that built it, and a cluster of two sorts would compile at every start.
-x86-64-v3 (AVX2, BMI2, FMA; Intel since 2013, AMD since 2015) costs the kernels nothing that can be measured
-(`python -m bench.speed kernel`, in turns with NUMBA_CPU_NAME).
-
-Makes a command start sooner: it loads numba without what our kernels have no use for.
-
-Sets up the memory of a process that runs for weeks: what the C library keeps, and when Python looks for garbage.
+numba compiles for the CPU of this machine, and caches kernels under its name. An image or a wheel with such kernels
+would serve only machines like the one that built it, and a cluster with two kinds of machines would compile at every
+start. Therefore kernels are compiled for x86-64-v3 (AVX2, BMI2, FMA; Intel since 2013, AMD since 2015), which costs
+nothing measurable (`python -m bench.speed kernel`, alternating with NUMBA_CPU_NAME).
 """
 
 import atexit
@@ -19,17 +15,17 @@ from pathlib import Path
 
 PORTABLE = "x86-64-v3"
 NEEDED = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
-"""What x86-64-v3 has beyond x86-64-v2 (System V ABI for AMD64, sec. 3.1.1), in the words of Linux."""
+"""The features of x86-64-v3 beyond x86-64-v2 (System V ABI for AMD64, sec. 3.1.1), as Linux names them."""
 _CPU_NAME, _CPU_FEATURES = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"
 _FLAGS_WITHIN = 8192
-"""Bytes of /proc/cpuinfo that hold the flags of its first CPU; all of a large machine take long to read."""
+"""The bytes of /proc/cpuinfo that contain the flags of the first CPU. On a large machine the whole file is slow."""
 
 
 def choose_cpu(information: Path = Path("/proc/cpuinfo")) -> None:
-    """Have numba compile for x86-64-v3 where this machine is one; elsewhere for the CPU it runs on.
+    """Make numba compile for x86-64-v3 if this machine supports it; otherwise for the CPU of this machine.
 
-    It goes by the environment, which child processes inherit. A value that the user has set stays, and so does all
-    where numba is loaded already. Must be called before numba is imported.
+    Sets environment variables, which child processes inherit. Does nothing if the user has set them, or if numba is
+    loaded already: call this before numba is imported.
     """
     if "numba" in sys.modules or _CPU_NAME in os.environ or _CPU_FEATURES in os.environ:
         return
@@ -38,7 +34,7 @@ def choose_cpu(information: Path = Path("/proc/cpuinfo")) -> None:
 
 
 def cpu_flags(information: Path) -> frozenset[str]:
-    """What the first CPU can do, as Linux on x86 tells it; nothing where it does not."""
+    """The flags of the first CPU, from Linux on x86; empty elsewhere."""
     try:
         with information.open(errors="replace") as file:
             lines = file.read(_FLAGS_WITHIN).splitlines()
@@ -49,19 +45,18 @@ def cpu_flags(information: Path) -> frozenset[str]:
 
 
 _COLLECT_AFTER = 500_000
-"""Objects that are made before Python looks for garbage (Python: 700). Loading makes 400,000, and all of them stay."""
+"""GC threshold of a command (Python: 700). Loading numba creates 400,000 objects, and all of them stay."""
 _UNUSED = ("scipy", "cffi")
-"""What numba imports where it is installed: SciPy to multiply matrices, cffi to call functions of C libraries."""
+"""Packages that numba imports if they are installed: SciPy for matrix products, cffi for C libraries."""
 
 
 def quick_start() -> None:
-    """Load numba without what no kernel of ours uses, and let Python look for garbage seldom.
+    """Import numba without packages that no kernel of ours uses, and make garbage collections rare.
 
-    At the end Python looks through all that is left, though the process gives it back at once: that alone took .4 s
-    of CPU. It is told to pass over it.
+    At exit Python would collect all remaining objects, which took 0.4 s of CPU; the process freezes them instead.
 
-    For the rest of this process a kernel that multiplies matrices, or calls a C library through cffi, could not be
-    compiled: a library must not call this, a command may.
+    For commands only, not for the library: afterwards this process cannot compile kernels that multiply matrices or
+    call C libraries through cffi.
     """
     hidden = [name for name in _UNUSED if name not in sys.modules]
     if "numba" in sys.modules or "scipy" not in hidden:
@@ -69,9 +64,9 @@ def quick_start() -> None:
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)
     for name in hidden:
-        sys.modules[name] = None  # type: ignore[assignment]  # Python's way to say that an import shall fail
+        sys.modules[name] = None  # type: ignore[assignment]  # Python's way to make an import fail
     try:
-        # These ask for SciPy and for cffi when they are loaded.
+        # These modules import SciPy and cffi.
         import numba.core.typing.cffi_utils
         import numba.np.arraymath  # noqa: F401
     finally:
@@ -80,23 +75,23 @@ def quick_start() -> None:
 
 
 COLLECT_AFTER = 50_000
-"""Objects that are made before Python looks for garbage. A page on its way has some ten; Python's own 700 would have it
-look after each seventy."""
+"""GC threshold of a service. A page in flight has about ten objects: with Python's 700, every seventy pages would cause
+a collection."""
 KEPT_BYTES = 256 * 2**20
-"""Free memory that is not given back to the system. Pages on their way take up to half of it (worker.py)."""
+"""Free memory that is not given back to the system. Pages in flight take up to half of it (service/worker.py)."""
 MAPPED_BYTES = 32 * 2**20
-"""What is larger is mapped, and given back at once. glibc takes no larger number here."""
+"""Larger blocks are mapped, and returned at once. This is the largest value that glibc accepts."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of glibc's mallopt, in malloc.h."""
 
 
 def keep_freed_memory() -> None:
-    """Have the C library use one arena, and keep what is freed. Call it before threads are started.
+    """Make the C library use one arena and keep freed memory. Call this before threads are started.
 
-    Batches of pages take and free megabytes many times a second. By itself glibc gives them back and asks for them
-    again, 4 KB at a time: 8 page faults for a page of 20 KB, and 2.5 so. It also has an arena for each thread, which
-    keeps for itself what its thread has freed. Other C libraries and allocators stay as they are.
+    Batches of pages allocate and free megabytes many times a second. By default glibc returns and requests them again,
+    4 KB at a time: 8 page faults for a page of 20 KB, instead of 2.5. It also has an arena per thread, which keeps the
+    memory that its thread has freed. Does nothing with other C libraries.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -105,8 +100,8 @@ def keep_freed_memory() -> None:
         mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
 
 
-def pass_over_what_stays() -> None:
-    """Take what is loaded out of the search for garbage: a compiler has 400,000 objects, and looking takes .1 s."""
+def freeze_loaded_objects() -> None:
+    """Exclude all loaded objects from garbage collection: a compiler has 400,000, and a collection takes 0.1 s."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])

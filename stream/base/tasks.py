@@ -1,4 +1,4 @@
-"""Runs tasks that live as long as a block, and waits for the first of several to end."""
+"""Tasks that live as long as a block, and waiting for the first of several tasks."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,10 +12,10 @@ StartTask = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class TaskScope:
-    """The tasks of a block: a task group that cancels the tasks that still run when the block ends.
+    """The tasks of a block: a task group that cancels its running tasks when the block ends.
 
     The first error of a task or of the block ends them all. It is raised itself, not in an ExceptionGroup, because its
-    class decides what happens next. Later errors, of tasks that are being cancelled, are dropped.
+    class decides what happens next. Later errors, from tasks that are being cancelled, are dropped.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class TaskScope:
         return task
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that nobody awaits. Once the scope is over it does nothing, so callbacks may come late."""
+        """Start a task that nobody awaits. After the end of the scope this does nothing, so late callbacks are safe."""
         if self._over:
             work.close()
         else:
@@ -53,17 +53,17 @@ class TaskScope:
         parent = asyncio.current_task()
         cancels = 0 if parent is None else parent.cancelling()
         with suppress(BaseExceptionGroup):
-            # A task group that a block leaves with an error cancels its tasks; after a normal end it would wait.
+            # After an error of its block, a task group cancels its tasks; after a normal end it would wait for them.
             ending = (kind, error, traceback) if error is not None else (_End, _End(), None)
             await self._group.__aexit__(*ending)
         if first is None and parent is not None and parent.cancelling() > cancels:
-            raise asyncio.CancelledError  # It came while the tasks were ending, and the group forgets it.
+            raise asyncio.CancelledError  # It arrived while the tasks were ending, and the group drops it.
         if first is not None and first is not error:
             context = first.__context__
             try:
                 raise first
             finally:
-                first.__context__ = context  # Otherwise it would be the cancellation of the block.
+                first.__context__ = context  # Otherwise the context would be the cancellation of the block.
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
@@ -73,18 +73,18 @@ class TaskScope:
 
 
 class _End(Exception):
-    """Tells a task group that its block has ended."""
+    """Ends a task group after the normal end of its block."""
 
 
 async def first_of(*waited: asyncio.Future[Any]) -> None:
-    """Wait until one of them is done. Raises the error of one that failed."""
+    """Wait until one of these futures is done. Raises its error if it failed."""
     done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     for future in done:
-        # aiokafka lets the cancellation of its own tasks out. That must end the wait, too, and not go unnoticed.
+        # aiokafka leaks the cancellation of its own tasks. It must end the wait, too, and be raised.
         future.result()
 
 
 async def race(*works: Coroutine[Any, Any, Any]) -> None:
-    """Run all of these until the first one ends, and cancel the others. Raises the error of the first one."""
+    """Run these coroutines until the first one ends, and cancel the others. Raises the error of the first one."""
     async with TaskScope() as tasks:
         await first_of(*[tasks.create_task(work) for work in works])

@@ -1,13 +1,13 @@
-"""Makes foreign text safe to show in logs, on terminals and in headers. Nothing else prints (ruff T20)."""
+"""Makes foreign text safe for logs, terminals and headers. All printing goes through here (ruff T20)."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
-# Line and paragraph separators begin a new line in some viewers. The others turn the direction of the following text.
+# Line and paragraph separators start a new line in some viewers. The others change the direction of the text.
 _LINES_AND_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x2070))
-# Python decodes file names and variables that are not UTF-8 to these. No encoding accepts them.
+# Python decodes bytes of file names and variables that are not UTF-8 to these. No encoding accepts them.
 _SURROGATES = range(0xD800, 0xE000)
 _ESCAPES = {
     **{code: f"\\x{code:02x}" for code in _CONTROLS},
@@ -16,19 +16,19 @@ _ESCAPES = {
 
 
 def escape_control_characters(text: str) -> str:
-    """The text without anything that moves a terminal's cursor, starts a line or runs backwards."""
-    # Nothing that is escaped counts as printable, and nearly all text is. translate() takes 2 us for a short one.
+    """The text with escapes for characters that move the cursor, start a line or change the direction."""
+    # Escaped characters are not printable, and nearly all text is. translate() takes 2 us for a short text.
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "bad": "31", "mark": "33"}
-"""Of the parts of a line, by their meaning: the numbers of ANSI X3.64 (SGR)."""
+"""Style -> SGR code (ANSI X3.64)."""
 Span = tuple[str, str]
-"""A part of a line: its text, and one of _STYLES."""
+"""A part of a line: its text and its style, a key of _STYLES."""
 
 
 def show_styled(lines: Iterable[Sequence[Span]], *, colour: bool, to: TextIO | None = None) -> None:
-    """Print lines whose parts have styles, with the same care as show(). colour: whether the reader is a terminal"""
+    """Print lines with styled parts, escaped as in show().  colour: whether to write the styles"""
     stream = sys.stdout if to is None else to
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in lines:
@@ -39,19 +39,19 @@ def show_styled(lines: Iterable[Sequence[Span]], *, colour: bool, to: TextIO | N
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether to print in colour: to a terminal that has some, unless NO_COLOR is set (https://no-color.org)."""
+    """Whether to print in colour: on a terminal with colours, unless NO_COLOR is set (https://no-color.org)."""
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def show(*lines: str, to: TextIO | None = None) -> None:
-    """Print lines for a person, each on one line whatever foreign text it holds. to: by default standard output
+    """Print lines for people; each stays on one line, whatever foreign text it contains.  to: default standard output
 
-    A text of several lines comes as show(*text.splitlines()). Foreign text within it must be escaped before that, or it
-    could begin a line.
+    Print a text of several lines by show(*text.splitlines()), and escape foreign text in it first: otherwise it could
+    start a line.
     """
     stream = sys.stdout if to is None else to
     text = "".join(f"{escape_control_characters(line)}\n" for line in lines)
-    # A terminal of another character set shows the number of a character that it lacks, instead of failing.
+    # On a terminal with another character set, print the number of a missing character instead of failing.
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()

@@ -1,9 +1,7 @@
-"""Reads the parts of an address: its host, as signatures hash it and as people name it to forget its pages.
+"""Parts of a URL: its host, its site, and its registered domain by the public suffix list.
 
-The public suffix list: which part of a host's name one owner has registered.
-
-The list is that of the package publicsuffixlist, which ships it; nothing is fetched. Lists differ from one release to
-the next, and verdicts may not: so the release and a digest of its list are a setting that verdicts depend on.
+The package publicsuffixlist contains the list; nothing is downloaded. The list differs between releases, but verdicts
+must not: the release and a digest of the list are a setting that changes verdicts (index.domain_list).
 """
 
 import importlib.metadata
@@ -17,16 +15,16 @@ import xxhash
 from spotsieve.stream.base.errors import SettingError
 
 MAX_HOST_CHARACTERS = 253
-"""The length of a name in DNS. A longer one is none, and its labels are not examined: that took a second a megabyte."""
+"""The longest name in DNS. A longer one is not a host name, and encoding it took a second per megabyte."""
 
 _PLAIN = re.compile(r"[a-z]+://([a-z0-9.-]+)(?=[/?#]|\Z)")
-"""The beginning of nearly every address: its host is in lower case, and has neither a login nor a port."""
+"""The beginning of nearly every URL: its host is in lower case, and has neither a login nor a port."""
 
 
 def host_of(url: str) -> str:
-    """Return the host in lower case and ASCII, without port, final dot and "www."; "" for an address without a host.
+    """The host in lower case and ASCII, without port, final dot and "www."; "" for a URL without a host.
 
-    It is read by hand: urllib.parse takes 3 us for an address and raises for some that crawlers meet.
+    It is parsed by hand: urllib.parse takes 3 us per URL and raises for some URLs of crawls.
     """
     plain = _PLAIN.match(url)
     if plain:
@@ -44,14 +42,14 @@ def host_of(url: str) -> str:
 
 
 def url_without_fragment(url: str) -> str:
-    """Return the text before an address's fragment (RFC 3986, sec. 3.5): what a server is asked for."""
+    """The URL without its fragment (RFC 3986, sec. 3.5), which is never sent to a server."""
     return url.partition("#")[0]
 
 
 def site_of(host: str) -> str:
-    """Return the registered name of a host, as far as its labels tell: the last two, or three below names like co.uk.
+    """The registered name of a host, estimated from its labels: the last two, or three below names like co.uk.
 
-    An IP address is whole. No list of public suffixes is asked: it changes, and verdicts may not.
+    An IP address is returned as it is. The public suffix list is not used: it changes, and verdicts must not.
     """
     labels = host.split(".")
     if host.startswith("[") or labels[-1].isdigit():
@@ -65,7 +63,7 @@ def _without_www(host: str) -> str:
 
 
 def _in_ascii(host: str) -> str:
-    """Return an international name as DNS has it (xn--...), so both spellings are one host; else the name itself."""
+    """An international name in its DNS form (xn--...), so that both spellings are one host; else the name itself."""
     if len(host) > MAX_HOST_CHARACTERS:
         return host
     try:
@@ -79,7 +77,7 @@ _PACKAGE, _FILE = "publicsuffixlist", "public_suffix_list.dat"
 
 @cache
 def installed_list() -> str:
-    """The release of the list that is installed, and the XXH3-64 of its bytes. Raises SettingError if there is none."""
+    """The release of the installed list and the XXH3-64 of its bytes. Raises SettingError if it is not installed."""
     try:
         import publicsuffixlist
     except ImportError:
@@ -87,7 +85,7 @@ def installed_list() -> str:
             "index.scope",
             "must not be domain without a public suffix list",
             None,
-            "pip install 'spotsieve[domains]', or choose host",
+            "run: pip install 'spotsieve[domains]', or choose host",
         ) from None
     content = Path(publicsuffixlist.__file__).with_name(_FILE).read_bytes()
     return f"{importlib.metadata.version(_PACKAGE)} {xxhash.xxh3_64_hexdigest(content)}"
@@ -95,15 +93,15 @@ def installed_list() -> str:
 
 @cache
 def domain_reader() -> Callable[[str], str]:
-    """A function from a host to its registered domain; a host without one, as an IP address, is its own domain."""
+    """A function from a host to its registered domain; a host without one, such as an IP address, is its own domain."""
     installed_list()
     from publicsuffixlist import PublicSuffixList
 
-    known = PublicSuffixList()
+    suffixes = PublicSuffixList()
 
     def domain_of(host: str) -> str:
         if host.startswith("[") or host.rpartition(".")[2].isdigit():
             return host
-        return known.privatesuffix(host) or host
+        return suffixes.privatesuffix(host) or host
 
     return domain_of

@@ -1,4 +1,7 @@
-"""The verdict on a page: novel, duplicate of an original, or unchecked, with the reason."""
+"""The verdict on a page: novel, duplicate of an original, or unchecked, with the reason.
+
+REASONS is the one table of reasons: metrics, explanations, summaries and docs/guide.md derive from it.
+"""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -14,7 +17,7 @@ from spotsieve.stream.base.signature import Entry
 
 
 class Kind(enum.IntEnum):
-    """The three verdicts. Numbers are stored in arrays, never on disk."""
+    """The three verdicts. The numbers are in arrays, never on disk."""
 
     NOVEL = 0
     DUPLICATE = 1
@@ -22,7 +25,7 @@ class Kind(enum.IntEnum):
 
 
 class KeyKind(enum.IntFlag):
-    """The kinds of keys under which a duplicate met its original, for reports. Attempts store it."""
+    """The kinds of keys under which a duplicate found its original, for reports. Pending verdicts store the number."""
 
     BODY = 1
     TEXT = 2
@@ -34,9 +37,9 @@ class KeyKind(enum.IntFlag):
 
 
 class Reason(enum.IntEnum):
-    """Why a page got its verdict; the lower-case name is the metric label and the text in reports.
+    """The reason of a verdict. The lower-case name is the metric label and the text in reports.
 
-    REASONS says what each one means. Attempts store the number: it is never reused.
+    REASONS has the meaning of each. Pending verdicts store the number: it is never reused.
     """
 
     NO_MATCH = 0
@@ -72,15 +75,14 @@ class Reason(enum.IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What the reason says of the page, for a person."""
+        """The explanation for people."""
         return REASONS[self].meaning
 
 
 class ReasonRow(NamedTuple):
-    """What is published of a reason.
+    """A reason with its verdict and its explanation.
 
-    meaning: a clause that says why, for a person  listed: whether a summary lists the reason beside the count of
-    its verdict
+    meaning: a clause for people  listed: whether summaries list the reason next to the count of its verdict
     """
 
     reason: Reason
@@ -98,63 +100,64 @@ def reason_table(*rows: ReasonRow) -> Mapping[Reason, ReasonRow]:
 
 
 REASONS = reason_table(
-    ReasonRow(Reason.NO_MATCH, Kind.NOVEL, "no page that was let through is accepted as its original", listed=False),
-    ReasonRow(Reason.FIRST_ATTEMPT, Kind.NOVEL, "the state let this very page through", listed=False),
+    ReasonRow(Reason.NO_MATCH, Kind.NOVEL, "no indexed page matches it", listed=False),
+    ReasonRow(Reason.FIRST_ATTEMPT, Kind.NOVEL, "the state has indexed this page itself", listed=False),
     ReasonRow(
         Reason.LONGER,
         Kind.NOVEL,
-        "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
+        "it is a copy, but long enough to replace its original (policy.keep = longest)",
     ),
     ReasonRow(
         Reason.BETTER,
         Kind.NOVEL,
-        "it is a copy, but newer or of a better rank than its original, which it replaces (policy.keep)",
+        "it is a copy, but newer or of a better rank, and replaces its original (policy.keep)",
     ),
-    ReasonRow(Reason.RECRAWL, Kind.NOVEL, "it is a copy, but only of pages of its own address (policy.recrawl)"),
-    ReasonRow(Reason.NEAR, Kind.DUPLICATE, "it is like its original"),
+    ReasonRow(Reason.RECRAWL, Kind.NOVEL, "it is a copy, but only of pages with its own URL (policy.recrawl)"),
+    ReasonRow(Reason.NEAR, Kind.DUPLICATE, "it is similar to its original"),
     ReasonRow(
         Reason.OWN_TEXT,
         Kind.DUPLICATE,
-        "on one host, what both share beside the host's template is enough for how alike their titles are",
+        "both pages are on one host, and share enough distinctive text for the similarity of their titles",
     ),
     ReasonRow(
         Reason.CONTAINED,
         Kind.DUPLICATE,
-        "on one host, nearly all of the shorter one's own text stands in the other",
+        "both pages are on one host, and nearly all distinctive text of the shorter page is in the longer page",
     ),
-    ReasonRow(Reason.SAME_TITLE, Kind.DUPLICATE, "on one host, their titles agree, and much of two long texts"),
-    ReasonRow(Reason.SAME_TEXT, Kind.DUPLICATE, "its text is that of its original, in other bytes"),
-    ReasonRow(Reason.EXACT, Kind.DUPLICATE, "its bytes are those of its original"),
+    ReasonRow(
+        Reason.SAME_TITLE,
+        Kind.DUPLICATE,
+        "both pages are on one host, with equal titles, and share much of two long texts",
+    ),
+    ReasonRow(Reason.SAME_TEXT, Kind.DUPLICATE, "its text equals the text of its original, but its bytes differ"),
+    ReasonRow(Reason.EXACT, Kind.DUPLICATE, "its bytes equal those of its original"),
     ReasonRow(
         Reason.TOO_FEW_FEATURES,
         Kind.UNCHECKED,
-        "it has too little text to be judged; the same bytes would be a copy",
+        "it has too little text to be judged; only equal bytes make a copy",
     ),
     ReasonRow(
         Reason.TOO_MANY_FEATURES,
         Kind.UNCHECKED,
-        "it has more features than the log can hold; the same bytes would be a copy",
+        "it has more features than the log can hold; only equal bytes make a copy",
     ),
-    ReasonRow(Reason.EMPTY, Kind.UNCHECKED, "it has no bytes"),
+    ReasonRow(Reason.EMPTY, Kind.UNCHECKED, "its body is empty"),
     ReasonRow(
         Reason.NOT_TEXT,
         Kind.UNCHECKED,
-        "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
+        "it is not text, or larger than input.max_page_bytes; only equal bytes make a copy",
     ),
-    ReasonRow(Reason.HTTP_STATUS, Kind.UNCHECKED, "the server's status is not among input.accepted_statuses"),
-    ReasonRow(
-        Reason.REDIRECT, Kind.UNCHECKED, "it is a redirect, and input.accepted_statuses does not name its status"
-    ),
-    ReasonRow(Reason.MEDIA_TYPE, Kind.UNCHECKED, "its Content-Type is not among input.accepted_types"),
-    ReasonRow(Reason.EXEMPT, Kind.UNCHECKED, "a rule exempts pages of its address"),
-    ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "the filter broke on it"),
+    ReasonRow(Reason.HTTP_STATUS, Kind.UNCHECKED, "its HTTP status is not in input.accepted_statuses"),
+    ReasonRow(Reason.REDIRECT, Kind.UNCHECKED, "it is a redirect, and its status is not in input.accepted_statuses"),
+    ReasonRow(Reason.MEDIA_TYPE, Kind.UNCHECKED, "its Content-Type is not in input.accepted_types"),
+    ReasonRow(Reason.EXEMPT, Kind.UNCHECKED, "a rule exempts pages with its URL"),
+    ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "judging it failed with an internal error"),
 )
-"""The reasons in the order of summaries and documents: metrics, explanations, summaries and docs/guide.md derive from
-it."""
+"""The reasons in the order of summaries and documents."""
 
 
 def reasons_of(kind: Kind) -> tuple[Reason, ...]:
-    """The reasons that a verdict can have, in their order."""
+    """The reasons of a verdict, in the order of REASONS."""
     return tuple(row.reason for row in REASONS.values() if row.kind is kind)
 
 
@@ -162,12 +165,14 @@ def reasons_of(kind: Kind) -> tuple[Reason, ...]:
 class Verdicts:
     """Verdicts of n pages.
 
-    kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1] of a duplicate to its
-    original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
-    the probed buckets)  found_by: uint8[n] (KeyKind; 0 where the page is no duplicate)
-    cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
-    replaces: n entries; of a novel page that is kept in place of those that it copies (policy.keep): the best of these,
-    else None
+    kind: uint8[n] (Kind)
+    reason: uint8[n] (Reason)
+    score: float64[n], the similarity of a duplicate to its original in [0, 1]; nan for other pages
+    originals: n entries, None for a page that is no duplicate
+    candidates: int64[n], postings in the probed buckets
+    found_by: uint8[n] (KeyKind), 0 for a page that is no duplicate
+    cut: bool[n], whether index.candidate_limit ended the search before the original or the last candidate
+    replaces: n entries, the best original that a superseding page replaces (policy.keep), None for other pages
     """
 
     kind: NDArray[np.uint8]
@@ -183,7 +188,7 @@ class Verdicts:
         return len(self.kind)
 
     def is_duplicate(self, row: int) -> bool:
-        """Whether a page is a duplicate. numpy takes 6 us to compare one of its numbers with a member of an enum."""
+        """Whether a page is a duplicate. int() avoids 6 us: numpy is slow to compare a number with an enum member."""
         return int(self.kind[row]) == Kind.DUPLICATE
 
     def part(self, start: int, end: int) -> "Verdicts":
@@ -208,7 +213,7 @@ def no_verdicts() -> Verdicts:
 
 
 def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
-    """The verdicts of consecutive parts of a micro-batch, as one."""
+    """The verdicts of consecutive parts of a micro-batch, joined."""
     return Verdicts(
         np.concatenate([part.kind for part in parts]),
         np.concatenate([part.reason for part in parts]),

@@ -1,4 +1,4 @@
-"""`spotsieve backfill` filters archives with many processes, of this machine or on Ray."""
+"""`spotsieve backfill` filters archives with many processes, on this machine or on a Ray cluster."""
 
 import argparse
 import contextlib
@@ -23,22 +23,22 @@ from spotsieve.stream.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from spotsieve.state.index import State
     from spotsieve.state.log.local import LocalLog
+    from spotsieve.state.store.state import State
     from spotsieve.stream.local.backfill.outcomes import OutcomeStore
     from spotsieve.stream.local.backfill.run import Backfill
     from spotsieve.stream.local.backfill.schedule import Readers
     from spotsieve.stream.local.summary import FilterSummary
 
-ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
-as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
-them under the same names. Each input gets a part of each output, DIR/NUMBER-NAME. A run that was stopped or killed
-goes on where it was when the same command is run again. A cluster, and more than one shard, need the
-extra `ray` (README, "Install"). A damaged file is judged up to the damage, the others whole, and the exit code is 3."""
+ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state can be
+used by `filter` afterwards. Reads the same formats as `filter`, from paths or URLs; on a cluster every machine needs
+the files under the same names. Each input gets its own part of each output, DIR/NUMBER-NAME. To resume a run that was
+stopped or killed, run the same command again. A cluster, and more than one shard, need the extra `ray` (README,
+"Install"). A damaged file is judged up to the damage, all other files completely, and the exit code is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve backfill`."""
+    """Add the flags of `spotsieve backfill`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages, or URLs")
     parser.add_argument(
@@ -46,38 +46,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=file_name,
         metavar="DIR",
-        help="novel and unchecked pages as they came, a file for each input",
+        help="novel and unchecked pages, unchanged, a file for each input",
     )
     parser.add_argument(
-        "--verdicts", type=file_name, metavar="DIR", help="Parquet: a verdict for each page, a file for each input"
+        "--verdicts", type=file_name, metavar="DIR", help="Parquet: the verdict of each page, a file for each input"
     )
     parser.add_argument(
-        "--rejected", type=file_name, metavar="DIR", help="JSONL: what could not become a page, and why"
+        "--rejected", type=file_name, metavar="DIR", help="JSONL: records that hold no page, with the reason"
     )
     parser.add_argument(
         "--state",
         type=directory,
         metavar="DIR",
         required=True,
-        help="remember pages in DIR, and go on from what it knows",
+        help="the state: pages are compared with those in DIR, and added to it",
     )
     parser.add_argument(
         "--readers",
         type=_count,
         metavar="N",
-        help="processes that read, sign and write (one more than this machine's CPUs)",
+        help="processes that read, sign and write (number of CPUs + 1)",
     )
     parser.add_argument(
         "--shards",
         type=_count,
         default=1,
         metavar="N",
-        help="processes that hold a part of the state each (1: this one does)",
+        help="processes that each hold a part of the state (1: this process holds it)",
     )
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of a Ray cluster; local: Ray on this machine (default: this machine without Ray, but for --shards)",
+        help="address of a Ray cluster; local: Ray on this machine (default: no Ray, unless --shards needs it)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
@@ -86,16 +86,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Filter the archives; the exit code."""
+    """Filter the archives and return the exit code."""
     from spotsieve.stream.base.startup import quick_start
     from spotsieve.stream.local.backfill.processes.server import begin_loading
 
     on_ray = options.address is not None or options.shards > 1
     settings = settings_of(options)
     if not on_ray:
-        begin_loading()  # Readers are forked from it: it is busy for as long as the imports below.
+        begin_loading()  # Readers are forked from this server. It loads while this process imports.
     quick_start()
-    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.base.progress import COMPILING, ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.files.targets import place_of
@@ -111,24 +111,24 @@ def run(options: argparse.Namespace) -> int:
     limits_in_shards(settings, scheme)
     if "-" in options.files:
         raise SettingError(
-            "FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`"
+            "FILE", "must be a file that can be read again", "-", "use `spotsieve filter` for standard input"
         )
     inputs = check_inputs(options.files)
     warn_of_repeats(options.files, inputs)
-    # Readers on other machines, and those of a resume from elsewhere, write to the same places.
-    named = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
-    outputs = {flag: name and place_of(name) for flag, name in named.items()}
+    # Absolute places: readers on other machines, and a resumed run in another folder, use the same ones.
+    names = {flag: getattr(options, flag) for flag in ("out", "verdicts", "rejected")}
+    outputs = {flag: name and place_of(name) for flag, name in names.items()}
     _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():
-        raise StateError("--state", "must be a directory", str(options.state), "name another, or a new one")
+        raise StateError("--state", "must be a directory", str(options.state), "choose another or a new directory")
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         backfill = stack.enter_context(Backfill(options.state, settings, scheme, inputs, outputs))
         _check_inputs_stay(backfill)
-        before = None if options.force else backfill.completed()
-        if before is not None:
-            show("spotsieve: this run was complete before: nothing is read again (--force does it anew)", to=sys.stderr)
-            return _print_summary(before, options.json)
+        completed = None if options.force else backfill.completed()
+        if completed is not None:
+            show("spotsieve: this run is already complete; use --force to run it again", to=sys.stderr)
+            return _print_summary(completed, options.json)
         _make_directories(outputs)
         if not backfill.resumed and not options.force:
             _check_parts(backfill)
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> int:
         count = options.readers or _readers_here()
         readers: Readers
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
-            notice.say("compiling the kernels; after the first time they are read from a cache")
+            notice.say(COMPILING)
             compile_kernels(scheme_of(settings.scheme))
             if on_ray:
                 notice.say("starting Ray")
@@ -146,27 +146,27 @@ def run(options: argparse.Namespace) -> int:
                 readers = stack.enter_context(ProcessReaders(count, settings))
         line = ProgressLine(sys.stderr, None)
 
-        def tell(text: str) -> None:
+        def notify(text: str) -> None:
             line.close()
             show(f"spotsieve: {text}", to=sys.stderr)
 
-        def make_shards(state: "State", log: "LocalLog", kept: "OutcomeStore") -> RayShards:
-            return RayShards(ray, shards, settings, state, log, kept, tell)
+        def make_shards(state: "State", log: "LocalLog", outcomes: "OutcomeStore") -> RayShards:
+            return RayShards(ray, shards, settings, state, log, outcomes, notify)
 
         with contextlib.closing(line):
             backfill.open(line.update_records, make_shards if shards else None)
         for text in filter(None, (*backfill.notices, settings.scheme.caution())):
-            tell(text)
+            notify(text)
         line = ProgressLine(sys.stderr, backfill.bytes_to_read)
         began = time.monotonic()
         with stop_on_signals(stopping), contextlib.closing(line):
-            summary = backfill.run(readers, stopping.is_set, lambda so_far: line.update(*so_far), tell)
+            summary = backfill.run(readers, stopping.is_set, lambda so_far: line.update(*so_far), notify)
         summary.seconds = time.monotonic() - began
     return _print_summary(summary, options.json)
 
 
 def _print_summary(summary: "FilterSummary", as_json: bool) -> int:
-    """Print what was found; the exit code."""
+    """Print the summary and return the exit code."""
     if as_json:
         show(json.dumps(summary.as_json()))
     else:
@@ -190,9 +190,9 @@ def _count(text: str) -> int:
 
 
 def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
-    """Raises SettingError where an output is no directory, two are one, or it lies where the state does.
+    """Raises SettingError if an output is not a directory, is inside the state, or is the same as another output.
 
-    outputs: their places
+    outputs: flag -> place
     """
     from spotsieve.stream.files.remote import is_url
     from spotsieve.stream.files.targets import STDOUT
@@ -206,25 +206,27 @@ def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
             continue
         is_path = not is_url(name)
         if name == STDOUT or (is_path and Path(name).exists() and not Path(name).is_dir()):
-            raise SettingError(f"--{flag}", "must be a directory", name, "name another, or a new one")
+            raise SettingError(f"--{flag}", "must be a directory", name, "choose another or a new directory")
         if name.startswith("memory:"):
-            raise SettingError(f"--{flag}", "must outlive the process that writes it", name, "name another place")
+            raise SettingError(f"--{flag}", "must outlive the process that writes it", name, "choose another place")
         if is_path and Path(name).is_relative_to(state.resolve()):
-            raise SettingError(f"--{flag}", "must lie outside of --state", name, "name a directory beside it")
+            raise SettingError(f"--{flag}", "must be outside of --state", name, "choose a directory next to it")
         if name in taken:
-            raise SettingError(f"--{flag}", f"must not be the directory of --{taken[name]}", name, "name another")
+            raise SettingError(
+                f"--{flag}", f"must not be the directory of --{taken[name]}", name, "choose another directory"
+            )
         taken[name] = flag
 
 
 def _check_inputs_stay(backfill: "Backfill") -> None:
-    """Raises SettingError where a part would be written over an input, with --force too."""
+    """Raises SettingError if an output would overwrite an input, even with --force."""
     from spotsieve.stream.files.targets import places_of
 
     inputs = {task.file.place for task in backfill.tasks}
     for parts in backfill.parts:
         for flag, name in parts._asdict().items():
             if name is not None and not inputs.isdisjoint(places_of(name)):
-                raise SettingError(f"--{flag}", "must not be written over an input", name, "name another directory")
+                raise SettingError(f"--{flag}", "must not overwrite an input", name, "choose another directory")
 
 
 def _make_directories(outputs: dict[str, str | None]) -> None:
@@ -235,11 +237,13 @@ def _make_directories(outputs: dict[str, str | None]) -> None:
             try:
                 Path(name).mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise SettingError(f"--{flag}", f"cannot be made: {error.strerror}", name, "name another") from None
+                raise SettingError(
+                    f"--{flag}", f"cannot be created: {error.strerror}", name, "choose another"
+                ) from None
 
 
 def _check_parts(backfill: "Backfill") -> None:
-    """Raises SettingError where a part of a new run is there already."""
+    """Raises SettingError if an output of a new run exists."""
     from spotsieve.stream.cli.options import check_new
 
     for parts in backfill.parts:

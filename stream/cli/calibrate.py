@@ -1,4 +1,4 @@
-"""`spotsieve calibrate` finds settings by a sample: a threshold by labels, or a table of sampling ratios."""
+"""`spotsieve calibrate` finds settings: a threshold from labels, or a table of sampling ratios from a sample."""
 
 import argparse
 import contextlib
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
 LARGEST_SMALLEST = 64
-ABOUT = """FILES as of `spotsieve filter`. With --labels, which the page of `spotsieve review` exports, they are those
-that were reviewed: they are filtered under every value of the scheme's threshold, and the value with the greatest
-recall of those that reach --precision is taken, or that with the greatest F1. Precision and recall are estimated from
-the labels, by the strata that they were drawn from, with intervals of 95 %; the interval of `lost` is that of the
-precision. Without --labels, for adaptive-shingles: a sample of some thousand pages of the crawl is enough, and of more
-than 10,000 different texts the first are taken. For each class of pages, by their words, all pairs are compared by all
-shingles and by samples of 1/2, 1/4, ... of them. The precision of a ratio is the share of the pairs found with
-sampling that are found without, on average over the samples of all remainders. The smallest ratio that reaches
---precision is taken, 1/1 if none does; a class in which no pair is found takes the ratio of the class below it. w,
-resemblance and min_shingles are those of the settings. What is printed goes into the configuration. Exit codes: 0
-printed; 2 wrong setting or usage; 3 a file that cannot be read, labels of other pages, or fewer than two texts."""
+ABOUT = """Reads the same files as `spotsieve filter`, and prints lines for the configuration. With --labels, which the
+page of `spotsieve review` exports, FILES are the reviewed files. They are filtered with every value of the scheme's
+threshold. Of the values that reach --precision, the one with the highest recall is recommended; without --precision,
+the one with the highest F1. Precision and recall are estimated from the labels and the strata of the review, with
+intervals of 95 %; `lost` has the interval of the precision. Without --labels, for adaptive-shingles: a sample of some
+thousand pages is enough, and at most 10,000 distinct texts are used. In each class of pages, by number of words, all
+pairs are compared by all shingles and by samples of 1/2, 1/4, ... of them. The precision of a ratio is the share of the
+pairs found with sampling that are also found without, averaged over the samples of all remainders. The smallest ratio
+that reaches --precision is recommended, or 1/1; a class without pairs gets the ratio of the class below it. w,
+resemblance and min_shingles come from the settings. Exit codes: 0 printed; 2 wrong setting or usage; 3 a file that
+cannot be read, labels of other pages, or fewer than two texts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve calibrate`."""
+    """Add the flags of `spotsieve calibrate`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument(
@@ -39,25 +39,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scheme", metavar="NAME", help=f"without --labels: {CALIBRATED}")
     parser.add_argument(
-        "--precision", type=float, help="least precision, such as .8; without --labels: of every class of pages"
+        "--precision", type=float, help="minimum precision, such as 0.8; without --labels: for every class of pages"
     )
     parser.add_argument(
-        "--sizes", default=SIZES, metavar="WORDS,...", help="words at which the next class begins (%(default)s)"
+        "--sizes", default=SIZES, metavar="WORDS,...", help="first size of each further class (%(default)s)"
     )
     parser.add_argument(
-        "--smallest", type=int, default=16, metavar="N", help="smallest ratio that is tried: 1/N (%(default)s)"
+        "--smallest", type=int, default=16, metavar="N", help="smallest ratio to try: 1/N (%(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure and print the settings; the exit code."""
+    """Measure and print the settings; returns the exit code."""
     return _by_labels(options) if options.labels else _by_sampling(options)
 
 
 def _by_labels(options: argparse.Namespace) -> int:
-    """Print what each value of the threshold is worth by the labels, and the lines of the one to take."""
+    """Print the estimated quality of each value of the threshold, and the settings of the recommended one."""
     from spotsieve.stream.cli.options import estimated, reviewed
     from spotsieve.stream.research.labelling.estimates import (
         estimate_json,
@@ -70,42 +70,42 @@ def _by_labels(options: argparse.Namespace) -> int:
     if options.precision is not None:
         _check_precision(options.precision)
     if options.scheme is not None:
-        then = f"without --labels it finds the ratios of {CALIBRATED}"
-        raise SettingError("--scheme", "must not stand beside --labels, which name it", options.scheme, then)
+        then = f"leave it out; without --labels, it selects the ratios of {CALIBRATED}"
+        raise SettingError("--scheme", "must not be used with --labels, which name the scheme", options.scheme, then)
     labels, settings = reviewed(options)
-    found = estimated(options, labels, settings, threshold_choices(settings))
-    taken = recommend(found, options.precision)
-    missed = options.precision is not None and (taken.precision is None or taken.precision.value < options.precision)
+    estimates = estimated(options, labels, settings, threshold_choices(settings))
+    best = recommend(estimates, options.precision)
+    missed = options.precision is not None and (best.precision is None or best.precision.value < options.precision)
     if options.json:
         figures = {
             "review": labels.review,
             "labels": len(labels.later),
             "skipped": labels.skipped,
-            "recommended": taken.choice.name,
+            "recommended": best.choice.name,
             "reaches_precision": not missed,
-            "choices": [estimate_json(one) for one in found],
+            "choices": [estimate_json(one) for one in estimates],
         }
         show(*json.dumps(figures, indent=2).split("\n"))
         return EXIT_OK
-    show(*(f"# {line}" for line in (*notes(found, labels), *estimate_lines(found))))
+    show(*(f"# {line}" for line in (*notes(estimates, labels), *estimate_lines(estimates))))
     if missed:
-        show(f"# no value reaches a precision of {options.precision:g}: this is the most precise")
-    own, threshold = taken.choice.settings.scheme, taken.choice.settings.scheme.threshold
+        show(f"# no value reaches a precision of {options.precision:g}: this is the most precise value")
+    own, threshold = best.choice.settings.scheme, best.choice.settings.scheme.threshold
     names = (threshold.setting, *threshold.beside(getattr(own, threshold.setting)))
     lines = [f"{name} = {json.dumps(getattr(own, name))}" for name in names]
-    show(f"# recommended{': as it is set' * taken.choice.own}", "[scheme]", f'name = "{own.name}"', *lines)
+    show(f"# recommended{': the configured value' * best.choice.own}", "[scheme]", f'name = "{own.name}"', *lines)
     return EXIT_OK
 
 
 def _by_sampling(options: argparse.Namespace) -> int:
-    """Print the table of sizes and ratios of adaptive-shingles."""
+    """Print the table of sizes and ratios for adaptive-shingles."""
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.research.models.page_sample import read_sample
     from spotsieve.stream.research.models.sampling import choose_ratios, merged, share_processed
 
-    sizes = _checked(options)
+    sizes = _checked_sizes(options)
     settings = settings_of(options)
     own = settings.scheme if isinstance(settings.scheme, AdaptiveShinglesSettings) else AdaptiveShinglesSettings()
     inputs = check_inputs(options.files)
@@ -119,7 +119,7 @@ def _by_sampling(options: argparse.Namespace) -> int:
     share = share_processed(classes, ratios)
     table = merged([one.words for one in classes], ratios)
     if options.json:
-        found = {
+        facts = {
             "pages": sample.pages,
             "texts": len(sample),
             "precision": options.precision,
@@ -131,9 +131,9 @@ def _by_sampling(options: argparse.Namespace) -> int:
             "share_processed": share,
             "classes": [class_json(one, ratio) for one, ratio in zip(classes, ratios, strict=True)],
         }
-        show(*json.dumps(found, indent=2).split("\n"))
+        show(*json.dumps(facts, indent=2).split("\n"))
         return EXIT_OK
-    show(f"# {sample.pages:,} pages, {len(sample):,} different texts; precision of each ratio, by words of a page")
+    show(f"# {sample.pages:,} pages, {len(sample):,} distinct texts; precision of each ratio, by words of a page")
     show(*(f"# {row}" for row in class_lines(classes, ratios)))
     show(f"# {share:.1%} of the shingles are sampled", "[scheme]", f'name = "{CALIBRATED}"', f"w = {own.w}")
     show(f"resemblance = {own.resemblance}", f"min_shingles = {own.min_shingles}")
@@ -142,7 +142,7 @@ def _by_sampling(options: argparse.Namespace) -> int:
 
 
 def class_json(one: "SizeClass", ratio: int) -> dict[str, Any]:
-    """A class with its figures by name; precision and recall by n of the ratio 1/n."""
+    """A size class as JSON; precision and recall by the n of the ratio 1/n."""
     levels = range(len(one.trials.found))
     return {
         "words": one.words,
@@ -156,12 +156,12 @@ def class_json(one: "SizeClass", ratio: int) -> dict[str, Any]:
 
 
 def class_lines(classes: Sequence["SizeClass"], ratios: Sequence[int]) -> list[str]:
-    """A table for people: the titles, then a line for each class."""
+    """The size classes as a table with a heading."""
     levels = range(1, len(classes[0].trials.found))
-    rows = [["words", "pages", "shingles", "pairs", *(f"1/{1 << level}" for level in levels), "taken"]]
+    rows = [["words", "pages", "shingles", "pairs", *(f"1/{1 << level}" for level in levels), "chosen"]]
     for one, ratio in zip(classes, ratios, strict=True):
-        found = [one.trials.precision(level) for level in levels]
-        shares = ["-" if value is None else f"{value:.3f}" for value in found]
+        precisions = [one.trials.precision(level) for level in levels]
+        shares = ["-" if value is None else f"{value:.3f}" for value in precisions]
         counts = [f"{one.pages:,}", f"{one.trials.sampled[0]:,.0f}", f"{one.trials.similar:,}"]
         rows.append([f">= {one.words}", *counts, *shares, f"1/{ratio}"])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -169,21 +169,21 @@ def class_lines(classes: Sequence["SizeClass"], ratios: Sequence[int]) -> list[s
 
 
 def _check_precision(precision: float) -> None:
-    """Raises SettingError for one that is no share."""
+    """Raises SettingError unless the precision is in (0, 1]."""
     if not 0 < precision <= 1:
-        raise SettingError("--precision", "must be above 0 and at most 1", precision, "such as .8")
+        raise SettingError("--precision", "must be above 0 and at most 1", precision, "such as 0.8")
 
 
-def _checked(options: argparse.Namespace) -> list[int]:
-    """The sizes. Raises SettingError for a wrong flag."""
+def _checked_sizes(options: argparse.Namespace) -> list[int]:
+    """The value of --sizes. Raises SettingError for a wrong flag."""
     from spotsieve.stream.sign.features.shingles import check_sizes
 
     if options.scheme is None or options.precision is None:
         absent = "--precision" if options.scheme else "--scheme"
-        then = "give --labels to find a threshold, or --scheme and --precision"
-        raise SettingError(absent, "must be given where there is no --labels", None, then)
+        then = "use --labels to find a threshold, or --scheme and --precision"
+        raise SettingError(absent, "must be given without --labels", None, then)
     if options.scheme != CALIBRATED:
-        raise SettingError("--scheme", f"must be {CALIBRATED}", options.scheme, "the other schemes sample nothing")
+        raise SettingError("--scheme", f"must be {CALIBRATED}", options.scheme, "the other schemes do not sample")
     _check_precision(options.precision)
     smallest = options.smallest
     if not 2 <= smallest <= LARGEST_SMALLEST or smallest & (smallest - 1):

@@ -1,4 +1,4 @@
-"""`spotsieve clusters` lists every page with its cluster of copies, by recorded verdicts."""
+"""`spotsieve clusters` lists every page with its cluster of copies, from recorded verdicts."""
 
 import argparse
 import contextlib
@@ -27,37 +27,44 @@ if TYPE_CHECKING:
     from spotsieve.stream.files.outputs import OutputFile
     from spotsieve.stream.insight.clusters.grouping import ClusterBuilder, Member, Totals
 
-ABOUT = """Pages are connected where one was called a copy of the other, or replaces it (policy.keep); with lines of
-`query --all`, by every match. The canonical page of a cluster is the first that was let through and that no other
+ABOUT = """Two pages are connected if one is a copy of the other or replaces it (policy.keep); lines of `query --all`
+connect a page with all its matches. The canonical page of a cluster is the first novel page that no other page
 replaces. Each page has one line: {"id", "url", "verdict", "cluster": id of the canonical page, "canonical", "size"};
-the verdict is null where others name the page and nothing else is known of it. FILE holds verdict lines of filter,
-query or replay --into, or reports of the topic of duplicates, plain or compressed. With --state the log in DIR, which
-`spotsieve filter` may be growing, is judged again. Memory: 8 bytes a page, and some 400 more for a page that has
-copies; the lines wait on disk (TMPDIR). Exit codes: 0 done; 2 wrong setting or usage; 3 some lines are no verdicts;
-4 state cannot be used; 5 broker refuses or is not reached; 130 interrupted."""
+the verdict is null if only other pages name this page. FILE holds verdict lines of filter, query or replay --into, or
+reports of the topic of duplicates, plain or compressed. With --state, the log in DIR is judged again; `spotsieve
+filter` may be appending to it. Memory: 8 bytes per page, and about 400 more for a page with copies; the lines are
+spooled to disk (TMPDIR). Exit codes: 0 done; 2 wrong setting or usage; 3 some lines are no verdicts; 4 the state cannot
+be used; 5 the broker cannot be reached or rejects a request; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve clusters`."""
+    """Add the flags of `spotsieve clusters`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="*", metavar="FILE", help="files of verdict lines; - is standard input")
     parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory with a log, or a snapshot")
     parser.add_argument(
-        "--topics", action="store_true", help="the topics of novel pages and of duplicates of a service (-c)"
+        "--topics", action="store_true", help="read the topics of novel pages and of duplicates of a service (-c)"
     )
     parser.add_argument(
-        "-o", "--out", type=file_name, default="-", metavar="FILE", help="where lines go; .gz .xz .zst (default: -)"
+        "-o",
+        "--out",
+        type=file_name,
+        default="-",
+        metavar="FILE",
+        help="the output; .gz .xz .zst compress it (default: -)",
     )
     parser.add_argument(
-        "--csv", action="store_true", help="write CSV with a heading, and not JSON lines, as for an --out in .csv"
+        "--csv",
+        action="store_true",
+        help="write CSV with a heading instead of JSON lines; the default for an --out in .csv",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--copies", action="store_true", help="only pages whose cluster has more than one page")
     which.add_argument(
         "--drop-all-copies",
         action="store_true",
-        dest="alone",
-        help="only pages that have no copy: what is left if all copies are dropped, the canonical ones too",
+        dest="without_copies",
+        help="only pages without a copy: remove every copy, including the original",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_force_argument(parser)
@@ -65,10 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the clusters; the exit code."""
+    """List the clusters and return the exit code."""
     if sum(map(bool, (options.files, options.state, options.topics))) != 1:
         raise SettingError(
-            "clusters", "must be given FILEs, --state DIR or --topics, and one of these", None, "such as verdicts.jsonl"
+            "clusters", "needs exactly one source: FILEs, --state DIR or --topics", None, "such as verdicts.jsonl"
         )
     check_names({"out": options.out}, options.files, options.json, options.force)
     from spotsieve.stream.base.progress import ProgressLine
@@ -77,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryFile(prefix="spotsieve-clusters-") as spool:
         grouping = ClusterBuilder(spool)
         with _disk_errors(), contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-            take = _take_topics if options.topics else _take_state if options.state else _take_files
-            faults = take(options, grouping, line)
+            read = _read_topics if options.topics else _read_state if options.state else _read_files
+            faults = read(options, grouping, line)
         with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
             listed = _write(options, grouping, line)
     totals = grouping.totals
@@ -90,8 +97,8 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_INPUT if faults else EXIT_OK
 
 
-def _take_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
-    """Take in what the lines of files say; -> what could not be read."""
+def _read_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
+    """Add the verdict lines of files; returns the errors of lines that cannot be read."""
     from spotsieve.stream.files.inputs import check_inputs, total_bytes
     from spotsieve.stream.insight.clusters.sources import InputLines, read_files
 
@@ -102,8 +109,8 @@ def _take_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "
     return list(read.faults)
 
 
-def _take_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
-    """Take in what the log of a state says when it is judged again."""
+def _read_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
+    """Judge the log of a state again and add the verdicts."""
     from spotsieve.state.still.reading import read_only_state
     from spotsieve.stream.base.progress import COMPILING
     from spotsieve.stream.insight.clusters.sources import check_has_log, judge_log
@@ -117,8 +124,8 @@ def _take_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "
     return []
 
 
-def _take_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
-    """Take in what the output topics of a service say."""
+def _read_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
+    """Add the verdicts in the output topics of a service."""
     import asyncio
 
     from spotsieve.stream.base.errors import InputError
@@ -130,12 +137,12 @@ def _take_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: 
     others = asyncio.run(read_verdicts(settings, grouping.add, line.update_step))
     if not others:
         return []
-    rule = f"must hold what a service wrote, and {others:,} messages are none of it"
+    rule = f"must hold messages of a service only, and {others:,} messages have no verdict"
     return [InputError("topics", rule, None, "check topics.novel and topics.duplicates")]
 
 
 def _write(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> int:
-    """Write the lines that are wanted; -> how many."""
+    """Write the lines of the chosen pages; returns their number."""
     from spotsieve.stream.files.formats import CSV
     from spotsieve.stream.files.outputs import OutputFile
     from spotsieve.stream.insight.clusters.sources import csv_heading, csv_line, json_line
@@ -147,18 +154,18 @@ def _write(options: argparse.Namespace, grouping: "ClusterBuilder", line: "Progr
         if as_csv:
             output.write_line(csv_heading())
         for member in _members(grouping):
-            if member.size == 1 if options.alone else member.size > 1 or not options.copies:
+            if member.size == 1 if options.without_copies else member.size > 1 or not options.copies:
                 output.write_line(form(member))
                 listed += 1
                 line.update_step("pages listed", listed, grouping.totals.pages)
     except BaseException:
-        _leave(output)
+        _abandon(output)
         raise
     output.complete()
     return listed
 
 
-def _leave(output: "OutputFile") -> None:
+def _abandon(output: "OutputFile") -> None:
     with contextlib.suppress(BrokenPipeError):
         output.abandon()
 
@@ -175,27 +182,27 @@ def _members(grouping: "ClusterBuilder") -> "Iterator[Member]":
 
 @contextlib.contextmanager
 def _disk_errors() -> Iterator[None]:
-    """Raises StateError if the disk of the lines that wait is full."""
+    """Raises StateError if the disk with the spooled lines is full."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise StateError(
-            "the lines that wait on disk",
-            f"cannot be kept: {error.strerror}",
+            "the spool file",
+            f"cannot be written: {error.strerror}",
             tempfile.gettempdir(),
             "set TMPDIR to a disk with room for the verdict lines",
         ) from None
 
 
 def _as_text(totals: "Totals", listed: int) -> list[str]:
-    """The summary in a few lines for a person."""
-    alone = totals.pages - totals.in_clusters
-    of_many = f"{totals.in_clusters:,} in {totals.clusters:,} clusters, the largest of {totals.largest:,}"
-    lines = [f"{totals.pages:,} pages: {alone:,} without a copy, {of_many}; {listed:,} listed"]
+    """The summary as text."""
+    without_copies = totals.pages - totals.in_clusters
+    clusters = f"{totals.in_clusters:,} in {totals.clusters:,} clusters, the largest of {totals.largest:,}"
+    lines = [f"{totals.pages:,} pages: {without_copies:,} without a copy, {clusters}; {listed:,} listed"]
     if totals.named:
         lines.append(f"  {totals.named:,} of them are only named by copies: their own verdicts were not read")
     if totals.repeated:
-        lines.append(f"  {totals.repeated:,} lines speak of a page that an earlier line speaks of")
+        lines.append(f"  {totals.repeated:,} lines repeat a page of an earlier line")
     return lines

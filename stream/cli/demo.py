@@ -1,4 +1,4 @@
-"""`spotsieve demo` filters a small crawl on a real Kafka, and shows what is dropped and why."""
+"""`spotsieve demo` filters a small crawl on a real Kafka, and shows the dropped pages with the reasons."""
 
 import argparse
 from pathlib import Path
@@ -10,22 +10,24 @@ REVIEWED_PAIRS = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve demo`."""
+    """Add the flags of `spotsieve demo`."""
     parser.add_argument(
         "--bootstrap-servers",
         metavar="HOST:PORT",
-        help="use this Kafka: topics get a prefix of their own and are deleted at the end (default: start one here)",
+        help="use this Kafka; the topics get their own prefix and are deleted at the end (default: start a broker)",
     )
     parser.add_argument("--keep", action="store_true", help="leave broker and filter running until Ctrl-C")
     parser.add_argument(
-        "--crawl", metavar="FILE", help="only write the demo's made-up pages to this JSONL file, for filter and review"
+        "--crawl",
+        metavar="FILE",
+        help="only write the synthetic pages of the demo to this JSONL file, for filter and review",
     )
     add_force_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; progress goes to standard error")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo; the exit code is 0, or 1 if a page was lost or doubled."""
+    """Run the demo; returns 0, or 1 if a page was lost or doubled."""
     # Not imported for --help: numba and aiokafka take a second.
     if options.crawl:
         return _write_crawl(options.crawl, options.force)
@@ -39,11 +41,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write_crawl(name: str, overwrite: bool) -> int:
-    """Write the pages of the demo, without its odd messages. Raises SettingError for a file that may not be written."""
+    """Write the pages of the demo, without its malformed messages. Raises SettingError if the file exists."""
     from spotsieve.stream.base.terminal import show
 
     check_names({"crawl": name}, [], False, overwrite)
-    show(f"{_write_pages(name)} made-up pages in {name}")
+    show(f"{_write_pages(name)} synthetic pages in {name}")
     return EXIT_OK
 
 
@@ -59,7 +61,7 @@ def _write_pages(name: str) -> int:
 
 
 def _write_review() -> None:
-    """Write a review of the demo's pages into the cache, and tell where it is."""
+    """Write a review of the demo's pages to the cache directory, and print its URL."""
     from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.base.terminal import show
     from spotsieve.stream.demo.localkafka.jars import cache_directory
@@ -76,14 +78,14 @@ def _write_review() -> None:
     population = find_population(inputs, settings, None)
     strata = draw(population, REVIEWED_PAIRS, 0)
     write_whole(page, review_page(inputs, settings, population, strata, 0))
-    show("", f"{REVIEWED_PAIRS} pairs of these pages, to be judged by eye (docs/evaluate.md)", f"  {page.as_uri()}")
+    show("", f"{REVIEWED_PAIRS} pairs of these pages, to label by eye (docs/evaluate.md)", f"  {page.as_uri()}")
 
 
 def _name_dashboard() -> None:
-    """Tell where the dashboard is. A checkout has it, a wheel does not."""
+    """Print the path of the dashboard, which a checkout has and a wheel does not."""
     import spotsieve
     from spotsieve.stream.base.terminal import show
 
     file = Path(spotsieve.__file__).resolve().parent / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
     if file.is_file():
-        show("", "The dashboard of a running filter, to be imported into Grafana", f"  {file.as_uri()}")
+        show("", "The dashboard of a running filter, to import into Grafana", f"  {file.as_uri()}")

@@ -1,4 +1,4 @@
-"""`spotsieve explain` tells why a page was dropped or let through: what it met, and by how much each bar was failed."""
+"""`spotsieve explain` prints why a page was dropped or is novel: its candidates, and each threshold with its value."""
 
 import argparse
 import contextlib
@@ -26,44 +26,42 @@ from spotsieve.stream.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spotsieve.state.still.reading import ReadOnlyState
+    from spotsieve.state.store.state import State
     from spotsieve.stream.base.page import Page
     from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.files.inputs import Input
     from spotsieve.stream.insight.explain.explanation import Explanation
     from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
 
-MOST_COLUMNS = 98
+MAX_COLUMNS = 98
 
-ABOUT = """PAGE is the address or id of a page that the state has judged, of a page in the files of --pages, or the name
-of a file: a page itself (HTML or text, with its address as --url), JSONL or WARC of one page, a line of verdicts, or a
-report of the topic of duplicates; - is standard input. With --state the page is explained by what the state knows; DIR
-is as of `spotsieve query`, may be in use, and is not changed. Without it OTHER, or what stands before the page in the
-files of --pages, is judged first, in memory. A state holds signatures and no pages: --pages gives the texts. A novel
-page is shown beside its nearest one, with what it lacks. Exit codes: 0 explained; 2 wrong setting or usage; 3 a file
-that cannot be read; 4 the state cannot be used; 7 the page is not there; 130 interrupted."""
+ABOUT = """PAGE is the URL or id of a page that the state has judged or that is in the files of --pages, or the name of
+a file: a page itself (HTML or text, with its URL as --url), JSONL or WARC of one page, a verdict line, or a report of
+the topic of duplicates; - is standard input. With --state, the page is compared with the pages of the state; DIR is a
+state that may be in use, or a snapshot, and is not changed. Without --state, OTHER or the pages before PAGE in the
+files of --pages are judged first, in memory. A state holds signatures and no texts: --pages provides the texts. A novel
+page is shown next to the most similar page, with the missed thresholds. Exit codes: 0 explained; 2 wrong setting or
+usage; 3 a file that cannot be read; 4 the state cannot be used; 7 the page was not found; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve explain`."""
+    """Add the flags of `spotsieve explain`."""
     parser.epilog = ABOUT
-    parser.add_argument("page", type=file_name, metavar="PAGE", help="an address, an id, or a file")
-    parser.add_argument("other", type=file_name, nargs="?", metavar="OTHER", help="show it beside this page")
+    parser.add_argument("page", type=file_name, metavar="PAGE", help="a URL, an id, or a file")
+    parser.add_argument("other", type=file_name, nargs="?", metavar="OTHER", help="compare PAGE with this page")
     parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory, or a snapshot")
     parser.add_argument(
         "--pages", nargs="+", action="extend", default=[], metavar="FILE", help="files of pages, for their texts"
     )
-    parser.add_argument("--url", default="", metavar="URL", help="the address of PAGE, where PAGE is a page itself")
+    parser.add_argument("--url", default="", metavar="URL", help="the URL of PAGE, if PAGE is a page itself")
+    parser.add_argument("--other-url", default="", metavar="URL", help="the URL of OTHER, if OTHER is a page itself")
     parser.add_argument(
-        "--other-url", default="", metavar="URL", help="the address of OTHER, where OTHER is a page itself"
-    )
-    parser.add_argument(
-        "--html", type=file_name, metavar="FILE", help="also write one page with both texts side by side"
+        "--html", type=file_name, metavar="FILE", help="also write an HTML page with both texts side by side"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_timeout_argument(parser)
     parser.add_argument(
-        "--verdicts", type=file_name, metavar="FILE", help="verdict lines: also tell what the page was told then"
+        "--verdicts", type=file_name, metavar="FILE", help="verdict lines: also print the recorded verdict"
     )
     add_force_argument(parser)
     add_scheme_arguments(parser)
@@ -71,11 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Explain one page; the exit code."""
-    named = [name for name in (options.page, options.other, *options.pages) if name]
-    check_names({"html": options.html}, named, False, options.force)
+    """Explain one page and return the exit code."""
+    inputs = [name for name in (options.page, options.other, *options.pages) if name]
+    check_names({"html": options.html}, inputs, False, options.force)
     if options.html == "-":
-        raise SettingError("--html", "must be a file", "-", "name a new one, such as why.html")
+        raise SettingError("--html", "must be a file", "-", "choose a new file, such as why.html")
     if options.html:
         _check_jinja()
     explanation = _explained(options)
@@ -86,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             Path(options.html).write_text(html_page(explanation), encoding="utf-8")
         except OSError as error:
             rule = f"cannot be written: {error.strerror}"
-            raise SettingError("--html", rule, options.html, "name a file that can be made") from None
+            raise SettingError("--html", rule, options.html, "choose a file that can be written") from None
     if options.json:
         from spotsieve.stream.insight.explain.explanation import as_json
 
@@ -94,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     from spotsieve.stream.insight.explain.rendering import as_text
 
-    columns = min(shutil.get_terminal_size((MOST_COLUMNS, 24)).columns, MOST_COLUMNS)
+    columns = min(shutil.get_terminal_size((MAX_COLUMNS, 24)).columns, MAX_COLUMNS)
     show_styled(as_text(explanation, columns), colour=wants_colour(sys.stdout, os.environ))
     if options.html:
         show(f"The texts side by side: {Path(options.html).resolve().as_uri()}")
@@ -114,10 +112,10 @@ def _explained(options: argparse.Namespace) -> "Explanation":
             return _without_state(options, files)
         from spotsieve.state.still.reading import read_only_state
 
-        def told(what: str, done: int, of: int) -> None:
+        def on_progress(what: str, done: int, of: int) -> None:
             line.say(f"{what}: {done:,} of {of:,}")
 
-        with read_only_state(options.state, options.timeout, told) as state:
+        with read_only_state(options.state, options.timeout, on_progress) as state:
             return _in_state(options, files, state)
 
 
@@ -130,9 +128,8 @@ def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
     return check_inputs(names)
 
 
-def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "ReadOnlyState") -> "Explanation":
-    """Explain by a state."""
-    from spotsieve.state.still.view import ReadOnlyView
+def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "State") -> "Explanation":
+    """Explain a page by the pages of a state."""
     from spotsieve.stream.insight.explain.context import (
         ExplainContext,
         ExplainSubject,
@@ -141,12 +138,12 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Rea
         find_subject,
         subject_of,
     )
-    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_given
+    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_page_argument
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of_state(options, state)
-    given = read_given(options.page, options.url, "--url", settings.input)
-    view = ReadOnlyView(state)
+    given = read_page_argument(options.page, options.url, "--url", settings.input)
+    view = state
     scheme, known = scheme_in_scope(settings), view.entry_count - state.clock.floor
     judged = ExplainContext(settings, scheme, view, state.clock, str(state.directory), known)
     recorded = given.recorded or _recorded(options, given.name)
@@ -164,28 +161,28 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Rea
     if options.other is not None:
         indexed = find_in_entries(state, options.other)
         if not indexed:
-            then = "name a page that was let through, or leave --state away to compare two files"
-            raise NotFoundError("OTHER", "is no page that this state let through", options.other, then)
+            then = "name a novel page, or leave out --state to compare two files"
+            raise NotFoundError("OTHER", "is not indexed in this state", options.other, then)
         beside = indexed[-1].number
     return explain(given.name, found, judged, files, recorded, beside)
 
 
 def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
-    """Explain by pages in memory: those before it in the files of --pages, or OTHER alone."""
+    """Explain a page by pages in memory: OTHER, or the pages before it in the files of --pages."""
     from spotsieve.stream.insight.explain.context import context_after, context_before, explain, subject_of
-    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_given
+    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_page_argument
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of(options)
     scheme = scheme_in_scope(settings)
-    given = read_given(options.page, options.url, "--url", settings.input)
+    given = read_page_argument(options.page, options.url, "--url", settings.input)
     recorded = given.recorded or _recorded(options, given.name)
     if given.page is None and not files:
-        rule = "must be a file, unless --state or --pages say where to look for an address or id"
+        rule = "must be a file, unless --state or --pages name the place of a URL or id"
         raise SettingError("PAGE", rule, options.page, "add --state DIR, --pages FILE, or both")
     others, held = [], {}
     if options.other is not None:
-        other = read_given(options.other, options.other_url, "--other-url", settings.input)
+        other = read_page_argument(options.other, options.other_url, "--other-url", settings.input)
         others = [name_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
         held = {"texts": others}
     if given.page is not None:
@@ -205,13 +202,14 @@ def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
 
     page = find_first_page(name, files, settings.input)
     if page is None:
-        raise NotFoundError("PAGE", "is in none of the files of --pages", name, "give an address or id as they have it")
+        raise NotFoundError("PAGE", "is in none of the files of --pages", name, "check the URL or id")
     return page
 
 
 def _recorded(options: argparse.Namespace, name: str) -> "RecordedVerdict | None":
-    """The verdict that --verdicts has of a page. Raises NotFoundError if it has none, InputError if it cannot be
-    read.
+    """The verdict of a page in --verdicts; None without the flag.
+
+    Raises NotFoundError if the file has none, InputError if it cannot be read.
     """
     if options.verdicts is None:
         return None
@@ -219,15 +217,16 @@ def _recorded(options: argparse.Namespace, name: str) -> "RecordedVerdict | None
 
     recorded = find_recorded([Path(options.verdicts)], name)
     if recorded is None:
-        rule = "must have a verdict of PAGE, and has none"
-        raise NotFoundError("--verdicts", rule, options.verdicts, "name another file, or leave it away")
+        raise NotFoundError(
+            "--verdicts", "has no verdict of PAGE", options.verdicts, "choose another file, or leave it out"
+        )
     return recorded
 
 
 def _check_jinja() -> None:
-    """Raises SettingError before any work where the extra for HTML is missing."""
+    """Raises SettingError, before any work, if the extra for HTML is not installed."""
     try:
-        import jinja2  # noqa: F401 - only whether it is there
+        import jinja2  # noqa: F401 - only a check
     except ImportError:
         raise SettingError(
             "--html", "needs the package jinja2", None, 'install the extra: pip install "spotsieve[report]"'

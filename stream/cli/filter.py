@@ -27,15 +27,15 @@ from spotsieve.stream.cli.options import (
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
 
-ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ or ARC, by content;
-gzip, xz, zstd and bzip2 are read, and written by the output's name (.jsonl, .warc or .parquet). Inputs and outputs may
-be URLs, such as s3://bucket/pages.warc.gz. Outputs get their name when the run is complete; one that is interrupted
-leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code
-is 3."""
+ABOUT = """Reads JSONL (one object per line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ and ARC, by
+content. Reads gzip, xz, zstd and bzip2, and writes them by the name of the output (.jsonl, .warc or .parquet).
+Inputs and outputs can be URLs, such as s3://bucket/pages.warc.gz. Outputs get their names when the run is complete; an
+interrupted run leaves NAME.partial. A damaged file is judged up to the damage, all other files completely, and the exit
+code is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve filter`."""
+    """Add the flags of `spotsieve filter`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages, or URLs; - is standard input")
     parser.add_argument(
@@ -43,12 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=file_name,
         metavar="FILE",
-        help="novel and unchecked pages as they came; - is standard output",
+        help="novel and unchecked pages, unchanged; - is standard output",
     )
     parser.add_argument(
         "--revisits",
         action="store_true",
-        help="of WARC files: --out gets a revisit record for each dropped page, which names its original",
+        help="for WARC files: write a revisit record, which names the original, to --out for each dropped page",
     )
     parser.add_argument(
         "--duplicates",
@@ -57,22 +57,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSONL: the verdict of each dropped page, with its original",
     )
     parser.add_argument(
-        "--verdicts", type=file_name, metavar="FILE", help="JSONL: a verdict for each page, in the order of the pages"
+        "--verdicts", type=file_name, metavar="FILE", help="JSONL: the verdict of each page, in the order of the pages"
     )
     parser.add_argument(
-        "--rejected", type=file_name, metavar="FILE", help="JSONL: what could not become a page, and why"
+        "--rejected", type=file_name, metavar="FILE", help="JSONL: records that hold no page, with the reason"
     )
     parser.add_argument(
         "--state",
         type=directory,
         metavar="DIR",
-        help="remember pages in DIR, and go on from what it knows (default: forget)",
+        help="compare pages with those in DIR, and add them to it (default: a temporary state)",
     )
     parser.add_argument(
         "--stdin-name",
         default="-",
         metavar="NAME",
-        help="what stands for a path in the ids of pages from standard input; a NAME for each input of a --state",
+        help="replaces the path in the ids of pages from standard input; use a new NAME for each input of a --state",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Filter the files; the exit code."""
+    """Filter the files and return the exit code."""
     from spotsieve.stream.base.startup import quick_start
 
     quick_start()
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.engines import LocalEngine
     from spotsieve.stream.local.file_filter import filter_files
     from spotsieve.stream.local.summary import FilterSummary
@@ -101,7 +101,9 @@ def run(options: argparse.Namespace) -> int:
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, [*(file.place for file in inputs), *options.files], options.json, options.force)
     if options.revisits and options.out is None:
-        raise SettingError("--revisits", "needs --out FILE, where the records go", None, "such as --out novel.warc.gz")
+        raise SettingError(
+            "--revisits", "needs --out FILE, which gets the records", None, "such as --out novel.warc.gz"
+        )
     form = form_of(inputs, options.out) if options.out is not None else None
     scheme = scheme_in_scope(settings)
     summary = FilterSummary(files=len(inputs))
@@ -115,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
         for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)
-        outputs = stack.enter_context(Outputs.open(**names))
+        outputs = stack.enter_context(FileOutputs.open(**names))
         if outputs.out is not None and form is not None:
             outputs.out.know_record(*form)
         line = ProgressLine(sys.stderr, total_bytes(inputs))
@@ -145,9 +147,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _state_directory(directory: Path | None) -> contextlib.AbstractContextManager[Path]:
+    """The directory of --state, or a temporary one. Raises StateError if it is not a directory."""
     if directory is not None:
         if directory.exists() and not directory.is_dir():
-            raise StateError("--state", "must be a directory", str(directory), "name another, or a new one")
+            raise StateError("--state", "must be a directory", str(directory), "choose another or a new directory")
         return contextlib.nullcontext(directory)
 
     @contextlib.contextmanager
@@ -159,14 +162,14 @@ def _state_directory(directory: Path | None) -> contextlib.AbstractContextManage
 
 
 def warn_of_repeats(files: Sequence[str], inputs: "Sequence[Input]") -> None:
-    """Say so where files are named twice. inputs: of their names, each once"""
+    """Print a warning if a file is named twice.  files: the names  inputs: the distinct files"""
     if len(inputs) < len(files):
-        show("spotsieve: a file that is named twice is read once", to=sys.stderr)
+        show("spotsieve: a file is named twice; it is read once", to=sys.stderr)
 
 
 @contextlib.contextmanager
 def stop_on_signals(stopping: threading.Event) -> Iterator[None]:
-    """The first SIGINT or SIGTERM lets the micro-batch in hand finish; the second stops at once."""
+    """Set `stopping` at the first SIGINT or SIGTERM, so that the micro-batch is finished; the second stops at once."""
 
     def stop(*_: object) -> None:
         if stopping.is_set():

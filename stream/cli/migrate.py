@@ -1,4 +1,4 @@
-"""`spotsieve migrate` moves the memory of a service, or of a filter, under other settings."""
+"""`spotsieve migrate` moves the state of a service, or of a filter, to other settings."""
 
 import argparse
 import contextlib
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
     from spotsieve.stream.files import Input
     from spotsieve.stream.insight.migrate.report import MigrationReport
 
-ABOUT = """A service: -c is the configuration that runs, --to that of the new settings, with another topics.log, which
-must exist and be empty, and another index.directory. Input topic and group stay the same. The command runs beside the
-service, changes nothing of it, and ends at the end of the old log. Killed or stopped, it goes on where it was when it
-is started again. Workers of the new configuration may be started at once: they follow the new log, and wait. --switch
-then ends the old log, so that every worker of the old settings stops (exit code 4), moves the rest and opens the new
-log: the waiting workers go on at the committed offsets. Files: --from-state is the directory of `spotsieve filter
---state`, --state a new one. Pages are signed again only where the settings sign otherwise: from the input topic, as
-far as it holds them, and from the files of --from-pages. STATE/migration/differences.jsonl has a line for each
-verdict that differs. Exit codes: 0 moved; 2 wrong setting or usage; 4 state or log cannot be used; 5 broker refuses
-or is not reached; 130 interrupted."""
+ABOUT = """A service: -c is the running configuration, --to the new one, with another topics.log, which must exist and
+be empty, and another index.directory. Input topic and group stay the same. The command runs next to the service, does
+not change it, and stops at the end of the old log. To resume a run that was stopped or killed, start it again. Workers
+with the new configuration can be started at any time: they follow the new log, and wait. Then --switch ends the old
+log, so that every worker with the old settings stops (exit code 4), moves the rest and opens the new log: the waiting
+workers continue at the committed offsets. Files: --from-state is the directory of `spotsieve filter --state`, --state a
+new directory. Pages are signed again only if the new settings give other signatures: from the input topic, as far as it
+holds them, and from the files of --from-pages. STATE/migration/differences.jsonl has a line for each verdict that
+differs. Exit codes: 0 moved; 2 wrong setting or usage; 4 state or log cannot be used; 5 the broker cannot be reached or
+rejects a request; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve migrate`."""
+    """Add the flags of `spotsieve migrate`."""
     parser.epilog = ABOUT
     parser.add_argument(
-        "--to", type=Path, metavar="FILE", help="the new configuration of a service (default: that of -c, with --set)"
+        "--to", type=Path, metavar="FILE", help="the new configuration of a service (default: -c, with --set)"
     )
     parser.add_argument(
-        "--switch", action="store_true", help="end the old log, move the rest, and open the new one: no way back"
+        "--switch",
+        action="store_true",
+        help="end the old log, move the rest, and open the new log; this cannot be undone",
     )
     parser.add_argument(
         "--from-state", type=directory, metavar="DIR", help="the old directory of a `spotsieve filter --state`"
@@ -45,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="WARC, JSONL or Parquet with pages that are to be signed again and that the input topic no longer holds",
+        help="WARC, JSONL or Parquet with pages to sign again that the input topic no longer holds",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_scheme_arguments(parser)
@@ -53,12 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Migrate; the exit code."""
+    """Migrate and return the exit code."""
     if (options.from_state is None) != (options.state is None):
         missing = "--state" if options.state is None else "--from-state"
-        raise SettingError(missing, "must be given too", None, "--from-state OLD --state NEW, both directories")
+        raise SettingError(missing, "must be given too", None, "use --from-state OLD --state NEW, both directories")
     if options.from_state is not None and (options.switch or options.to is not None):
-        raise SettingError("--from-state", "must stand without --to and --switch", None, "files have no workers")
+        raise SettingError("--from-state", "must not be used with --to or --switch", None, "files have no workers")
     report = _of_service(options) if options.from_state is None else _of_files(options)
     from spotsieve.stream.insight.migrate.report import as_json, as_text
 
@@ -70,7 +72,7 @@ def _of_files(options: argparse.Namespace) -> "MigrationReport":
     settings = settings_of(options)
     if options.from_state.resolve() == options.state.resolve():
         raise SettingError(
-            "--state", "must be another directory than --from-state", str(options.state), "name a new one"
+            "--state", "must be another directory than --from-state", str(options.state), "choose a new directory"
         )
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.insight.migrate.local import migrate_state
@@ -81,7 +83,7 @@ def _of_files(options: argparse.Namespace) -> "MigrationReport":
 
 def _of_service(options: argparse.Namespace) -> "MigrationReport":
     if options.config is None:
-        raise SettingError("-c", "must name the configuration of the service that runs", None, "and --to the new one")
+        raise SettingError("-c", "must name the configuration of the running service", None, "and --to the new one")
     old = settings_of(argparse.Namespace(config=options.config, given=[]))
     new = settings_of(argparse.Namespace(**{**vars(options), "config": options.to or options.config}))
     from spotsieve.stream.base.progress import ProgressLine

@@ -1,33 +1,34 @@
-"""The flags that all commands share: the configuration file, and settings on the command line.
+"""What several commands share: flags, settings, checks of output names, progress, labels, saved pages.
 
-Checks the names of outputs, for the commands that read files and write files.
-
-Reads the labels that `score --labels` and `calibrate --labels` are given, and filters the files by settings.
-
-Saves the newest pages of the input topic to a file, for `topics save` and `review --topic`.
+Everything that loads the state, Kafka or kernels is imported inside the functions, so that `--help` stays fast.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import show
 
 if TYPE_CHECKING:
-    from spotsieve.state.still.reading import ReadOnlyState
+    from spotsieve.state.store.state import State
+    from spotsieve.stream.base.progress import OnProgress
     from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.research.evaluation.choices import Choice
     from spotsieve.stream.research.labelling.estimates import ChoiceEstimate
     from spotsieve.stream.research.labelling.labels import Labels
 
 
+# Flags
+
+
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
-    """-c FILE and --set NAME=VALUE."""
+    """Add -c FILE and --set NAME=VALUE."""
     parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="TOML file (see `spotsieve config example`)")
     parser.add_argument(
         "--set",
@@ -40,40 +41,51 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
-    """--scheme NAME and --threshold VALUE, for commands that judge by settings of their own."""
+    """Add --scheme NAME and --threshold VALUE, for commands that judge pages with their own settings."""
     parser.add_argument(
-        "--scheme", dest="chosen_scheme", metavar="NAME", help="what decides: --set scheme.name=NAME (spotsieve)"
+        "--scheme",
+        dest="chosen_scheme",
+        metavar="NAME",
+        help="the scheme that judges pages: --set scheme.name=NAME (spotsieve)",
     )
     parser.add_argument(
         "--threshold",
         type=float,
         metavar="VALUE",
-        help="how strict the filter is: sets the scheme's main bar (of spotsieve scheme.min_alike, .5) and moves "
-        "along the bars that go with it; of spotsieve a higher value drops less",
+        help="how strict the filter is: sets the main threshold of the scheme and adapts the thresholds that depend on "
+        "it; of the scheme spotsieve this is scheme.min_alike (0.5), and a higher threshold drops fewer pages",
     )
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --timeout, for commands that ask the process that works on a state."""
+    """Add --timeout, for commands that need a checkpoint from the process that uses a state."""
     parser.add_argument(
         "--timeout",
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="how long to wait for the process that works on the state (300)",
+        help="how long to wait for the process that uses the state (300)",
     )
 
 
+def add_force_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --force, for commands that write files."""
+    parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
+
+
 def directory(text: str) -> Path:
-    """A directory that a flag names. argparse refuses an empty name, which would be the current directory."""
+    """A directory named by a flag. Raises ArgumentTypeError for an empty name, the current directory to Path."""
     return Path(file_name(text))
 
 
 def file_name(text: str) -> str:
-    """A name that a flag gives. Raises argparse.ArgumentTypeError if it is empty, as an unset variable leaves it."""
+    """A file named by a flag. Raises ArgumentTypeError if the name is empty, as an unset shell variable leaves it."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty; is a variable unset?")
     return text
+
+
+# Settings
 
 
 def settings_of(
@@ -81,9 +93,10 @@ def settings_of(
     flags: Mapping[str, object] | None = None,
     stored: Mapping[str, object] | None = None,
 ) -> "Settings":
-    """The settings: stored < file < environment < --set < the command's own flags. Raises SettingError.
+    """The settings of a command: stored < file < environment < --set < its own flags. Raises SettingError.
 
-    stored: the values that a state was made with, where they stand for those of a file
+    flags: dotted name -> value of a flag; None if the flag was not given
+    stored: dotted name -> value in the state, in place of a configuration file
     """
     from spotsieve.stream.base.settings.load import load_chosen
 
@@ -98,8 +111,8 @@ def settings_of(
     return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
 
 
-def settings_of_state(options: argparse.Namespace, state: "ReadOnlyState") -> "Settings":
-    """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
+def settings_of_state(options: argparse.Namespace, state: "State") -> "Settings":
+    """The settings for a state: its own with --set, or those of -c FILE, which must agree with the state.
 
     Raises SettingError, StateError (another format), SettingsMismatch.
     """
@@ -113,18 +126,18 @@ def settings_of_state(options: argparse.Namespace, state: "ReadOnlyState") -> "S
     return settings
 
 
-def add_force_argument(parser: argparse.ArgumentParser) -> None:
-    """--force, for commands that write files."""
-    parser.add_argument("--force", action="store_true", help="overwrite outputs that are there already")
+# Outputs
 
 
 def check_names(
     names: Mapping[str, str | Path | None], files: Sequence[str], json_wanted: bool, overwrite: bool
 ) -> None:
-    """Raises SettingError if an output or its NAME.partial is an input or another output, if it is there already and
-    may not be overwritten, or if standard output would take two things.
+    """Raises SettingError if outputs collide with inputs, with existing files or with each other.
 
-    names: of outputs, by their flags without dashes  files: what is read, as it was named or by its place
+    An output and its NAME.partial must not be an input or another output, must not exist unless overwrite is set, and
+    standard output takes one output only.
+
+    names: flag without dashes -> output  files: the inputs, names or places  json_wanted: --json uses standard output
     """
     if not any(names.values()):
         return
@@ -132,14 +145,14 @@ def check_names(
 
     taken = {place_of(file): file for file in files if file != "-"}
     taken.update({"-": "--json"} if json_wanted else {})
-    for flag, given in names.items():
-        if not given:
+    for flag, name in names.items():
+        if not name:
             continue
-        places = places_of(str(given))
+        places = places_of(str(name))
         other = next((taken[place] for place in places if place in taken), None)
         if other is not None:
             raise SettingError(
-                f"--{flag}", f"must not be written where {other} already is", str(given), "choose another file"
+                f"--{flag}", f"must not go to the same place as {other}", str(name), "choose another file"
             )
         taken.update(dict.fromkeys(places, f"--{flag}"))
     if not overwrite:
@@ -147,23 +160,40 @@ def check_names(
 
 
 def check_new(names: Mapping[str, str | Path | None]) -> None:
-    """Raises SettingError if an output is a file that is there already; pipes and devices may be."""
+    """Raises SettingError if an output is an existing file. Pipes and devices may exist."""
     from spotsieve.stream.files.targets import output_exists
 
     for flag, name in names.items():
         if name and output_exists(str(name)):
             raise SettingError(
-                f"--{flag}", "must be a new file", str(name), "name another, or overwrite this one with --force"
+                f"--{flag}", "must be a new file", str(name), "choose another name, or overwrite this file with --force"
             )
 
 
+@contextlib.contextmanager
+def progress_line() -> "Iterator[OnProgress]":
+    """Show the progress of a long step on standard error."""
+    from spotsieve.stream.base.progress import ProgressLine
+
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        yield line.update_step
+
+
+def show_json(fields: Mapping[str, Any]) -> None:
+    """Print an indented JSON object."""
+    show(*json.dumps(fields, indent=2).split("\n"))
+
+
+# Labels of a review (score --labels, calibrate --labels)
+
+
 def reviewed(options: argparse.Namespace) -> "tuple[Labels, Settings]":
-    """The labels, and the settings, which must be of the scheme that was reviewed. Raises InputError, SettingError."""
+    """The labels and the settings, which must name the reviewed scheme. Raises InputError, SettingError."""
     from spotsieve.stream.research.labelling.labels import read_labels
 
     labels, settings = read_labels(Path(options.labels)), settings_of(options)
     if settings.scheme.name != labels.scheme:
-        then = f"--set scheme.name={labels.scheme}, or the configuration that was reviewed: -c FILE"
+        then = f"use --set scheme.name={labels.scheme}, or the configuration of the review: -c FILE"
         rule = f"must be {labels.scheme}, as in {options.labels}"
         raise SettingError("scheme.name", rule, settings.scheme.name, then)
     return labels, settings
@@ -172,7 +202,7 @@ def reviewed(options: argparse.Namespace) -> "tuple[Labels, Settings]":
 def estimated(
     options: argparse.Namespace, labels: "Labels", settings: "Settings", choices: "Sequence[Choice]"
 ) -> "list[ChoiceEstimate]":
-    """What each choice is worth on the files that were reviewed. Raises InputError, SettingError."""
+    """The estimated quality of each choice on the reviewed files. Raises InputError, SettingError."""
     from spotsieve.stream.base.progress import COMPILING, ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
@@ -181,7 +211,7 @@ def estimated(
 
     names = [str(name) for name in getattr(options, "files", None) or options.sets]
     if "-" in names:
-        raise SettingError("FILES", "must be files, which are read again", "-", "write standard input to a file first")
+        raise SettingError("FILES", "must be files that can be read again", "-", "write standard input to a file first")
     inputs = check_inputs(names)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
         line.say(COMPILING)
@@ -190,15 +220,18 @@ def estimated(
         return estimate(inputs, settings, labels, choices, line.say)
 
 
+# Pages of the input topic (topics save, review --topic)
+
 NEWEST_PAGES = 10_000
+"""The default number of saved pages."""
 
 
-def save_newest(settings: "Settings", file: str, most: int) -> None:
-    """Save about `most` pages, and say how many. If it fails, nothing of the file stays.
+def save_newest(settings: "Settings", file: str, pages: int) -> None:
+    """Save the newest pages of the input topic to a file, about `pages` of them. An error leaves no file.
 
     Raises SettingError, BrokerError, BrokerTrouble.
     """
-    import asyncio  # --help takes a tenth of a second longer with it
+    import asyncio  # This would cost --help a tenth of a second.
 
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.files.outputs import OutputFile
@@ -209,11 +242,11 @@ def save_newest(settings: "Settings", file: str, most: int) -> None:
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
         out = OutputFile(file)
         try:
-            saved = asyncio.run(save_pages(settings, out, most, line.say))
+            saved = asyncio.run(save_pages(settings, out, pages, line.say))
         except BaseException:
             out.discard()
             raise
         out.complete()
     show(f"{saved.pages:,} pages of {settings.topics.input} in {file}")
     if saved.others:
-        show(f"  {saved.others:,} messages are left out: they are no text page")
+        show(f"  {saved.others:,} messages were skipped: they hold no text page")

@@ -1,4 +1,4 @@
-"""`spotsieve query` asks a state which verdict each page of some files would get, and files nothing."""
+"""`spotsieve query` prints the verdict that each page of some files would get from a state, and indexes nothing."""
 
 import argparse
 import contextlib
@@ -22,16 +22,16 @@ from spotsieve.stream.cli.options import (
 if TYPE_CHECKING:
     from spotsieve.stream.local.summary import FilterSummary
 
-ABOUT = """Each page gets the verdict that it would get if it came next, by itself: pages of the files do not meet each
-other. A page that the state let through itself is novel (first_attempt). DIR is the state of a service or of
-`spotsieve filter`, which may be at work on it and is asked for a checkpoint, or a snapshot; nothing is changed. The
-settings are those that the state was made with; with -c they must be the same. Files as of `spotsieve filter`. Exit
-codes: 0 asked, whatever the verdicts; 2 wrong setting or usage; 3 a damaged file (the rest was asked); 4 the state
+ABOUT = """Each page gets the verdict that it would get as the next page of the stream; pages of the files are not
+compared with each other. A page that the state itself has indexed is novel (first_attempt). DIR is a snapshot, or the
+state of a service or of `spotsieve filter`; a process that uses the state is asked for a checkpoint, and nothing is
+changed. The settings are those of the state; with -c they must be equal. Reads the same files as `spotsieve filter`.
+Exit codes: 0 done, whatever the verdicts; 2 wrong setting or usage; 3 a damaged file (the rest was judged); 4 the state
 cannot be used; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve query`."""
+    """Add the flags of `spotsieve query`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument(
@@ -41,22 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verdicts",
         type=file_name,
         metavar="FILE",
-        help="JSONL: a verdict for each page, in the order of the pages (default: standard output)",
+        help="JSONL: the verdict of each page, in the order of the pages (default: standard output)",
     )
     parser.add_argument(
-        "--rejected", type=file_name, metavar="FILE", help="JSONL: what could not become a page, and why"
+        "--rejected", type=file_name, metavar="FILE", help="JSONL: records that hold no page, with the reason"
     )
     parser.add_argument(
         "--all",
         action="store_true",
         dest="matches",
-        help='add "matches" to each verdict: every page of the state that it is a copy of, and not only the earliest',
+        help='add "matches" to each verdict: all pages of the state that it is a copy of, instead of the earliest only',
     )
     parser.add_argument(
         "--stdin-name",
         default="-",
         metavar="NAME",
-        help="what stands for a path in the ids of pages from standard input",
+        help="replaces the path in the ids of pages from standard input",
     )
     add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON, verdicts only to --verdicts")
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask about the files; the exit code."""
+    """Print the verdicts and return the exit code."""
     from spotsieve.stream.base.startup import quick_start
 
     quick_start()
@@ -73,28 +73,28 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.base.progress import COMPILING, ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.query import StateQuery, query_files
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_of
 
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")
-    named = [*(file.place for file in inputs), *options.files]
-    check_names({"verdicts": verdicts, "rejected": options.rejected}, named, options.json, options.force)
+    names = [*(file.place for file in inputs), *options.files]
+    check_names({"verdicts": verdicts, "rejected": options.rejected}, names, options.json, options.force)
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = FilterSummary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:
 
-        def told(what: str, done: int, of: int) -> None:
+        def on_progress(what: str, done: int, of: int) -> None:
             line.say(f"{what}: {done:,} of {of:,}")
 
-        state = closing.enter_context(read_only_state(options.state, options.timeout, told))
+        state = closing.enter_context(read_only_state(options.state, options.timeout, on_progress))
         settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
         line.say(COMPILING)
         compile_kernels(scheme_of(settings.scheme))
-        outputs = closing.enter_context(Outputs.open(None, None, verdicts, options.rejected))
+        outputs = closing.enter_context(FileOutputs.open(None, None, verdicts, options.rejected))
         began = time.monotonic()
         query_files(
             inputs,
@@ -118,16 +118,16 @@ def _as_json(summary: "FilterSummary", passes: int) -> dict[str, Any]:
 
 
 def _as_text(summary: "FilterSummary") -> str:
-    """The summary in a few lines for a person."""
+    """The summary as text."""
     from spotsieve.stream.base.progress import duration
     from spotsieve.stream.base.terminal import escape_control_characters
 
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items())
     lines = [
-        f"{summary.pages:,} pages asked about in {duration(summary.seconds)}: {counts or 'none'}",
-        f"  the state knows {summary.entries:,} pages; nothing was filed",
+        f"{summary.pages:,} pages judged in {duration(summary.seconds)}: {counts or 'none'}",
+        f"  the state has {summary.entries:,} pages; nothing was indexed",
     ]
     if summary.rejected:
-        lines.append(f"  {summary.rejected.total():,} records are no pages")
+        lines.append(f"  {summary.rejected.total():,} records hold no page")
     lines += [f"  {escape_control_characters(str(fault))}" for fault in summary.faults]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`spotsieve replay` judges a topic again, beside the service, and compares with the recorded verdicts."""
+"""`spotsieve replay` judges a topic again, next to the service, and compares with the recorded verdicts."""
 
 import argparse
 import contextlib
@@ -25,48 +25,46 @@ if TYPE_CHECKING:
     from spotsieve.stream.base.settings.model import Settings
 
 PROGRESS_SECONDS = 0.5
-ABOUT = """Nothing of the service is touched: no consumer group, no offsets, no topic, no state of its own. Pages are
-judged in the order in which the log names them, whatever micro-batches, workers and restarts there were; with the same
-settings the verdicts of a whole topic are the recorded ones. Pages that the log does not name are judged by timestamp
-(before the first that it names of their partition, after the last), or in between where they lie. Every page is read
-and signed again. Memory: 18 bytes an offset of the range, beside the state, which lies on disk (TMPDIR, or
---state). The environment's SPOTSIEVE_... variables win over both files, and --set over them. Exit codes: 0 compared,
-also where verdicts differ; 6 with --fail-on-difference where they do; 2 wrong setting or usage, or no message in the
-range; 4 state or log cannot be used; 5 broker refuses or is not reached; 130 interrupted, with what was compared so
-far."""
+ABOUT = """Does not touch the service: uses no consumer group and no offsets, and changes neither topics nor the state.
+Pages are judged in the order of the log, whatever micro-batches, workers and restarts there were; with the same
+settings, the verdicts of a whole topic are the recorded ones. Pages that are missing in the log are judged by timestamp
+if they come before the first or after the last page of their partition in the log, otherwise at their place in between.
+Every page is read and signed again. Memory: 18 bytes per offset of the range, in addition to the state, which is on
+disk (TMPDIR, or --state). The environment's SPOTSIEVE_... variables win over both files, and --set over them. Exit
+codes: 0 compared, even if verdicts differ; 6 verdicts differ, with --fail-on-difference; 2 wrong setting or usage, or
+no message in the range; 4 state or log cannot be used; 5 the broker cannot be reached or rejects a request; 130
+interrupted, with a report of the pages compared so far."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve replay`."""
+    """Add the flags of `spotsieve replay`."""
     parser.epilog = ABOUT
     bound = "an offset of every partition, PARTITION:OFFSET joined by commas, or a time (ISO 8601, epoch milliseconds)"
-    parser.add_argument("--from", dest="first", metavar="PLACE", help=f"begin at {bound} (default: the first message)")
-    parser.add_argument(
-        "--to", dest="end", metavar="PLACE", help="end before it, likewise (default: the end as it is now)"
-    )
+    parser.add_argument("--from", dest="first", metavar="PLACE", help=f"start at {bound} (default: the first message)")
+    parser.add_argument("--to", dest="end", metavar="PLACE", help="end before this place (default: the current end)")
     parser.add_argument(
         "--with",
         dest="other",
         type=Path,
         metavar="FILE",
-        help="judge by the settings of this file; broker and topics stay those of -c",
+        help="judge with the settings of this file; broker and topics stay those of -c",
     )
     parser.add_argument(
         "--into",
         metavar="FILE|topic:NAME",
-        help="write each page's verdict line to FILE (.gz .xz .zst), as filter --verdicts does; or send the pages let "
-        "through to topic NAME, which must exist and be no service's",
+        help="write the verdict line of each page to FILE (.gz .xz .zst), as filter --verdicts does; or send novel and "
+        "unchecked pages to the topic NAME, which must exist and must not belong to a service",
     )
     parser.add_argument(
         "--state",
         type=directory,
         metavar="DIR",
-        help="keep the replay's own state in DIR, which must be new or empty; a replay always begins anew",
+        help="keep the state of the replay in DIR, which must be new or empty",
     )
     parser.add_argument(
-        "--examples", type=int, default=3, metavar="N", help="show N pages of each kind of difference (3)"
+        "--examples", type=int, default=3, metavar="N", help="print N pages for each kind of difference (3)"
     )
-    parser.add_argument("--fail-on-difference", action="store_true", help="end with 6 where a verdict differs")
+    parser.add_argument("--fail-on-difference", action="store_true", help="exit with 6 if a verdict differs")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_scheme_arguments(parser)
     add_force_argument(parser)
@@ -74,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replay; the exit code."""
+    """Replay and return the exit code."""
     from spotsieve.stream.insight.replay.range import parse_bound
 
     service, judged = (
@@ -87,10 +85,10 @@ def run(options: argparse.Namespace) -> int:
         raise SettingError("--examples", "must be 0 or more", options.examples, "such as --examples 10")
     for flag, file in (("-c", options.config), ("--with", options.other)):
         if file is not None and options.into and Path(options.into).resolve() == file.resolve():
-            raise SettingError("--into", f"must not be the file of {flag}", options.into, "name another file")
+            raise SettingError("--into", f"must not be the file of {flag}", options.into, "choose another file")
     if not options.force:
         check_new({"into": options.into})
-    with _state_directory(options.state, service) as directory, _progress() as told:
+    with _state_directory(options.state, service) as directory, _progress() as on_progress:
         # Not imported for --help: numba and aiokafka take a second.
         from spotsieve.stream.insight.replay.report import as_json, as_text
         from spotsieve.stream.insight.replay.run import Replay, ReplayRequest
@@ -98,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
         configure_logs(service.log.model_copy(update={"level": "warning"}))
         report = Replay(
-            ReplayRequest(service, judged, directory, first, end, options.examples, options.into), told
+            ReplayRequest(service, judged, directory, first, end, options.examples, options.into), on_progress
         ).run()
     show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
     if report.interrupted:
@@ -114,42 +112,45 @@ def _settings_options(file: Path | None, options: argparse.Namespace | None = No
 
 def _service_settings(options: argparse.Namespace) -> "Settings":
     """The settings of the service that recorded the verdicts: -c, the environment, and --set for broker and topics."""
-    with_given = settings_of(argparse.Namespace(config=options.config, given=options.given))
+    overridden = settings_of(argparse.Namespace(config=options.config, given=options.given))
     return settings_of(_settings_options(options.config)).model_copy(
-        update={"kafka": with_given.kafka, "topics": with_given.topics}
+        update={"kafka": overridden.kafka, "topics": overridden.topics}
     )
 
 
 @contextlib.contextmanager
-def _state_directory(wanted: Path | None, service: "Settings") -> Iterator[Path]:
-    if wanted is None:
+def _state_directory(directory: Path | None, service: "Settings") -> Iterator[Path]:
+    """The directory of --state, or a temporary one. Raises StateError unless it is new or empty."""
+    if directory is None:
         with tempfile.TemporaryDirectory(prefix="spotsieve-replay-") as made:
             yield Path(made)
         return
-    if wanted.resolve() == service.index.directory.resolve():
-        raise StateError("--state", "must not be the service's state (index.directory)", str(wanted), "name a new one")
-    if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
+    if directory.resolve() == service.index.directory.resolve():
+        raise StateError(
+            "--state", "must not be the service's state (index.directory)", str(directory), "choose a new directory"
+        )
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise StateError(
             "--state",
-            "must be a new or an empty directory: a replay begins anew, and goes on with no other state",
-            str(wanted),
-            "name a new one, or delete that of an earlier replay",
+            "must be a new or an empty directory: a replay cannot continue another state",
+            str(directory),
+            "choose a new directory, or delete the state of an earlier replay",
         )
-    yield wanted
+    yield directory
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """A progress line on standard error, if that is a terminal; it changes twice a second."""
+    """A function that shows a text on the progress line, at most twice a second."""
     from spotsieve.stream.base.progress import ProgressLine
 
-    said = float("-inf")
+    last = float("-inf")
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
 
-        def told(text: str) -> None:
-            nonlocal said
-            if time.monotonic() - said >= PROGRESS_SECONDS:
-                said = time.monotonic()
+        def on_progress(text: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= PROGRESS_SECONDS:
+                last = time.monotonic()
                 line.say(text)
 
-        yield told
+        yield on_progress

@@ -1,4 +1,4 @@
-"""`spotsieve review` draws pairs of one's own pages and writes them as an HTML page, to be judged by eye."""
+"""`spotsieve review` draws pairs of your own pages and writes an HTML page, to label them by eye."""
 
 import argparse
 import contextlib
@@ -18,43 +18,47 @@ from spotsieve.stream.cli.options import (
     settings_of,
 )
 
-MOST_PAIRS = 5_000
-ABOUT = """FILES as of `spotsieve filter`; they are read twice, so none is standard input. With --topic the newest
-pages of the input topic are saved as PAGE.pages.jsonl.zst first, which `spotsieve calibrate` reads later. Pairs are
-dropped pages with their originals, and near misses: pages that passed and that the loosest setting of the
-scheme would drop, with their nearest earlier page. They are drawn by verdict, reason, hosts and score,
-each stratum by the root of its size, the same ones for the same --seed. Without --verdicts the pages are judged as
-`spotsieve filter` without a state does. PAGE is one file that loads nothing: open it in a browser, judge, and export
-labels.jsonl, which `spotsieve calibrate --labels` and `spotsieve score --labels` read. Exit codes: 0 written; 2 wrong
-setting or usage; 3 a file that cannot be read, verdicts of other pages, or nothing to review; 5 the broker is not
-reached."""
+MAX_PAIRS = 5_000
+ABOUT = """Reads the same files as `spotsieve filter`, twice, and therefore no standard input. With --topic, the newest
+pages of the input topic are first saved as PAGE.pages.jsonl.zst, which `spotsieve calibrate` reads later. Pairs are
+dropped pages with their originals, and near misses: novel pages that the loosest threshold of the scheme would drop,
+with the most similar earlier page. The sample is stratified by verdict, reason, hosts and score; each stratum gets a
+share by the square root of its size, and the same --seed draws the same pairs. Without --verdicts, the pages are judged
+as by `spotsieve filter` without a state. PAGE is a single file that loads nothing: open it in a browser, label the
+pairs, and export labels.jsonl for `spotsieve calibrate --labels` and `spotsieve score --labels`. Exit codes: 0 written;
+2 wrong setting or usage; 3 a file that cannot be read, verdicts of other pages, or nothing to review; 5 the broker
+cannot be reached."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve review`."""
+    """Add the flags of `spotsieve review`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="*", metavar="FILE", help="files of pages")
     parser.add_argument(
         "--topic",
         action="store_true",
-        help="in place of FILES: the newest pages of the input topic (topics.input), which are saved beside PAGE",
+        help="instead of FILES: the newest pages of the input topic (topics.input), which are saved next to PAGE",
     )
     parser.add_argument(
-        "--newest", type=int, default=NEWEST_PAGES, metavar="N", help="of --topic: about so many (%(default)s)"
+        "--newest",
+        type=int,
+        default=NEWEST_PAGES,
+        metavar="N",
+        help="with --topic: about this many pages (%(default)s)",
     )
     parser.add_argument("-o", "--out", type=file_name, required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument(
-        "--verdicts", type=file_name, metavar="FILE", help="JSONL: the verdicts that are reviewed (filter --verdicts)"
+        "--verdicts", type=file_name, metavar="FILE", help="JSONL: the verdicts to review (filter --verdicts)"
     )
-    parser.add_argument("--pairs", type=int, default=200, metavar="N", help="how many to draw (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed draws others (%(default)s)")
+    parser.add_argument("--pairs", type=int, default=200, metavar="N", help="number of pairs (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed draws other pairs (%(default)s)")
     add_force_argument(parser)
     add_scheme_arguments(parser)
     add_settings_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw the pairs and write the page; the exit code."""
+    """Draw the pairs, write the page, and return the exit code."""
     from spotsieve.stream.base.progress import COMPILING, ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
@@ -74,25 +78,25 @@ def run(options: argparse.Namespace) -> int:
         compile_kernels(scheme_of(settings.scheme))
         population = find_population(inputs, settings, recorded, line.update)
         if not population.pairs:
-            rule = f"have nothing to review: of {len(population.ids):,} pages none was dropped, and none came near"
-            raise InputError("FILES", rule, None, "give more of the crawl, in which pages meet their copies")
+            rule = f"have nothing to review: of {len(population.ids):,} pages none was dropped, and none is a near miss"
+            raise InputError("FILES", rule, None, "use more pages of the crawl, with copies among them")
         strata = draw(population, options.pairs, options.seed)
-        line.say("laying the pages side by side")
+        line.say("writing the review page")
         content = review_page(inputs, settings, population, strata, options.seed)
     write_whole(Path(options.out), content)
     drawn = [pair for stratum in strata for pair in stratum.drawn]
     dropped = sum(pair.drawn == DROPPED for pair in drawn)
-    known = sum(pair.drawn == DROPPED for pair in population.pairs)
-    near = len(population.pairs) - known
+    all_dropped = sum(pair.drawn == DROPPED for pair in population.pairs)
+    near = len(population.pairs) - all_dropped
     show(
         f"{len(drawn):,} pairs in {options.out}, {len(content) / 1e6:.1f} MB: open it in a browser",
-        f"  {dropped:,} of {known:,} dropped pages, {len(drawn) - dropped:,} of {near:,} near misses, "
+        f"  {dropped:,} of {all_dropped:,} dropped pages, {len(drawn) - dropped:,} of {near:,} near misses, "
         f"of {len(population.ids):,} pages",
     )
     for number, what in (
-        (population.absent, "dropped pages are left out: their originals are not among the files"),
-        (population.unjudged, "pages are left out: they have no verdict"),
-        (population.repeated, "pages are left out: an earlier page has their id"),
+        (population.absent, "dropped pages were skipped: their originals are not in the files"),
+        (population.unjudged, "pages were skipped: they have no verdict"),
+        (population.repeated, "pages were skipped: an earlier page has their id"),
     ):
         if number:
             show(f"  {number:,} {what}")
@@ -100,20 +104,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises SettingError for a wrong flag. With --topic, the file for its pages becomes the one of FILES."""
+    """Raises SettingError for a wrong flag. With --topic, options.files becomes the file for its pages."""
     if bool(options.files) == options.topic:
-        rule = "must be given, or --topic" if not options.topic else "must not be given beside --topic"
-        raise SettingError("FILES", rule, " ".join(options.files) or None, "say where the pages are, once")
+        rule = "must be given, or --topic" if not options.topic else "must not be used with --topic"
+        raise SettingError("FILES", rule, " ".join(options.files) or None, "use one source of pages")
     if options.newest < 1:
-        raise SettingError("--newest", "must be at least 1", options.newest, f"{NEWEST_PAGES} give enough pairs")
+        raise SettingError("--newest", "must be at least 1", options.newest, f"{NEWEST_PAGES} pages give enough pairs")
     if "-" in options.files:
-        raise SettingError("FILES", "must be files, which are read twice", "-", "write standard input to a file first")
-    if not 1 <= options.pairs <= MOST_PAIRS:
-        raise SettingError("--pairs", f"must be in 1..{MOST_PAIRS}", options.pairs, "200 take about an hour to judge")
+        raise SettingError("FILES", "must be files that can be read twice", "-", "write standard input to a file first")
+    if not 1 <= options.pairs <= MAX_PAIRS:
+        raise SettingError(
+            "--pairs", f"must be in 1..{MAX_PAIRS}", options.pairs, "200 pairs take about an hour to label"
+        )
     if Path(options.out).suffix.lower() not in (".html", ".htm"):
         raise SettingError("--out", "must end in .html or .htm", options.out, "choose another name")
     if not Path(options.out).absolute().parent.is_dir():
-        raise SettingError("--out", "must be in a folder that exists", options.out, "make the folder first")
+        raise SettingError("--out", "must be in a folder that exists", options.out, "create the folder first")
     if options.topic:
         pages = str(Path(options.out).with_suffix(".pages.jsonl.zst"))
         check_names({"out": options.out, "topic": pages}, [], False, options.force)

@@ -1,4 +1,4 @@
-"""`spotsieve run` runs the service."""
+"""`spotsieve run` runs the service: one process, or one role of a service with shards."""
 
 import argparse
 
@@ -7,22 +7,22 @@ from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_argu
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve run`."""
+    """Add the flags of `spotsieve run`."""
     add_scheme_arguments(parser)
     add_settings_arguments(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
     parser.add_argument(
         "--role",
         choices=("worker", "shard", "resolver"),
-        help="what this process does where shards hold the state together (cluster.shards); without it all in one",
+        help="the role of this process in a service with shards (cluster.shards); default: all in one process",
     )
-    parser.add_argument("--shard", type=int, metavar="N", help="with --role shard: its number, from 0")
-    parser.add_argument("--shards", type=int, metavar="S", help="of how many shards it is one (cluster.shards)")
+    parser.add_argument("--shard", type=int, metavar="N", help="with --role shard: the number of this shard, from 0")
+    parser.add_argument("--shards", type=int, metavar="S", help="the number of shards (cluster.shards)")
     parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT, and return the exit code."""
     settings = settings_of(
         options,
         {
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
             "index.directory": options.state,
         },
     )
-    # Not imported for --help: numba and aiokafka take a second.
+    # These imports would slow --help down: numba and aiokafka take a second.
     from spotsieve.stream.base.startup import quick_start
 
     quick_start()
@@ -46,6 +46,6 @@ def run(options: argparse.Namespace) -> int:
     except SpotsieveError:
         raise
     except Exception:
-        # Log collectors tear a bare traceback apart. One line with the traceback in it can be found again.
-        logger().exception("stopped by a defect of Spotsieve's own; the state and the topics are as after a kill -9")
+        # One record with the traceback in it: log collectors split a bare traceback into lines.
+        logger().exception("stopped by an internal error; the state and the topics are as after a kill -9")
         return EXIT_DEFECT

@@ -1,4 +1,4 @@
-"""`spotsieve score` filters labelled sets in memory, and prints what the verdicts are worth."""
+"""`spotsieve score` filters labelled sets in memory, and prints precision, recall and lost pages."""
 
 import argparse
 import contextlib
@@ -17,26 +17,26 @@ from spotsieve.stream.cli.options import add_force_argument, add_settings_argume
 from spotsieve.stream.research.evaluation import ALL, THRESHOLD
 
 if TYPE_CHECKING:
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.research.evaluation.planning import ScoreRequest
     from spotsieve.stream.research.evaluation.trial import SetResult
 
-ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
-content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
-truth.tsv.gz (id kind). A page is a duplicate if an earlier one has a similarity of at least --positive with it, novel
-if all are below --negative, and ignored otherwise. With --scheme each scheme has its own defaults, except the one that
-the settings name. Of all schemes, those whose model is missing are left out, and how to get it is said. Exit codes:
-0 scored, whatever the figures; 2 wrong setting or usage; 3 a set that cannot be read, or whose pages and labels do not
-fit together; 130 interrupted. With --labels, which the page of `spotsieve review` exports, the SETs are the files that
-were reviewed; precision, recall and what is lost are estimated from the labels, with intervals of 95 %."""
+ABOUT = """A SET is a folder with pages.jsonl.xz (one JSON object per line, in stream order: id, url, fetched_at,
+content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a is earlier; all pairs that are not negative) and
+truth.tsv.gz (id kind). A page is a duplicate if its similarity to an earlier page is at least --positive, novel if its
+similarity to all earlier pages is below --negative, and ignored otherwise. With --scheme, each scheme has its defaults,
+except the one that the settings name. With --scheme all, schemes without their model are skipped, with a hint. With
+--labels, which the page of `spotsieve review` exports, the SETs are the reviewed files; precision, recall and lost
+pages are estimated from the labels, with intervals of 95 %. Exit codes: 0 scored, whatever the figures; 2 wrong setting
+or usage; 3 a set that cannot be read, or whose pages and labels do not fit together; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve score`."""
+    """Add the flags of `spotsieve score`."""
     parser.epilog = ABOUT
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
     parser.add_argument(
-        "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages by these labels"
+        "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
     )
     parser.add_argument(
         "--scheme",
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         dest="schemes",
-        help=f"after the sets: print one table of these schemes, their figures and what they cost; {ALL}: of all",
+        help=f"after the sets: print one table of these schemes, with their figures and costs; {ALL}: all schemes",
     )
     parser.add_argument(
         "--sweep",
@@ -55,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUES",
         dest="sweeps",
-        help="after the sets: print one table with each of these values of a setting of one scheme, such as "
-        "scheme.k=0..10 or scheme.tau=.3,.5,.7; may be repeated: every value with every other. Without a value, or "
-        f"{THRESHOLD}: of every scheme its own threshold, over values that the scheme names",
+        help="after the sets: print one table of these values of a setting of one scheme, such as scheme.k=0..10 or "
+        "scheme.tau=0.3,0.5,0.7; may be repeated, for all combinations. Without a value, or "
+        f"{THRESHOLD}: the threshold of each scheme, over the values that the scheme defines",
     )
     parser.add_argument(
         "--idf-model",
@@ -65,43 +65,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="MODEL",
         dest="models",
-        help="a model that `spotsieve model build` wrote, for the schemes whose terms it counts; may be repeated",
+        help="a model of `spotsieve model build`, for the schemes whose terms it counts; may be repeated",
     )
     parser.add_argument(
         "--build-models",
         action="store_true",
-        help="for schemes without their model: count the terms of each set's own pages and keep nothing of it; such a "
-        "scheme knows the pages' statistics before it has met them",
+        help="for schemes without their model: count the terms of each set and discard the model afterwards; such a "
+        "scheme knows the statistics of the pages in advance",
     )
     parser.add_argument(
-        "--verdicts", metavar="FILE", help="JSONL: a verdict for each page, as `spotsieve filter` has it"
+        "--verdicts", metavar="FILE", help="JSONL: the verdict of each page, as `spotsieve filter` writes it"
     )
     parser.add_argument(
         "--plot",
         type=Path,
         metavar="FILE",
-        help="also draw precision and recall, what F1 costs and F1 over the threshold (--sweep): FILE in .svg or .png",
+        help="also plot precision and recall, F1 over cost, and F1 over the threshold (--sweep): FILE in .svg or .png",
     )
     parser.add_argument(
         "--html",
         type=Path,
         metavar="FILE",
-        help="also write a report of one file: the tables, the plots, the settings and digests that were used",
+        help="also write a report in a single file: tables, plots, and the settings and digests used",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by their names")
-    # The numbers are those of stream/research/scoring/truth.py, which takes --help too long to import; a test
-    # compares them.
-    parser.add_argument("--positive", type=float, metavar="SIMILARITY", help="least similarity of a duplicate (0.6)")
+    parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by name")
+    # The numbers in the help come from stream/research/scoring/truth.py, which would slow --help down; a test compares
+    # them.
+    parser.add_argument("--positive", type=float, metavar="SIMILARITY", help="minimum similarity of a duplicate (0.6)")
     parser.add_argument("--negative", type=float, metavar="SIMILARITY", help="novel below this similarity (0.2)")
     add_force_argument(parser)
     add_settings_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score the sets; the exit code."""
+    """Score the sets and return the exit code."""
     if options.labels:
         return _score_labels(options)
-    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.research.evaluation.choices import read_models
     from spotsieve.stream.research.evaluation.planning import ScoreRequest
     from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
@@ -112,22 +112,22 @@ def run(options: argparse.Namespace) -> int:
     _check_drawing(options)
     if not options.force:
         check_new({"verdicts": options.verdicts, "plot": options.plot, "html": options.html})
-    settings, given = settings_of(options), read_models(options.models)
+    settings, models = settings_of(options), read_models(options.models)
     outcomes = list["SetResult"]()
     with (
         TemporaryDirectory(prefix="spotsieve-models-") as built,
-        Outputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs,
+        FileOutputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs,
     ):
-        wanted = ScoreRequest(
+        request = ScoreRequest(
             options.schemes,
             options.sweeps,
             settings,
             lambda values: settings_of(options, values),
-            given,
+            models,
             Path(built) if options.build_models else None,
         )
         for folder in options.sets:
-            outcomes.append(_score_set(folder, wanted, options, outputs))
+            outcomes.append(_score_set(folder, request, options, outputs))
         outputs.complete()
     _show(outcomes, options)
     _draw(outcomes, options)
@@ -135,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _score_labels(options: argparse.Namespace) -> int:
-    """Print what the settings, or the named schemes, are worth by the labels of a review."""
+    """Print the quality of the settings, or of the named schemes, estimated from the labels of a review."""
     from spotsieve.stream.cli.options import estimated, reviewed
     from spotsieve.stream.research.evaluation.choices import (
         named_schemes,
@@ -148,8 +148,8 @@ def _score_labels(options: argparse.Namespace) -> int:
 
     for flag in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
         if getattr(options, flag):
-            then = "score a labelled set for that"
-            raise SettingError(f"--{flag.replace('_', '-')}", "must not stand beside --labels", None, then)
+            then = "it needs a labelled set"
+            raise SettingError(f"--{flag.replace('_', '-')}", "must not be used with --labels", None, then)
     labels, settings = reviewed(options)
     models = read_models(options.models)
     if options.sweeps == [THRESHOLD]:
@@ -159,15 +159,17 @@ def _score_labels(options: argparse.Namespace) -> int:
     else:
         schemes = [with_model(scheme, models) for scheme in named_schemes(options.schemes, settings)]
         choices = [single(settings, scheme) for scheme in schemes]
-    found = estimated(options, labels, settings, choices)
+    estimates = estimated(options, labels, settings, choices)
     if options.json:
-        show(*json.dumps([estimate_json(one) for one in found], indent=2).split("\n"))
+        show(*json.dumps([estimate_json(one) for one in estimates], indent=2).split("\n"))
     else:
-        show(*estimate_lines(found), *notes(found, labels))
+        show(*estimate_lines(estimates), *notes(estimates, labels))
     return EXIT_OK
 
 
-def _score_set(folder: Path, wanted: "ScoreRequest", options: argparse.Namespace, outputs: "Outputs") -> "SetResult":
+def _score_set(
+    folder: Path, request: "ScoreRequest", options: argparse.Namespace, outputs: "FileOutputs"
+) -> "SetResult":
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.research.evaluation.planning import plan
@@ -177,19 +179,19 @@ def _score_set(folder: Path, wanted: "ScoreRequest", options: argparse.Namespace
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        planned = plan(folder, wanted, lambda what, done, _: line.say(f"{what} of {folder}: {done:,}"))
+        planned = plan(folder, request, lambda what, done, _: line.say(f"{what} of {folder}: {done:,}"))
         for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in planned.choices}.values():
             line.say(f"compiling the kernels of {scheme.name}; after the first time they are read from a cache")
             compile_kernels(scheme_of(scheme))
         line.close()
         for name, why in planned.left_out.items():
-            show(f"spotsieve: {name} is left out: {why}", to=sys.stderr)
+            show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
         scored = score_set(folder, truth, planned.choices, line, outputs.verdicts)
     return SetResult(folder, truth, planned.choices, scored, planned.left_out, planned.modelled)
 
 
 def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
-    """Print the figures of each set: those of one scheme, or a table of several."""
+    """Print the figures of each set: of one scheme, or a table of several."""
     from spotsieve.stream.research.scoring.comparison import (
         MEANINGS,
         as_json,
@@ -213,7 +215,7 @@ def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
 
 
 def _draw(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
-    """Write the plot and the report. A set has the name of its folder there, if these names differ."""
+    """Write the plot and the report. Sets are named by their folders, or by their paths if these names are equal."""
     from spotsieve.stream.files.outputs import write_whole
 
     names = [one.folder.resolve().name for one in outcomes]
@@ -230,7 +232,7 @@ def _draw(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
 
 
 def _check_drawing(options: argparse.Namespace) -> None:
-    """Raises SettingError before any work if the plot or report could not be made afterwards."""
+    """Raises SettingError, before any work, if the plot or the report could not be written afterwards."""
     for flag, path, needed, endings in (
         ("--plot", options.plot, ("matplotlib",), (".svg", ".png")),
         ("--html", options.html, ("matplotlib", "jinja2"), (".html", ".htm")),
@@ -240,7 +242,7 @@ def _check_drawing(options: argparse.Namespace) -> None:
         if path.suffix.lower() not in endings:
             raise SettingError(flag, f"must end in {' or '.join(endings)}", str(path), "choose another name")
         if not path.absolute().parent.is_dir() or path.is_dir():
-            raise SettingError(flag, "must be a file in a folder that exists", str(path), "make the folder first")
+            raise SettingError(flag, "must be a file in a folder that exists", str(path), "create the folder first")
         for package in needed:
             if importlib.util.find_spec(package) is None:
                 then = "run: pip install 'spotsieve[report]'"
@@ -250,17 +252,17 @@ def _check_drawing(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     several = len(options.schemes) > 1 or ALL in options.schemes
     if options.verdicts and len(options.sets) > 1:
-        raise SettingError("--verdicts", "must have one SET", len(options.sets), "score the sets one by one")
+        raise SettingError("--verdicts", "needs a single SET", len(options.sets), "score the sets one by one")
     if options.verdicts and several:
-        raise SettingError("--verdicts", "must have one scheme", ", ".join(options.schemes), "score them one by one")
+        raise SettingError("--verdicts", "needs a single scheme", ", ".join(options.schemes), "score them one by one")
     if options.sweeps and options.verdicts:
-        raise SettingError("--sweep", "must be without --verdicts", "--verdicts", "score the choices one by one")
+        raise SettingError("--sweep", "must not be used with --verdicts", None, "score the choices one by one")
     if THRESHOLD in options.sweeps and len(options.sweeps) > 1:
         rule = f"must be {THRESHOLD} alone, or NAME=VALUES"
         raise SettingError("--sweep", rule, ", ".join(options.sweeps), "sweep one by one")
     if options.sweeps and several and THRESHOLD not in options.sweeps:
-        given = f"--scheme {' '.join(options.schemes)}"
-        then = "sweep one by one, or --sweep without a value: each scheme's own threshold"
-        raise SettingError("--sweep", "with a setting must be of one scheme", given, then)
+        schemes = f"--scheme {' '.join(options.schemes)}"
+        then = "sweep the schemes one by one, or use --sweep without a value for the threshold of each scheme"
+        raise SettingError("--sweep", "with a setting needs a single scheme", schemes, then)
     if not options.negative <= options.positive:
         raise SettingError("--negative", "must be at most --positive", options.negative, "swap the bounds")

@@ -1,4 +1,4 @@
-"""`spotsieve serve` answers over HTTP whether pages are known, for crawlers in other languages."""
+"""`spotsieve serve` looks up pages over HTTP, for crawlers in other languages."""
 
 import argparse
 import logging
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.local.library import Deduplicator
 
-ABOUT = """POST /v1/lookup says which verdict a page would get if it came next, and remembers nothing; /v1/lookup/batch
-takes many. DIR is a snapshot, or the state of a service or of `spotsieve filter`, which may be at work on it: the port
-sees what that one filed up to serve.refresh_seconds ago. With --add the port owns DIR, makes it if it is not there, and
-POST /v1/add judges and remembers. GET /openapi.json describes all of it; /healthz, /readyz and /metrics are for those
-who watch. There is no login: it binds 127.0.0.1. Exit codes: 0 stopped by SIGTERM or SIGINT; 2 wrong setting, or the
-port is taken; 4 the state cannot be used."""
+ABOUT = """POST /v1/lookup returns the verdict that a page would get as the next page, and does not index it;
+/v1/lookup/batch takes several pages. DIR is a snapshot, or the state of a service or of `spotsieve filter`, which may
+be in use: look-ups see the pages indexed up to serve.refresh_seconds ago. With --add, this process owns DIR, creates it
+if necessary, and POST /v1/add judges and indexes pages. GET /openapi.json describes the API; /healthz, /readyz and
+/metrics serve monitoring. There is no authentication: the port binds 127.0.0.1. Exit codes: 0 stopped by SIGTERM or
+SIGINT; 2 wrong setting, or the port is in use; 4 the state cannot be used."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve serve`."""
+    """Add the flags of `spotsieve serve`."""
     parser.epilog = ABOUT
     parser.add_argument(
         "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     flags = {"serve.host": options.host, "serve.port": options.port}
     settings = settings_of(options, flags)
-    # Not imported for --help, and only in an installation with the extra.
+    # These imports need the extra `serve`, and would slow --help down.
     from spotsieve.stream.observe.logs import configure_logs
 
     try:
@@ -57,13 +57,13 @@ def run(options: argparse.Namespace) -> int:
 
     def open_state() -> "Deduplicator":
         from spotsieve.stream.local.library import Deduplicator
-        from spotsieve.stream.local.library.engines import open_to_add, open_to_ask
+        from spotsieve.stream.local.library.engines import open_to_add, open_to_query
 
         if options.add:
-            return Deduplicator.over(open_to_add(options.state, settings_for, "--add", "leave out --add"))
-        return Deduplicator.over(open_to_ask(options.state, settings_for))
+            return Deduplicator.from_engine(open_to_add(options.state, settings_for, "--add", "leave out --add"))
+        return Deduplicator.from_engine(open_to_query(options.state, settings_for))
 
-    # The port first: where it is taken, nobody waits for a state to open.
+    # The port comes first: a port in use is reported before the state is opened.
     with bind(settings.serve) as listening:
         serve(
             settings.serve,

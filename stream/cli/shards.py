@@ -1,4 +1,4 @@
-"""`spotsieve cluster` tells how a service of shards stands, and asks for another number of shards."""
+"""`spotsieve shards` prints the status of a service with shards, and requests another number of shards."""
 
 import argparse
 import time
@@ -11,29 +11,31 @@ from spotsieve.stream.cli.options import add_settings_arguments, settings_of
 if TYPE_CHECKING:
     from spotsieve.stream.base.settings.model import Settings
 
-ABOUT_RESIZE = """The shards that answer go on. New ones, with directories of their own, fill themselves beside them
-from the topics (`spotsieve run --role shard --shards S --shard N --state DIR`). When all of them are ready they take
-over between two rounds, and the former shards stop. No verdict changes. `spotsieve cluster status` shows how far they
-are."""
+ABOUT_RESIZE = """The present shards keep working. Start the new shards, each with its own directory (`spotsieve run
+--role shard --shards S --shard N --state DIR`): they fill their states from the topics. When all of them are ready,
+they take over between two rounds, and the former shards stop. No verdict changes. `spotsieve shards status` shows the
+progress."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve cluster`."""
+    """Add the actions of `spotsieve shards`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    status = actions.add_parser("status", help="say how far outcomes, shards and workers are, and who is waited for")
+    status = actions.add_parser(
+        "status", help="print the progress of resolver, shards and workers, and the process that is late"
+    )
     status.add_argument("--json", action="store_true", help="print one JSON object")
-    resize = actions.add_parser("resize", help="ask for another number of shards", epilog=ABOUT_RESIZE)
-    wanted = resize.add_mutually_exclusive_group(required=True)
-    wanted.add_argument("--shards", type=int, metavar="S", help="so many are to take over")
-    wanted.add_argument("--cancel", action="store_true", help="end a resize before the new shards have taken over")
+    resize = actions.add_parser("resize", help="request another number of shards", epilog=ABOUT_RESIZE)
+    size = resize.add_mutually_exclusive_group(required=True)
+    size.add_argument("--shards", type=int, metavar="S", help="the new number of shards")
+    size.add_argument("--cancel", action="store_true", help="cancel a resize before the new shards take over")
     for action in (status, resize):
         add_settings_arguments(action)
         action.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tell or ask."""
-    import asyncio  # --help takes a tenth of a second longer with it
+    """Print the status, or request a resize; returns the exit code."""
+    import asyncio  # This would cost --help a tenth of a second.
 
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
     from spotsieve.stream.observe.logs import configure_logs
@@ -67,26 +69,26 @@ async def _resize(settings: "Settings", shards: int) -> None:
     if added:
         show(f"{settings.topics.matches}: {added} partition(s) added")
     if cluster_size.shards == shards:
-        show(f"the number of shards is {shards}: the new ones have taken over")
+        show(f"the number of shards is {shards}: the new shards have taken over")
         return
     show(
-        f"resize {cluster_size.shards} -> {shards} begins; start the new shards, each with a directory of its own:",
+        f"resize {cluster_size.shards} -> {shards} started; now start the new shards, each with its own directory:",
         *(
             f"  spotsieve run -c FILE --role shard --shards {shards} --shard {number} --state DIR"
             for number in range(shards)
         ),
-        "watch them: spotsieve cluster status -c FILE",
+        "watch the progress: spotsieve shards status -c FILE",
     )
 
 
 async def _cancel(settings: "Settings") -> None:
     from spotsieve.stream.insight.shards.request import cancel_resize
 
-    cluster_size, asked = await cancel_resize(settings)
-    if cluster_size.shards == asked:
-        show(f"nothing is cancelled: the new shards had taken over before, and their number is {asked}")
+    cluster_size, requested = await cancel_resize(settings)
+    if cluster_size.shards == requested:
+        show(f"nothing was cancelled: the {requested} new shards had already taken over")
         return
     show(
-        f"resize {cluster_size.shards} -> {asked} is cancelled: the former shards answer as before, "
-        "and the new ones stop"
+        f"resize {cluster_size.shards} -> {requested} was cancelled: the present shards keep working, "
+        "and the new shards stop"
     )

@@ -1,4 +1,4 @@
-"""Fills the standard streams that our parent closed, as `>&-` does: a file of the state would take their numbers."""
+"""Opens the standard streams that the parent closed (`>&-`): otherwise a file of the state gets their descriptors."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ _INPUT, _OUTPUT, _ERROR = range(3)
 
 
 def fill_closed_streams() -> None:
-    """Put something where a standard stream is closed; Python has None there.
+    """Replace each closed standard stream, for which Python has None.
 
-    Standard input then cannot be read, standard output is one that nobody reads any more, and errors go nowhere.
+    Reading the new standard input fails, standard output is a pipe without a reader, and standard error is discarded.
     """
     for number in (_INPUT, _OUTPUT, _ERROR):
         try:
@@ -19,16 +19,16 @@ def fill_closed_streams() -> None:
 
 
 def _fill(number: int) -> None:
-    """All lower numbers are open, so this one is the next that the system gives."""
+    """Open the descriptor `number`: the lowest free one, because all lower ones are open."""
     if number == _OUTPUT:
         _, writer = os.pipe()
-        os.dup2(writer, number)  # It takes the place of the other end, which is closed by that.
+        os.dup2(writer, number)  # This closes the reader, which has this number.
         os.close(writer)
-        sys.stdout = open(number, "w", closefd=False)  # noqa: SIM115  it lasts as long as the process
+        sys.stdout = open(number, "w", closefd=False)  # noqa: SIM115  open as long as the process
         return
     os.open(os.devnull, os.O_WRONLY)
     os.set_inheritable(number, True)
     if number == _INPUT:
-        sys.stdin = open(number, closefd=False)  # noqa: SIM115  it lasts as long as the process
+        sys.stdin = open(number, closefd=False)  # noqa: SIM115  open as long as the process
     else:
-        sys.stderr = open(number, "w", closefd=False)  # noqa: SIM115  it lasts as long as the process
+        sys.stderr = open(number, "w", closefd=False)  # noqa: SIM115  open as long as the process

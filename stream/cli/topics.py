@@ -1,4 +1,4 @@
-"""`spotsieve topics` creates the missing topics, checks them, saves pages, or has a record of the log passed over."""
+"""`spotsieve topics` creates or checks the topics, saves pages, or skips a damaged record of the log."""
 
 import argparse
 
@@ -14,28 +14,36 @@ from spotsieve.stream.cli.options import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `spotsieve topics`."""
+    """Add the actions of `spotsieve topics`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser(
-        "create", help="create those that are missing; the log gets one partition, kept for ever"
+        "create", help="create missing topics; the log has one partition and unlimited retention"
     )
-    check = actions.add_parser("check", help="say whether they are there and fit")
+    check = actions.add_parser("check", help="check that the topics exist and are configured correctly")
     skip = actions.add_parser(
         "skip-record",
-        help="make all readers of the log pass over a record that they cannot apply",
-        epilog="A worker that comes to a damaged record of the log stops, and so does every other one. If the log "
-        "cannot be restored, this appends a record that names the damaged one. Its pages are read again from the input "
-        "where their verdicts were not committed; of the others the next copy is novel.",
+        help="make all readers of the log skip a record that they cannot apply",
+        epilog="Every worker stops at a damaged record of the log. If the log cannot be restored, this command appends "
+        "a record that names the damaged one. Pages of the damaged record whose verdicts were not committed are read "
+        "again from the input; of its other pages, the next copy is novel.",
     )
-    skip.add_argument("--offset", type=_offset, required=True, metavar="N", help="of the record, as the worker said it")
+    skip.add_argument(
+        "--offset",
+        type=_offset,
+        required=True,
+        metavar="N",
+        help="offset of the record, from the message of the worker",
+    )
     save = actions.add_parser(
         "save",
         help="save the newest pages of the input topic to a file, for review, sample and calibrate",
-        epilog="Pages are written as JSON lines under the ids that they have in verdicts and reports, in the order of "
-        "their messages' timestamps. Messages that are no text page are left out, and counted.",
+        epilog="Writes JSON lines with the ids of verdicts and reports, in the order of message timestamps. Messages "
+        "without a text page are skipped and counted.",
     )
     save.add_argument("file", metavar="FILE", help="the file to write: .jsonl, and .gz, .xz or .zst to compress it")
-    save.add_argument("--pages", type=_count, default=NEWEST_PAGES, metavar="N", help="about so many (%(default)s)")
+    save.add_argument(
+        "--pages", type=_count, default=NEWEST_PAGES, metavar="N", help="about this many pages (%(default)s)"
+    )
     add_force_argument(save)
     for action in (create, check, skip, save):
         add_settings_arguments(action)
@@ -49,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Create, check, or skip a record."""
-    import asyncio  # --help takes a tenth of a second longer with it
+    """Run the named action and return the exit code."""
+    import asyncio  # This would cost --help a tenth of a second.
 
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
     from spotsieve.stream.kafka.topics import check_topics, create_topics, names_of
@@ -60,10 +68,10 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "skip-record":
         from spotsieve.stream.service.log.skips import skip_record
 
-        said = asyncio.run(skip_record(settings, options.offset))
+        offset = asyncio.run(skip_record(settings, options.offset))
         show(
-            f"{settings.topics.log}: record {said} makes all readers pass over record {options.offset}; now start the "
-            "workers"
+            f"{settings.topics.log}: record {offset} makes all readers skip record {options.offset}; "
+            "now start the workers"
         )
         return 0
     if options.action == "save":
@@ -74,22 +82,22 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():
-            show(f"{name}: {'created' if new else 'was there'}")
+            show(f"{name}: {'created' if new else 'exists'}")
     facts = asyncio.run(check_topics(settings, new=options.action == "create"))
     for role, name in names_of(settings).items():
-        show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
+        show(f"{name}: can be used as topics.{role}, {facts[role].partitions} partition(s)")
     return 0
 
 
 def _offset(text: str) -> int:
-    """A whole number from 0, or argparse's words for one that is not."""
+    """A whole number from 0. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
     return int(text)
 
 
 def _count(text: str) -> int:
-    """A whole number from 1, or argparse's words for one that is not."""
+    """A whole number from 1. Raises ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:

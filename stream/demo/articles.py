@@ -1,8 +1,7 @@
-"""Writes the demo's articles: readable English from the hand-written sentences of articles.toml.
+"""Writes the demo's articles, edits them as other sites would, and renders them as web pages.
 
-Edits the articles that another site takes over: nothing, typography, a dateline, a cut, or other words.
-
-The demo's web sites: each has a template, which turns an article into a page.
+The text is readable English from the hand-written sentences in articles.toml. A site that republishes an article may
+change the typography, the dateline, the length, or some words. Each site has a template for its pages.
 """
 
 import html
@@ -25,7 +24,7 @@ ISSUE_DATE = "14 March 2026"
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """One article. paragraphs: plain text  place: where it plays"""
+    """An article. paragraphs: plain text  place: where the story takes place"""
 
     number: int
     section: str
@@ -41,7 +40,7 @@ class Article:
 
     @property
     def words(self) -> int:
-        """Words of the text."""
+        """The number of words in the text."""
         return sum(len(paragraph.split()) for paragraph in self.paragraphs)
 
 
@@ -52,10 +51,10 @@ def material() -> dict[str, Any]:
 
 
 def write_articles(seed: int) -> list[Article]:
-    """ARTICLES different articles; the same ones for the same seed."""
+    """ARTICLES distinct articles; deterministic for a seed."""
     sentences = material()
     beats = sentences["beat"]
-    # The beats take turns, as a crawl would meet them.
+    # The beats alternate, as they would in a crawl.
     chosen = [
         (beat, topic)
         for topics in zip(*(beat["topics"] for beat in beats), strict=True)
@@ -143,7 +142,7 @@ def edit_article(article: Article, edit: ArticleEdit, random: Random) -> Article
 
 
 def paragraphs_html(article: Article, edit: ArticleEdit) -> str:
-    """The paragraphs as markup. Typography changes the markup and not the words."""
+    """The paragraphs as HTML. The edit TYPOGRAPHY changes the markup but not the words."""
     return "\n".join(
         f"<p>{_typeset(paragraph) if edit is ArticleEdit.TYPOGRAPHY else html.escape(paragraph, quote=False)}</p>"
         for paragraph in article.paragraphs
@@ -199,7 +198,7 @@ COMMENTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A web site: its host, its name, and the template that all its pages share."""
+    """A web site. template: name of the template of all its pages"""
 
     host: str
     name: str
@@ -226,7 +225,7 @@ SITES = (
 )
 
 NEWSPAPERS = ("broadsheet", "agency", "mobile", "gazette")
-"""Templates with only links and labels around the article. The others have whole sentences there."""
+"""Templates with only links and labels around the article. The others have full sentences there."""
 
 _COMMENTS = (
     "I was there, and it was not like that at all.",
@@ -277,7 +276,7 @@ def _template(name: str) -> Template:
 
 @cache
 def _headlines(newspaper: bool) -> tuple[str, ...]:
-    """Titles of all topics, for newspapers only those without articles and auxiliary verbs, which is their style."""
+    """The titles of all topics; for newspapers only those in their style, without articles and auxiliary verbs."""
     titles = [topic["title"] for beat in material()["beat"] for topic in beat["topics"]]
     words = {"a", "an", "the", "is", "are", "be", "was", "were", "has", "have", "do", "did", "will", "can"}
     return tuple(title for title in titles if not newspaper or not words & set(title.lower().split()))

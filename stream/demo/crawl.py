@@ -1,4 +1,4 @@
-"""Makes the demo's crawl: the messages, and the truth about each of them."""
+"""Builds the demo's crawl: the messages, and the truth about each of them."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from spotsieve.stream.demo.articles import (
 
 SEED = 2008
 COPY_COUNTS = (0, 1, 2, 2, 3, 4, 6)
-"""How many other sites take an article over. Each number is equally likely."""
+"""Number of other sites that republish an article. Each value is equally likely."""
 EDITS = (
     ArticleEdit.NONE,
     ArticleEdit.NONE,
@@ -34,9 +34,9 @@ EDITS = (
 TRADE_WEIGHT = 4
 """How much more often an article appears in a newspaper than on a site of another kind."""
 RECRAWLS = 8
-HOME = "articles on the site that wrote them"
-RECRAWL = "the same address fetched again"
-SYNDICATED = "taken over by another site"
+HOME = "articles on their original site"
+RECRAWL = "the same URL fetched again"
+SYNDICATED = "republished by another site"
 ODD = "odd messages"
 _START = datetime(2026, 3, 14, 6, 0, tzinfo=UTC)
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC"
@@ -47,7 +47,7 @@ class CrawlMessage:
     """One message of the crawl, and the truth about it.
 
     article: number of the article on the page; None for odd messages  kind: HOME, RECRAWL, SYNDICATED or ODD
-    about: says what an odd message is  body: the page's HTML
+    about: description of an odd message  body: the page's HTML
     """
 
     key: bytes
@@ -62,7 +62,7 @@ class CrawlMessage:
 
 
 def build_crawl(seed: int = SEED) -> list[CrawlMessage]:
-    """The messages in the order of sending; the same ones for the same seed."""
+    """The messages in sending order; deterministic for a seed."""
     random = Random(f"{seed}-crawl")
     articles = write_articles(seed)
     homes: list[CrawlMessage] = []
@@ -76,14 +76,14 @@ def build_crawl(seed: int = SEED) -> list[CrawlMessage]:
         CrawlMessage(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
         for page in random.sample(homes, RECRAWLS)
     ]
-    # Articles and copies come over the day. Most copies come after the page of the site itself, a few before it.
+    # Articles and copies are spread over the day. Most copies come after the original page, a few before it.
     stream = homes[:40] + copies[: len(copies) // 3] + homes[40:] + copies[len(copies) // 3 :] + recrawls
     stream[150:150] = _odd_messages()
     return [_timed(message, number) for number, message in enumerate(stream)]
 
 
 def crawl_summary(crawl: list[CrawlMessage]) -> list[tuple[str, int]]:
-    """A summary of the messages for people: (what, how many), with the copies by their edit."""
+    """Rows (description, number of messages) for people, with the copies by edit."""
     kinds = Counter(sent.kind for sent in crawl)
     edits = Counter(sent.edit for sent in crawl if sent.kind == SYNDICATED)
     rows = [(HOME, kinds[HOME])]
@@ -94,7 +94,7 @@ def crawl_summary(crawl: list[CrawlMessage]) -> list[tuple[str, int]]:
 
 
 def _choose_sites(random: Random, number: int) -> list[Site]:
-    """Choose different sites. Newspapers and agencies come more often, since they trade articles."""
+    """Choose distinct sites. Newspapers and agencies are more likely, since they trade articles."""
     left = list(SITES)
     chosen = []
     for _ in range(number):
@@ -113,7 +113,7 @@ def _page(site: Site, article: Article, edit: ArticleEdit, kind: str, seed: int)
 
 
 def _timed(sent: CrawlMessage, number: int) -> CrawlMessage:
-    """Give the page its fetch time, a few seconds after the one before."""
+    """The message with its fetch time: 7 s after the previous message."""
     if sent.value is None or sent.kind == ODD:
         return sent
     fields = orjson.loads(sent.value)
@@ -123,7 +123,7 @@ def _timed(sent: CrawlMessage, number: int) -> CrawlMessage:
 
 
 def _odd_messages() -> list[CrawlMessage]:
-    """Messages that every crawl has. The filter must neither stop at them nor drop them."""
+    """Unusual messages, as in every crawl. The filter must neither stop at them nor drop them."""
     image = {
         "url": "https://m.dispatch.example/px.png",
         "content_type": "image/png",

@@ -1,4 +1,4 @@
-"""Runs `spotsieve run` as a process that never outlives the demo."""
+"""Runs `spotsieve run` as a child process that never outlives the demo."""
 
 import os
 import signal
@@ -27,9 +27,9 @@ MESSAGE_COUNTERS = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spot
 
 
 class FilterProcess:
-    """`spotsieve run` with these settings, as a context manager. It writes its log to `log`.
+    """A process of `spotsieve run`, as a context manager.
 
-    arguments: more of the command line
+    settings: setting overrides, by name  log: file for its log  arguments: further command-line arguments
     """
 
     def __init__(self, settings: Mapping[str, str], log: Path, arguments: Sequence[str] = ()) -> None:
@@ -51,14 +51,14 @@ class FilterProcess:
 
     def start(self) -> None:
         """Start the process and return at once."""
-        given = [argument for name, value in self._settings.items() for argument in ("--set", f"{name}={value}")]
+        overrides = [argument for name, value in self._settings.items() for argument in ("--set", f"{name}={value}")]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "spotsieve.stream", "run", *self._arguments, *given],
+                [sys.executable, "-m", "spotsieve.stream", "run", *self._arguments, *overrides],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Its own session: Ctrl-C reaches the demo alone, which stops the filter before the broker.
+                # A session of its own: Ctrl-C reaches only the demo, which stops the filter before the broker.
                 start_new_session=True,
             )
         self._watchdog = subprocess.Popen(
@@ -68,7 +68,7 @@ class FilterProcess:
         )
 
     def stop(self) -> None:
-        """End it by SIGTERM, so that it commits what it has; by SIGKILL if it does not end."""
+        """Stop it with SIGTERM, so that it commits its work; with SIGKILL if it does not end in STOP_TIMEOUT_S."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -84,11 +84,11 @@ class FilterProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; 0 if it does not run."""
+        """The process id; 0 if it is not running."""
         return self._process.pid if self._process else 0
 
     def await_metrics(self, timeout_s: float) -> None:
-        """Block until its metrics can be asked for: it is at work then, and may be behind. Raises as await_ready."""
+        """Block until it serves metrics. It works then, but may still be behind. Raises BrokerError."""
         deadline = time.monotonic() + timeout_s
         while not self.metrics_url:
             self.check()
@@ -98,9 +98,9 @@ class FilterProcess:
             time.sleep(POLL_S)
 
     def await_ready(self, timeout_s: float) -> None:
-        """Block until the filter says that it is ready. Compiling the kernels for the first time takes half a minute.
+        """Block until the filter reports that it is ready. The first compilation of the kernels takes half a minute.
 
-        Raises BrokerError with the end of its log if it ends or does not become ready.
+        Raises BrokerError with the end of its log if it ends or is not ready in time.
         """
         deadline = time.monotonic() + timeout_s
         self.await_metrics(timeout_s)
@@ -111,7 +111,7 @@ class FilterProcess:
             time.sleep(POLL_S)
 
     def await_messages(self, number: int, timeout_s: float) -> None:
-        """Block until it has judged and committed so many messages. Raises BrokerError."""
+        """Block until it has judged and committed this number of messages. Raises BrokerError."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             self.check()
@@ -131,10 +131,10 @@ class FilterProcess:
         if self._process is not None and self._process.poll() is not None:
             raise self.failure(f"ended with exit code {self._process.returncode}")
 
-    def failure(self, what: str) -> BrokerError:
-        """An error about the process, with the end of its log."""
+    def failure(self, rule: str) -> BrokerError:
+        """An error about the process, with the end of its log. rule: what went wrong"""
         lines = self._log.read_text("utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
-        return BrokerError("the filter (spotsieve run)", what, None, "the end of its log:\n" + "\n".join(lines))
+        return BrokerError("the filter (spotsieve run)", rule, None, "the end of its log:\n" + "\n".join(lines))
 
     def _find_port(self) -> str:
         for line in self._log.read_bytes().splitlines():

@@ -1,4 +1,4 @@
-"""Writes the report of the demo: plain ASCII within 100 columns, in the order in which a person asks."""
+"""Writes the report of the demo as plain ASCII within 100 columns, or as JSON."""
 
 import json
 import textwrap
@@ -21,12 +21,12 @@ COLUMNS = 98
 INDENT = 13
 SHOWN_URLS = 10
 SHOWN_WORDS = 30
-SHOWN_LEFT_OUT = 12
+SHOWN_BOILERPLATE = 12
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """All results of the demo. seconds: from the moment the filter is ready to its last commit"""
+    """The results of one run of the demo. seconds: from the filter's readiness to its last commit"""
 
     crawl: list[CrawlMessage]
     received: OutputMessages
@@ -60,11 +60,11 @@ def as_json(result: DemoResult) -> str:
                 **explanation.report,
                 "difference": explanation.difference,
                 "words": dict(zip(("page", "original"), explanation.words, strict=True)),
-                "kept_words": dict(zip(("page", "original"), explanation.kept_words, strict=True)),
+                "kept_words": dict(zip(("page", "original"), explanation.main_words, strict=True)),
                 "shingles": dict(zip(("page", "original", "shared"), explanation.shingles, strict=True)),
                 "jaccard": round(explanation.jaccard, 4),
                 "differing_sketch_bits": explanation.differing_bits,
-                "shared_minima": explanation.shared_minima,
+                "shared_minima": explanation.shared_minhash,
                 "longest_run_words": len(explanation.run),
             }
             for explanation in result.explanations
@@ -76,34 +76,34 @@ def as_json(result: DemoResult) -> str:
 
 
 def to_look_at(explanation: Path | None) -> str:
-    """What was written to be looked at. explanation: the page of the last example; None where there is none"""
+    """Where the HTML page of the last example is. explanation: the file, or None if it was not written"""
     if explanation is None:
-        return '\nFor a page of both texts side by side, install the extra "report" and run the demo again.'
+        return '\nTo see both texts side by side, install the extra "report" and run the demo again.'
     return f"\nThe last example above, with both texts side by side\n  {explanation.resolve().as_uri()}"
 
 
 def next_steps(command: str, *, kept: bool) -> str:
-    """What to try next. command: how this person calls spotsieve  kept: whether the demo keeps running"""
+    """The next commands to try. command: how the user calls spotsieve  kept: whether the demo keeps running"""
     steps = [
-        ("demo --keep", "left running to play with"),
-        ("config example > spotsieve.toml", "every setting, with its default"),
-        ("topics create -c spotsieve.toml", "the topics on your own broker"),
-        ("run -c spotsieve.toml", "the filter on your own crawl"),
-        ("filter pages.jsonl --out novel.jsonl", "the same engine, without a broker"),
+        ("demo --keep", "keep the broker and the filter running"),
+        ("config example > spotsieve.toml", "write every setting with its default"),
+        ("topics create -c spotsieve.toml", "create the topics on your own broker"),
+        ("run -c spotsieve.toml", "filter your own crawl"),
+        ("filter pages.jsonl --out novel.jsonl", "filter files, without a broker"),
     ]
     width = len(command) + max(len(step) for step, _ in steps) + 2
     lines = [f"  {f'{command} {step}':<{width}} {about}" for step, about in steps[kept:]]
-    return "\n".join(["", "Where to go next", *lines])
+    return "\n".join(["", "Next steps", *lines])
 
 
 def still_running(settings: Settings, metrics_url: str) -> str:
-    """What --keep leaves running, and how to look at it."""
+    """What keeps running with --keep, and how to look at it."""
     servers, topics = settings.kafka.bootstrap_servers, settings.topics
     message = '{"url": "https://me.example/", "body": "<p>a page of mine"}'
     return "\n".join(
         [
             "",
-            f"Broker {servers} and filter keep running until Ctrl-C.",
+            f"The broker at {servers} and the filter keep running until Ctrl-C.",
             f"  curl {metrics_url}/metrics",
             f"  kcat -b {servers} -t {topics.novel} -C -o beginning -e -f '%k %h\\n'",
             f"  kcat -b {servers} -t {topics.duplicates} -C -o beginning -e",
@@ -116,10 +116,10 @@ def _input(result: DemoResult) -> Iterator[str]:
     crawl = result.crawl
     templates = len({sent.template for sent in crawl if sent.template})
     yield ""
-    yield f"What went in: {len(crawl)} messages on topic {result.settings.topics.input!r}"
+    yield f"Input: {len(crawl)} messages on topic {result.settings.topics.input!r}"
     yield from _wrapped(
-        f"{article_count(crawl)} different articles in {templates} site templates, so that each template holds many "
-        "articles (alike, and not copies) and many articles appear in several templates (copies).",
+        f"{article_count(crawl)} articles in {templates} site templates. Many articles share a template (similar, no "
+        "copies), and many articles appear in several templates (copies).",
         "  ",
     )
     rows = crawl_summary(crawl)
@@ -129,7 +129,7 @@ def _input(result: DemoResult) -> Iterator[str]:
 
 def _output(result: DemoResult) -> Iterator[str]:
     yield ""
-    yield "What came out"
+    yield "Output"
     yield f"  {'topic':<40} {'messages':>8}"
     for name, records in _topics(result):
         yield f"  {name:<40} {len(records):>8}"
@@ -139,8 +139,8 @@ def _output(result: DemoResult) -> Iterator[str]:
     yield f"  of {result.settings.topics.novel}: {kinds}"
     for record in result.received.rejected:
         yield from _labelled("rejected", _headers(record.headers).get("spotsieve-error", ""))
-    yield f"  {len(result.crawl)} messages in {result.seconds:.2f} s from ready to the last commit, joining the group"
-    yield "  included; that is too few to measure speed, which `make bench` does"
+    yield f"  {len(result.crawl)} messages in {result.seconds:.2f} s, from ready to the last commit, including the time"
+    yield "  to join the group. To measure the speed, run `make bench`."
 
 
 def _copies(result: DemoResult) -> Iterator[str]:
@@ -152,25 +152,25 @@ def _copies(result: DemoResult) -> Iterator[str]:
     for kind in _kinds(outcome):
         yield f"  {kind:<46} {outcome.found[kind]:>8} {outcome.missed[kind]:>8}"
     yield from _wrapped(
-        "A copy counts by how it differs from the page that was let through for its article: the one that came first, "
-        "which may be an edited one itself.",
+        "Each copy is compared with the novel page of its article: the page that came first, which may itself be an "
+        "edited one.",
         "  ",
     )
     scheme = default_scheme(result.settings)
     yield from _wrapped(
-        "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of "
-        f"different hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard "
-        f"of {scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits. Pages of one host "
-        f"are compared by what other pages of the host do not have: of that copies share {scheme.min_alike:g} where "
-        f"their titles agree, up to {scheme.other_title_min_alike:g} where they differ. This crawl is made up; "
-        "`spotsieve score` measures labelled sets of real pages.",
+        "The filter compares the main text of pages, without menus, teasers and footers. Pages of different hosts are "
+        f"duplicates if the {scheme.shingle_words}-word shingles of their main texts have a Jaccard similarity of at "
+        f"least {scheme.min_jaccard:g}, estimated from sketches of {scheme.sketch_bits} bits. Pages of one host are "
+        "compared by their distinctive text, which excludes the template text of the host: duplicates have "
+        f"{scheme.min_alike:g} of it in common if their titles agree, and up to {scheme.other_title_min_alike:g} if "
+        "they differ. This crawl is synthetic; `spotsieve score` measures labelled sets of real pages.",
         "  ",
     )
     if outcome.lost:
         yield f"  NOVEL PAGES LOST: {len(outcome.lost)}"
         yield from (f"    {url}" for url in outcome.lost[:SHOWN_URLS])
     else:
-        yield "  No novel page was lost: every dropped page shows the article of its original."
+        yield "  No novel page was lost: every dropped page has the article of its original."
     if outcome.strays:
         yield f"  MESSAGES NOT SEEN EXACTLY ONCE: {len(outcome.strays)}"
         yield from (f"    {url}" for url in outcome.strays[:SHOWN_URLS])
@@ -194,12 +194,12 @@ def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterat
         "verdict",
         f"{orjson.dumps(verdict).decode()} for {report['page']['id']}, duplicate of {report['duplicate_of']['id']}",
     )
-    words, kept = explanation.words, explanation.kept_words
+    words, main = explanation.words, explanation.main_words
     yield from _labelled(
-        "kept text", f"{kept[0]} of {words[0]} words on the page, {kept[1]} of {words[1]} on the original"
+        "main text", f"{main[0]} of {words[0]} words on the page, {main[1]} of {words[1]} on the original"
     )
-    for place, block in enumerate(explanation.left_out):
-        yield from _labelled("" if place else "left out", f'"{_cut(block.split(), SHOWN_LEFT_OUT)}"')
+    for number, block in enumerate(explanation.boilerplate):
+        yield from _labelled("" if number else "excluded", f'"{_cut(block.split(), SHOWN_BOILERPLATE)}"')
     yield from _labelled(
         "shingles",
         f"{own} on the page, {other} on the original, {shared} on both, such as "
@@ -209,21 +209,21 @@ def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterat
         "Jaccard",
         f"{shared} / ({own} + {other} - {shared}) = {explanation.jaccard:.2f}; estimated "
         f"{report['score']:.2f}, as {explanation.differing_bits} of {scheme.sketch_bits} sketch bits "
-        f"differ; needed {_needed(explanation, scheme)}",
+        f"differ; needs {_needed(explanation, scheme)}",
     )
-    yield from _labelled("met under", f"{explanation.shared_minima} of {scheme.minima} smallest hashes")
+    yield from _labelled("found by", f"{explanation.shared_minhash} of {scheme.minima} MinHash values")
     yield from _labelled("page bytes", explanation.sources[0])
     yield from _labelled("original's", explanation.sources[1])
     yield from _labelled(
-        "same words", f"{len(explanation.run)} in a row of the kept text: " + _cut(explanation.run, SHOWN_WORDS)
+        "same words", f"{len(explanation.run)} in a row of the main text: " + _cut(explanation.run, SHOWN_WORDS)
     )
 
 
 def _needed(explanation: DuplicateExample, scheme: SpotsieveSettings) -> str:
     if explanation.same_host:
         return (
-            f"of their own text {scheme.min_alike:g} to {scheme.other_title_min_alike:g}, by how alike their titles "
-            "are (same host)"
+            f"{scheme.min_alike:g} to {scheme.other_title_min_alike:g} of the distinctive text in common, by the "
+            "similarity of the titles (same host)"
         )
     return f"{scheme.min_jaccard:g} (different hosts)"
 

@@ -1,4 +1,4 @@
-"""Runs the demo once: start the broker, send the crawl, filter it, compare, and leave nothing behind."""
+"""Runs the demo once: starts the broker, sends the crawl, filters it, compares the results, and cleans up."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.terminal import show
 from spotsieve.stream.demo import present
 from spotsieve.stream.demo.crawl import build_crawl
-from spotsieve.stream.demo.explain import choose_examples, explain_examples, write_page
+from spotsieve.stream.demo.explain import choose_examples, explain_example, write_page
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka.jars import cache_directory
 from spotsieve.stream.demo.present import DemoResult
@@ -31,20 +31,20 @@ from spotsieve.stream.kafka.topics import create_topics, topic_names
 
 PARTITIONS = 4
 READY_TIMEOUT_S = 240.0
-"""Compiling the kernels takes up to a minute, the first time on a machine."""
+"""The first run on a machine compiles the kernels, which takes up to a minute."""
 FILTER_TIMEOUT_S = 120.0
 EXIT_NOT_GOOD = 1
 
 
 def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int:
-    """Run the whole demo. The exit code is 1 if a page was lost or doubled. Raises BrokerError."""
-    # Our own error reports a fault once. aiokafka's log would repeat it without a next step.
+    """Run the whole demo; -> the exit code, EXIT_NOT_GOOD if a page was lost or doubled. Raises BrokerError."""
+    # Our own error message reports a failure once. The log of aiokafka would repeat it without a next step.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     say = _stopwatch(sys.stderr if as_json else sys.stdout)
-    with _sigterm_as_interrupt(), ExitStack() as things:
+    with _sigterm_as_interrupt(), ExitStack() as stack:
         own_broker = bootstrap_servers is None
-        servers = _start_broker(things, say) if bootstrap_servers is None else bootstrap_servers
-        scratch = Path(things.enter_context(tempfile.TemporaryDirectory(prefix="spotsieve-demo-")))
+        servers = _start_broker(stack, say) if bootstrap_servers is None else bootstrap_servers
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spotsieve-demo-")))
         overrides = _overrides(
             servers, scratch / "state", "" if own_broker else f"spotsieve-demo-{uuid.uuid4().hex[:8]}."
         )
@@ -53,10 +53,10 @@ def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int
         asyncio.run(create_topics(settings, PARTITIONS, replication))
         if not own_broker:
             names = list(topic_names(settings.topics).values())
-            things.callback(lambda: asyncio.run(delete_topics(settings, names)))
-        say(f"topics made: {', '.join(topic_names(settings.topics).values())}")
+            stack.callback(lambda: asyncio.run(delete_topics(settings, names)))
+        say(f"topics created: {', '.join(topic_names(settings.topics).values())}")
         filter_process = FilterProcess(overrides, scratch / "filter.log")
-        things.enter_context(filter_process)
+        stack.enter_context(filter_process)
         result = _filter_crawl(settings, filter_process, say)
         _print(present.as_json(result) if as_json else present.as_text(result))
         if not as_json:
@@ -73,7 +73,7 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     asyncio.run(send_crawl(settings, crawl))
     size = sum(len(sent.value or b"") for sent in crawl)
     say(f"crawl sent: {len(crawl)} messages, {size / 1e6:.1f} MB, {PARTITIONS} partitions")
-    say("filter starting; the first time on a machine its kernels are compiled, up to a minute")
+    say("filter starting; the first run on a machine compiles the kernels, up to a minute")
     filter_process.await_ready(READY_TIMEOUT_S)
     ready = time.monotonic()
     say("filter ready (spotsieve run, exactly_once)")
@@ -83,12 +83,12 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     received = asyncio.run(receive_outputs(settings))
     outcome = compare(crawl, received)
     chosen = [] if outcome.lost else choose_examples(crawl, outcome.reports)
-    explanations = [explain_examples(crawl, report, settings) for report in chosen]
+    explanations = [explain_example(crawl, report, settings) for report in chosen]
     return DemoResult(crawl, received, outcome, explanations, seconds, settings)
 
 
 def _write_explanation(result: DemoResult) -> Path | None:
-    """The explanation page of the last example, the most edited copy; None where there is none."""
+    """Write the HTML page of the last example, the most heavily edited copy; None without examples."""
     if not result.explanations:
         return None
     report = result.explanations[-1].report
@@ -96,18 +96,18 @@ def _write_explanation(result: DemoResult) -> Path | None:
     return write_page(cache_directory(), result.crawl, report, raw, result.settings)
 
 
-def _start_broker(things: ExitStack, say: Callable[[str], None]) -> str:
+def _start_broker(stack: ExitStack, say: Callable[[str], None]) -> str:
     from spotsieve.stream.demo.localkafka import LocalKafka, prepare, release
 
     prepare(say)
     say(f"starting Apache Kafka {release()}")
-    broker = things.enter_context(LocalKafka())
+    broker = stack.enter_context(LocalKafka())
     say(f"Kafka serves {broker.bootstrap_servers}")
     return broker.bootstrap_servers
 
 
 def _overrides(servers: str, state: Path, prefix: str) -> dict[str, str]:
-    """The settings of the demo. On a user's broker every name has a prefix."""
+    """The setting overrides of the demo. On a user's broker every topic and group has a prefix."""
     overrides = {"kafka.bootstrap_servers": servers, "index.directory": str(state)}
     if prefix:
         overrides |= {f"topics.{role}": prefix + name for role, name in topic_names(Settings().topics).items()}
@@ -116,7 +116,7 @@ def _overrides(servers: str, state: Path, prefix: str) -> dict[str, str]:
 
 
 def _command() -> str:
-    """How this person calls spotsieve: by name if it is on the path, else as the demo was called."""
+    """The command that calls spotsieve: its name if it is on the path, else as the demo was called."""
     called = Path(sys.argv[0])
     if shutil.which("spotsieve") or called.name != "spotsieve":
         return "spotsieve" if shutil.which("spotsieve") else "python -m spotsieve.stream"
@@ -124,7 +124,7 @@ def _command() -> str:
 
 
 def _wait(filter_process: FilterProcess, announce: Callable[[], None]) -> None:
-    """Announce, and wait for Ctrl-C or SIGTERM, which are the expected end from here on: exit code 0."""
+    """Call `announce`, and wait for Ctrl-C or SIGTERM, the expected end (exit code 0)."""
     with contextlib.suppress(KeyboardInterrupt):
         announce()
         while True:
@@ -134,7 +134,7 @@ def _wait(filter_process: FilterProcess, announce: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind as Ctrl-C does: first the filter stops, then the broker."""
+    """Treat SIGTERM like Ctrl-C: first the filter stops, then the broker."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -149,8 +149,8 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 def _stopwatch(out: TextIO) -> Callable[[str], None]:
     start = time.monotonic()
 
-    def say(what: str) -> None:
-        show(f"[{time.monotonic() - start:5.1f} s] {what}", to=out)
+    def say(text: str) -> None:
+        show(f"[{time.monotonic() - start:5.1f} s] {text}", to=out)
 
     return say
 

@@ -1,6 +1,6 @@
-"""The demo's own traffic with Kafka: it sends the crawl, reads all outputs, and removes the topics.
+"""Sends the demo's crawl to Kafka, reads the outputs, and compares them with the truth.
 
-Compares the outputs with the truth: which copies were found or missed, and whether a page was lost.
+The comparison counts found and missed copies, and names pages that were lost or doubled.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topics import topic_facts
 
 READ_TIMEOUT_S = 60.0
+WEIGHT = {edit: weight for weight, edit in enumerate(ArticleEdit)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class OutputMessages:
 
 
 async def send_crawl(settings: Settings, crawl: Sequence[CrawlMessage]) -> None:
-    """Produce the crawl to the input topic, keyed by address. Raises BrokerError."""
+    """Send the crawl to the input topic, keyed by URL. Raises BrokerError."""
     producer = AIOKafkaProducer(**client_options(settings.kafka), acks="all", linger_ms=5, max_batch_size=2**18)
     try:
         await producer.start()
@@ -50,7 +51,7 @@ async def send_crawl(settings: Settings, crawl: Sequence[CrawlMessage]) -> None:
 
 
 async def receive_outputs(settings: Settings) -> OutputMessages:
-    """Every committed message of the output topics, in order of partition and offset. Raises BrokerError."""
+    """Every committed message of the output topics, ordered by partition and offset. Raises BrokerError."""
     names = [getattr(settings.topics, role) for role in ("novel", "duplicates", "rejected")]
     facts = await topic_facts(settings, names)
     try:
@@ -61,7 +62,7 @@ async def receive_outputs(settings: Settings) -> OutputMessages:
 
 
 async def count_brokers(settings: Settings) -> int:
-    """Brokers in the cluster. Raises BrokerError."""
+    """The number of brokers in the cluster. Raises BrokerError."""
     try:
         async with administrator(**client_options(settings.kafka)) as admin:
             cluster = await admin.describe_cluster()
@@ -71,7 +72,7 @@ async def count_brokers(settings: Settings) -> int:
 
 
 async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
-    """Remove the demo's topics from the user's broker. Raises BrokerError."""
+    """Delete these topics. Raises BrokerError."""
     try:
         async with administrator(**client_options(settings.kafka)) as admin:
             await admin.delete_topics(list(names))
@@ -107,8 +108,8 @@ async def _read_all(settings: Settings, topic: str, number: int) -> list[Consume
 async def _written_ends(settings: Settings, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     """The ends of the partitions, including messages that cannot be read yet.
 
-    A broker answers a commit before it writes the markers. For a moment a read_committed consumer sees an end that lies
-    before committed messages.
+    A broker acknowledges a commit before it writes the markers. Until then the end that a read_committed consumer sees
+    lies before committed messages.
     """
     consumer = AIOKafkaConsumer(
         **client_options(settings.kafka), isolation_level="read_uncommitted", enable_auto_commit=False
@@ -121,16 +122,13 @@ async def _written_ends(settings: Settings, partitions: list[TopicPartition]) ->
         await consumer.stop()
 
 
-WEIGHT = {edit: weight for weight, edit in enumerate(ArticleEdit)}
-
-
 @dataclass(slots=True)
 class DemoOutcome:
-    """The fate of the planted copies.
+    """What the filter did with the planted copies.
 
-    found, missed: copies by how they differ from the page that stands for the article
-    lost: addresses of dropped pages that show another article than their original, or nothing at all
-    strays: messages that did not come out exactly once  reports: the parsed duplicate reports
+    found, missed: number of copies, by how they differ from the page that represents the article
+    lost: URLs of dropped pages whose article is not that of their original, or that have no article
+    strays: URLs whose messages did not come out exactly once  reports: the parsed duplicate reports
     """
 
     found: Counter[str] = field(default_factory=Counter)
@@ -146,39 +144,39 @@ class DemoOutcome:
 
 
 def compare(crawl: Sequence[CrawlMessage], received: OutputMessages) -> DemoOutcome:
-    """Compare the outputs with the truth. An address names a page; a re-crawl of the address is the same page again."""
+    """Compare the outputs with the truth. Pages are identified by URL; a recrawl of a URL is the same page again."""
     outcome = DemoOutcome(reports=[orjson.loads(record.value) for record in received.duplicates])
     truth = {sent.url: sent for sent in crawl}
     dropped = [report["page"]["url"] for report in outcome.reports]
-    kept = [record.key.decode() for record in (*received.novel, *received.rejected)]
-    came_out, went_in = Counter(dropped) + Counter(kept), Counter(sent.url for sent in crawl)
-    outcome.strays = sorted(url for url in came_out | went_in if came_out[url] != went_in[url])
+    emitted = [record.key.decode() for record in (*received.novel, *received.rejected)]
+    outputs, inputs = Counter(dropped) + Counter(emitted), Counter(sent.url for sent in crawl)
+    outcome.strays = sorted(url for url in outputs | inputs if outputs[url] != inputs[url])
     for report in outcome.reports:
         page, original = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
         if page.article is None or page.article != original.article:
             outcome.lost.append(page.url)
         else:
             outcome.found[difference(page, original)] += 1
-    _count_missed(outcome, [truth[url] for url in kept])
+    _count_missed(outcome, [truth[url] for url in emitted])
     return outcome
 
 
 def difference(page: CrawlMessage, original: CrawlMessage) -> str:
-    """How a pair differs: not at all for a re-crawl, else by the heavier of the two edits."""
+    """How a pair differs: RECRAWL for the same URL, else the heavier of the two edits."""
     if page.url == original.url:
         return RECRAWL
     return max(page.edit, original.edit, key=lambda edit: WEIGHT[edit]).value
 
 
 def article_count(crawl: Sequence[CrawlMessage]) -> int:
-    """Different articles in the crawl."""
+    """The number of distinct articles in the crawl."""
     return len({sent.article for sent in crawl if sent.kind in (HOME, SYNDICATED, RECRAWL)} - {None})
 
 
-def _count_missed(outcome: DemoOutcome, kept: Sequence[CrawlMessage]) -> None:
-    """Of the pages that were let through the least edited one stands for its article. The others are missed copies."""
+def _count_missed(outcome: DemoOutcome, emitted: Sequence[CrawlMessage]) -> None:
+    """Count missed copies: all emitted pages of an article except the least edited one."""
     by_article: defaultdict[int, list[CrawlMessage]] = defaultdict(list)
-    for sent in kept:
+    for sent in emitted:
         if sent.article is not None:
             by_article[sent.article].append(sent)
     for pages in by_article.values():

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest, closed_log_error
-from spotsieve.state.index import Buckets, IndexUpdate, LiveView, State
+from spotsieve.state.index import Buckets, IndexUpdate, LiveView
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.state.removal import removal_of
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -49,7 +50,7 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     """The engine over the state directory of the settings. Raises SettingError, StateError, SettingsMismatch."""
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
-    state = RocksState.open(settings.index.directory, text, log_name, settings.index)
+    state = disk_state(settings.index.directory, text, log_name, settings.index)
     return Engine(scheme, state, settings.index, settings_digest(text), log_name, policy_of(settings))
 
 
@@ -199,7 +200,7 @@ def forget(state: State, record: LogRecord, offset: int, whole: bool = True) -> 
     """
     again, gone = offset < state.position, tuple[PageId, ...]()
     if not again:
-        removal = removal_of(record.forgotten, state, whole)
+        removal = removal_of(record.forgotten, state, state.clock.floor, whole)
         state.remove(removal, offset + 1, record.checksum)
         gone = removal.page_ids
     return ApplyResult(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again, gone)

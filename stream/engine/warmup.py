@@ -4,18 +4,12 @@ numba keeps what it compiled in a cache on disk, so later processes only read it
 fills the cache.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
-from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
-from spotsieve.state.format.entries import ReadEntries, all_found
-from spotsieve.state.index import Buckets
+from spotsieve.state.format.meta import STATE_FORMAT, Identity
 from spotsieve.state.log.record import encode
+from spotsieve.state.store.buckets import StoredBuckets
 from spotsieve.state.store.entry_cache import EntryCache
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.state.store.memory import MemoryBackend
+from spotsieve.state.store.state import State, begin_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import candidate_columns
@@ -32,27 +26,12 @@ EDITED = STORY + "<p>What the elders said was put down by a scribe, and can be h
 _NO_SETTINGS = bytes(16)
 
 
-class _StoredState(MemoryState):
+def _stored_state() -> State:
     """A state in memory that reads its buckets and entries as one in RocksDB does, so that these kernels run too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept = EntryCache(most_bytes=2, most_entries=4)  # It is always full, so that all of its kernels run.
-
-    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """keys: uint64[u] -> their postings."""
-        found = super().buckets(keys)
-        sizes = sizes_of(found.bounds).tolist()
-        stored = zip(encode_buckets(keys, found), sizes, strict=True)
-        return decode_buckets(keys, [value if size else None for value, size in stored])
-
-    def indexed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
-        """numbers: uint64[e] -> the pages of these entries."""
-        values = self._kept.read(numbers, self._stored)
-        return ReadEntries(encode_keys(numbers), values, self._sources.texts)
-
-    def _stored(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
-        return all_found(encode_keys(numbers), self._values(numbers))
+    backend = MemoryBackend()
+    meta = begin_state(backend, Identity(STATE_FORMAT, "{}", "warm"))
+    # It is always full, so that all of its kernels run.
+    return State(backend, StoredBuckets(backend), meta, entries=EntryCache(most_bytes=2, most_entries=4))
 
 
 def compile_kernels(scheme: Scheme) -> None:
@@ -70,7 +49,7 @@ def compile_kernels(scheme: Scheme) -> None:
         _page(4, ""),
         Page("warm", 0, 5, "", b"\x89PNG", False, 0, judgeable=False),
     ]
-    state = _StoredState()
+    state = _stored_state()
     engine = Engine(scheme, state, IndexSettings(), _NO_SETTINGS, "warm")
     for offset, pages in enumerate((first, [_page(6, EDITED + STORY[: len(STORY) // 4])], first)):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)

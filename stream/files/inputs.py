@@ -100,7 +100,7 @@ def unreadable(name: str, error: OSError) -> InputError:
     return InputError(name, f"cannot be read: {error.strerror}", None, then)
 
 
-class Counts(Protocol):
+class ByteCounter(Protocol):
     """What knows how many bytes of an input were read, for the progress line."""
 
     bytes_read: int
@@ -109,7 +109,7 @@ class Counts(Protocol):
 class RandomAccess(io.RawIOBase):
     """An input from its beginning. Reading raises InputError. head: its first bytes, as stored"""
 
-    def __init__(self, file: Input, counts: Counts) -> None:
+    def __init__(self, file: Input, counts: ByteCounter) -> None:
         """Raises InputError where it cannot be read here and there, as a pipe."""
         self._name = file.source
         self._counts = counts

@@ -134,7 +134,7 @@ class OutputFile:
             raise write_error(self.name, error, self._target) from None
 
 
-class Outputs:
+class FileOutputs:
     """The four outputs of a run, each of which may be None. A context: without complete() the files stay partial."""
 
     def __init__(self, wanted: dict[str, OutputFile | None]) -> None:

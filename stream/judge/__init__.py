@@ -1,28 +1,17 @@
-"""Judges one record of the log over a view of the state: the verdict of each page, and what is to be filed.
+"""Judges one record of the log over a read view of the state: a verdict for each page, and the pages to index.
 
-slots.py   the keys of the pages, and the postings that these lead to, as the kernels see them
-met.py     which earlier pages a page meets: the one merge of postings
-policy.py  what the settings ask beside the scheme
-worth.py   what pages are worth where one of two copies is kept
-rules.py   the verdict rule
-addresses.py which pairs are one address fetched twice
-filed.py   the search for originals among the filed pages
-walk.py    the search within the record, and filing
-verdicts.py what each page is, by what was found
-learning.py what pages teach their hosts, and what entries keep of pages
-hosts.py   both searches and filing, page by page, for a scheme whose pages are compared by what their hosts share
-known.py   pages that were judged before get the verdict that they had
-recalled.py what a record needs of the state, read at once
-memory.py  what is remembered of hosts
-pairs.py   the rule for two pages, with the memory of a host
-ways.py    the names of its bars, and the ways of reaching enough of them
-confirming.py asks about every pair that is met, for a scheme with a memory of hosts
-isolation.py a record with poison pages
-alone.py   the verdicts of pages that are not filed, and all matches of a page
+slots.py       the keys of the pages and the postings under them, laid out for the kernels
+candidates.py  the earlier pages that share keys with a page: the one merge of postings
+policy.py      the settings beside the scheme: which copy is kept (preference), pages fetched again, URL relations
+rules.py       the verdict rule
+indexed.py     the search for originals among the indexed pages
+resolution.py  the sequential resolution: originals within the record, and indexing
+verdicts.py    the verdicts of a record, from both searches
+by_host/       the same for a scheme that remembers hosts: page by page, since each page may change template text
 
-Judges pages against a view of the state, each by itself: none is filed, or meets others of its record.
-
-Judges a record although it holds poison pages: these alone are unchecked, and are not indexed.
+`judge_record` does this for a record. `judge_alone` judges each page on its own and indexes nothing, and `find_matches`
+lists all matches of each page. `judge_isolated` judges a record that holds poison pages: only these are unchecked, and
+they are not indexed.
 """
 
 from collections.abc import Callable, Iterable, Mapping

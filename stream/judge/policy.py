@@ -81,7 +81,14 @@ ANY_BETTER = 1.0
 """The `longer_by` with which a page replaces any that is worth less."""
 ANY_KIND = 255
 """All kinds of keys (KeyKind), and those to come."""
-_WORTH = {"newest": Preference.TIME, "highest": Preference.RANK, "lowest": Preference.LOW_RANK}
+_PREFERENCES = {
+    "first": Preference.LENGTH,
+    "longest": Preference.LENGTH,
+    "newest": Preference.TIME,
+    "highest": Preference.RANK,
+    "lowest": Preference.LOW_RANK,
+}
+"""By policy.keep. With "first" no page supersedes another, so the preference decides nothing."""
 _SAME_ADDRESS = {"drop": ANY_KIND, "identical": int(KeyKind.BODY | KeyKind.ADDRESS), "pass": 0}
 
 
@@ -106,7 +113,7 @@ PLAIN = Policy()
 def policy_of(settings: Settings) -> Policy:
     """What [policy] and [[rules]] ask of the judge. Raises SettingError for rules that contradict."""
     policy = settings.policy
-    preference = _WORTH.get(policy.keep, Preference.LENGTH)
+    preference = _PREFERENCES[policy.keep]
     longer_by = {"first": KEEP_FIRST, "longest": policy.longer_by}.get(policy.keep, ANY_BETTER)
     return Policy(longer_by, _SAME_ADDRESS[policy.recrawl], page_rules(settings), int(preference))
 

@@ -1,7 +1,7 @@
 """The verdict rule: which earlier page a page is a copy of, which one it replaces, and what is filed.
 
-These kernels are compiled into both walks, the one over filed pages (filed.py) and the one within a record (walk.py).
-A change of policy is made here, and in its plain twin tests/reference/judge.py.
+These kernels are compiled into both searches: the one among indexed pages (indexed.py) and the one within a record
+(resolution.py). Change the policy here and in its reference implementation, tests/reference/judge.py.
 
 The rules, so that a verdict depends on the log's order and on nothing else:
 

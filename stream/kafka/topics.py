@@ -113,7 +113,7 @@ def check_rounds(shards: int, names: Mapping[str, str], found: Mapping[str, Topi
             "topics.matches",
             f"must have {shards} partitions or more, one for each of cluster.shards",
             partitions,
-            f"ask for so many shards, which adds them (spotsieve cluster resize); or make {names['matches']!r} anew",
+            f"ask for so many shards, which adds them (spotsieve shards resize); or make {names['matches']!r} anew",
         )
     # A resize to fewer shards leaves partitions without a writer.
     _check_carries("matches", names["matches"], found["matches"], partitions, "partitions")

@@ -59,8 +59,8 @@ GONE_SECONDS = 8.0
 """A topic that is missing for so long was deleted. Before that, a broker that has just started may not know it yet."""
 
 NEXT_STEP = {
-    "input": "create it anew (`spotsieve topics create`) and start again with kafka.start_again=earliest: what was not "
-    "read is lost with it",
+    "input": "create it anew (`spotsieve topics create`) and start again with kafka.restart_from=earliest: what was "
+    "not read is lost with it",
     "novel": "create it anew (`spotsieve topics create`) and start again: what it held is lost, the rest follows",
     "matches": "create it anew (`spotsieve topics create`) and start again: nothing is lost with it",
     "verdicts": "bring it back; or create it anew (`spotsieve topics create`) and start every shard with an empty "

@@ -26,8 +26,9 @@ from spotsieve.state.log.record import (
     tells_open,
 )
 from spotsieve.state.snapshot.checkpoints import Requests
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -39,7 +40,7 @@ from spotsieve.stream.sign.schemes import Scheme
 
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
-MakeEngine = Callable[[RocksState, LocalLog], Engine]
+MakeEngine = Callable[[State, LocalLog], Engine]
 """make_engine(state, log) gives what applies the records of the log to the state."""
 
 
@@ -68,7 +69,7 @@ class LocalEngine:
         self._sequence = 0
         self._log, self.notices = open_log(directory)
         try:
-            self._state = RocksState.open(directory, text, LocalLog.name, settings.index)
+            self._state = disk_state(directory, text, LocalLog.name, settings.index)
         except BaseException:
             self._log.close()
             raise
@@ -207,7 +208,7 @@ class MemoryEngine:
 
     def __init__(self, settings: Settings, scheme: Scheme) -> None:
         self._digest = settings_digest(verdict_settings_text(settings))
-        self._state = MemoryState()
+        self._state = memory_state()
         self._offset = 0
         self.engine = Engine(scheme, self._state, settings.index, self._digest, LOG_NAME, policy_of(settings))
 

@@ -13,7 +13,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import logged_url
 from spotsieve.stream.base.verdict import Reason, Verdicts
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import OutputFile, Outputs
+from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.reader import RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
@@ -98,7 +98,7 @@ def filter_files(
     inputs: Sequence[Input],
     settings: Settings,
     local: LocalEngine,
-    outputs: Outputs,
+    outputs: FileOutputs,
     summary: FilterSummary,
     stopping: threading.Event,
     revisits: bool = False,
@@ -134,7 +134,7 @@ def _judge_batch(
     batch: FileBatch,
     settings: Settings,
     local: LocalEngine,
-    outputs: Outputs,
+    outputs: FileOutputs,
     summary: FilterSummary,
     whole: WholeWarc | None,
 ) -> None:
@@ -156,7 +156,7 @@ def write_outcomes(
     batch: FileBatch,
     verdicts: Iterator[tuple[Verdicts, int]],
     settings: Settings,
-    outputs: Outputs,
+    outputs: FileOutputs,
     summary: FilterSummary,
     whole: WholeWarc | None,
 ) -> None:
@@ -198,7 +198,7 @@ def _rows(local: LocalEngine, pages: Sequence[Page], summary: FilterSummary) -> 
             yield verdicts, row
 
 
-def _write_lines(page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: Outputs) -> None:
+def _write_lines(page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: FileOutputs) -> None:
     if outputs.verdicts is None and outputs.duplicates is None:
         return
     dropped = verdicts.is_duplicate(row)

@@ -16,7 +16,7 @@ from spotsieve.state.portable.export import Fields, export_lines, header_of, loa
 from spotsieve.state.portable.importing import import_state
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import InputError, StateError, StateLockedError
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import IndexSettings
@@ -63,7 +63,7 @@ def append_and_apply(directory: Path, log: LocalLog, records: Sequence[bytes], s
     first = log.end
     offsets = [log.append(record) for record in records]
     log.sync()
-    with RocksState.open(directory, settings_text, LocalLog.name, IndexSettings()) as state:
+    with disk_state(directory, settings_text, LocalLog.name, IndexSettings()) as state:
         if state.position == first:
             for offset, record in zip(offsets, records, strict=True):
                 forget(state, decode(record, LocalLog.name, offset), offset)

@@ -11,8 +11,7 @@ import orjson
 
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.index import LiveView, StateView
-from spotsieve.state.still.reading import ReadOnlyState
-from spotsieve.state.still.view import ReadOnlyView
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.base.page import Page
@@ -20,7 +19,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import Outputs
+from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
 from spotsieve.stream.judge import Match, find_matches, judge_alone, policy_of
@@ -43,18 +42,18 @@ class PendingQueries:
 class StateQuery:
     """A state that does not change, and the scheme that made it."""
 
-    def __init__(self, state: ReadOnlyState, settings: Settings) -> None:
+    def __init__(self, state: State, settings: Settings) -> None:
         """Raises SettingError if the parameters of the scheme contradict each other."""
         self.settings = settings
         self.scheme: Scheme = scheme_in_scope(settings)
-        self._view = ReadOnlyView(state)
+        self._state = state
         self._clock = state.clock
         self.passes = 0
 
     @property
     def entries(self) -> int:
         """How many pages the state knows."""
-        return self._view.entry_count - self._clock.floor
+        return self._state.entry_count - self._clock.floor
 
     def answer(self, parts: Sequence[Signatures], matches: bool) -> Iterator[tuple[Verdicts, list[list[Match]]]]:
         """Give the verdicts of consecutive pages, run by run, and all that each page matches, if wanted.
@@ -62,10 +61,10 @@ class StateQuery:
         Raises StateError.
         """
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
-        self.passes += self._view.load(np.unique(np.concatenate(keys)))
+        self.passes += self._state.load_buckets(np.unique(np.concatenate(keys)))
         policy = policy_of(self.settings)
         for part in parts:
-            for run, view, verdicts in query_each(part, self.scheme, self._view, self._clock, self.settings):
+            for run, view, verdicts in query_each(part, self.scheme, self._state, self._clock, self.settings):
                 yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
 
 
@@ -96,7 +95,7 @@ def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iter
 def query_files(
     inputs: Sequence[Input],
     query: StateQuery,
-    outputs: Outputs,
+    outputs: FileOutputs,
     summary: FilterSummary,
     *,
     matches: bool = False,
@@ -121,7 +120,7 @@ def query_files(
     summary.entries = query.entries
 
 
-def _batches(file: Input, settings: Settings, outputs: Outputs, summary: FilterSummary) -> Iterator[list[Page]]:
+def _batches(file: Input, settings: Settings, outputs: FileOutputs, summary: FilterSummary) -> Iterator[list[Page]]:
     """The pages of a file in micro-batches. A damaged file ends there; it and a misread one are faults."""
     most, before = settings.service, summary.bytes_read
     with FileReader(file, settings.input) as reader:
@@ -136,7 +135,7 @@ def _batches(file: Input, settings: Settings, outputs: Outputs, summary: FilterS
         summary.bytes_read = before + reader.bytes_read
 
 
-def _pages_in(reader: FileReader, file: Input, outputs: Outputs, summary: FilterSummary) -> Iterator[Page]:
+def _pages_in(reader: FileReader, file: Input, outputs: FileOutputs, summary: FilterSummary) -> Iterator[Page]:
     """The pages that a reader gives. Records are counted, and rejected ones go to their output."""
     for outcome in reader:
         summary.records += 1
@@ -150,7 +149,9 @@ def _pages_in(reader: FileReader, file: Input, outputs: Outputs, summary: Filter
             yield outcome.result
 
 
-def _answer(asked: PendingQueries, query: StateQuery, outputs: Outputs, summary: FilterSummary, matches: bool) -> None:
+def _answer(
+    asked: PendingQueries, query: StateQuery, outputs: FileOutputs, summary: FilterSummary, matches: bool
+) -> None:
     pages = iter(asked.pages)
     for verdicts, found in query.answer(asked.signatures, matches):
         summary.count(verdicts)

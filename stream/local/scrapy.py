@@ -1,4 +1,4 @@
-"""The filter inside Scrapy: a spider middleware, and an item pipeline. docs/integrations.md has their settings."""
+"""The filter in Scrapy: a spider middleware and an item pipeline. docs/integrations.md describes their settings."""
 
 import itertools
 import logging
@@ -18,13 +18,13 @@ from spotsieve.stream.local.library import CrawledPage, Deduplicator, Verdict
 
 LOGGER = logging.getLogger(__name__)
 META = "spotsieve"
-"""The key of request.meta, and the default field of an item, where the verdict is. request.meta["spotsieve"] = False
-lets a response pass unjudged."""
+"""Key of the verdict in response.meta, and default field of the verdict in items. request.meta["spotsieve"] = False
+passes a response unjudged."""
 FIELDS = {"url": "url", "body": "body"}
 
 
 class DuplicateResponse(IgnoreRequest):
-    """A response was skipped: it is a copy of a page that was let through. An errback of the request gets it."""
+    """A skipped response, which is a copy of an earlier page. The errback of the request receives it."""
 
     def __init__(self, response: Response, verdict: Verdict) -> None:
         super().__init__(_verdict_text(verdict))
@@ -33,10 +33,10 @@ class DuplicateResponse(IgnoreRequest):
 
 
 class DuplicateMiddleware:
-    """A spider middleware: copies do not reach the spider's callbacks, or reach them with their verdict.
+    """A spider middleware that skips copies, or marks every response with its verdict.
 
-    With skip, the callback is not called, so the links of a copy are not followed. With mark, every response is handed
-    on, and response.meta["spotsieve"] is its Verdict.
+    With SPOTSIEVE_MODE = "skip", the callback is not called for a copy, so its links are not followed. With "mark",
+    every response reaches the callback, and response.meta["spotsieve"] is its Verdict.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -44,13 +44,12 @@ class DuplicateMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """As Scrapy makes it. Raises SettingError, StateError."""
+        """The instance that Scrapy creates. Raises SettingError, StateError."""
         return cls(crawler)
 
     def process_spider_input(self, response: Response, spider: object = None) -> None:  # noqa: ARG002 - Scrapy before 2.14
-        """Judge a response. Raises DuplicateResponse for a copy, with skip."""
-        asked = response.meta.get(META)
-        if asked is False:
+        """Judge a response. Raises DuplicateResponse for a copy in the mode "skip"."""
+        if response.meta.get(META) is False:
             return
         content_type = response.headers.get("Content-Type")
         verdict = self._judge.verdict(
@@ -72,7 +71,7 @@ class DuplicateMiddleware:
         exception: Exception,
         spider: object = None,  # noqa: ARG002 - Scrapy before 2.14
     ) -> Iterable[Any] | None:
-        """Take a skipped response for done where the request has no errback."""
+        """Treat a skipped response as done if the request has no errback."""
         if not isinstance(exception, DuplicateResponse):
             return None
         LOGGER.debug("skipped %s: %s", response.url, exception)
@@ -80,7 +79,7 @@ class DuplicateMiddleware:
 
 
 class DuplicatePipeline:
-    """An item pipeline: items that are copies are dropped, or marked with their verdict."""
+    """An item pipeline that drops items that are copies, or marks every item with its verdict."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._judge = _Judge(crawler)
@@ -94,22 +93,22 @@ class DuplicatePipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """As Scrapy makes it. Raises SettingError, StateError."""
+        """The instance that Scrapy creates. Raises SettingError, StateError."""
         return cls(crawler)
 
     def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002 - Scrapy before 2.14
-        """Judge an item. Raises DropItem for a copy, with skip; SettingError if a mark has no field."""
+        """Judge an item. Raises DropItem for a copy in the mode "skip", SettingError if the item lacks the field."""
         adapter = ItemAdapter(item)
-        given = {name: adapter.get(field) for name, field in self._fields.items()}
-        url = given["url"] or ""
+        values = {name: adapter.get(field) for name, field in self._fields.items()}
+        url = values["url"] or ""
         verdict = self._judge.verdict(
-            given.get("id"),
+            values.get("id"),
             url,
-            given["body"],
-            given.get("content_type"),
-            given.get("status"),
-            given.get("fetched_at"),
-            given.get("rank"),
+            values["body"],
+            values.get("content_type"),
+            values.get("status"),
+            values.get("fetched_at"),
+            values.get("rank"),
         )
         if verdict is None:
             return item
@@ -126,7 +125,7 @@ class DuplicatePipeline:
 
 
 class _Judge:
-    """One Deduplicator for one crawl, and its statistics."""
+    """The Deduplicator of one crawl, and its statistics."""
 
     def __init__(self, crawler: Crawler) -> None:
         settings = crawler.settings
@@ -135,21 +134,21 @@ class _Judge:
             raise SettingError("SPOTSIEVE_MODE", "must be skip or mark", mode, "skip drops copies, mark labels them")
         recrawl = settings.get("SPOTSIEVE_RECRAWL", "drop")
         if recrawl not in ("drop", "pass"):
-            then = "pass lets an address with an unchanged page through again"
+            then = "pass emits a URL with an unchanged page again"
             raise SettingError("SPOTSIEVE_RECRAWL", "must be drop or pass", recrawl, then)
         assert crawler.stats is not None
         self._stats = crawler.stats
         self.skips = mode == "skip"
         self._passes_recrawls = recrawl == "pass"
         read_only = settings.getbool("SPOTSIEVE_READ_ONLY")
-        self._seen = Deduplicator(
+        self._deduplicator = Deduplicator(
             settings.get("SPOTSIEVE_STATE") or None,
             read_only=read_only,
             config=settings.get("SPOTSIEVE_CONFIG") or None,
             **settings.getdict("SPOTSIEVE_SETTINGS"),
         )
-        self._act = self._seen.query if read_only else self._seen.add
-        # A visit is a page of its own, so that a page that comes again unchanged is a copy of its first visit.
+        self._act = self._deduplicator.query if read_only else self._deduplicator.add
+        # Every visit has an id of its own, so an unchanged page is a copy of its first visit.
         self._visits = (f"{time.time_ns()}.{number}" for number in itertools.count())
         self._failed = False
         crawler.signals.connect(self._close, signals.spider_closed)
@@ -164,22 +163,22 @@ class _Judge:
         fetched_at: datetime | str | float | None = None,
         rank: datetime | str | float | None = None,
     ) -> Verdict | None:
-        """The verdict of a page; None for what cannot be judged, which is passed on and counted."""
-        named = name if name not in (None, "") else url
-        visit = named if self._passes_recrawls and named else f"{named} {next(self._visits)}".strip()
+        """The verdict of a page, or None if it cannot be judged; it is then passed on and counted."""
+        page_id = name if name not in (None, "") else url
+        visit = page_id if self._passes_recrawls and page_id else f"{page_id} {next(self._visits)}".strip()
         try:
             verdict = self._act(
                 visit, url, body, content_type=content_type, status=status, fetched_at=fetched_at, rank=rank
             )
         except PageError as error:
             self._stats.inc_value("spotsieve/no_page")
-            LOGGER.warning("passed on unjudged: %s", error)
+            LOGGER.warning("passed on a page unjudged: %s", error)
             return None
         except StateError as error:
-            # Nothing is dropped that could not be judged. One line is enough for all that follow.
+            # Pages that cannot be judged are not dropped. Only the first failure is logged.
             self._stats.inc_value("spotsieve/failed")
             if not self._failed:
-                LOGGER.error("pages are passed on unjudged from now on: %s", error)  # noqa: TRY400 - it is no defect
+                LOGGER.error("the state failed, and pages are passed on unjudged from now on: %s", error)  # noqa: TRY400 - no defect
             self._failed = True
             return None
         self._stats.inc_value("spotsieve/pages")
@@ -188,12 +187,12 @@ class _Judge:
         return verdict
 
     def _close(self) -> None:
-        self._stats.set_value("spotsieve/known_pages", self._seen.known_pages)
-        self._seen.close()
+        self._stats.set_value("spotsieve/known_pages", self._deduplicator.known_pages)
+        self._deduplicator.close()
 
 
 def _fields_of(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as an exporter writes it, with the names of the filter's lines."""
+    """The fields of a verdict for an exporter, with the names of the filter's verdict lines."""
     original = verdict.original
     return {
         "verdict": verdict.kind,

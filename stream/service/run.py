@@ -15,10 +15,17 @@ from structlog.stdlib import BoundLogger
 
 import spotsieve
 from spotsieve.state.directory import readable_by_others
-from spotsieve.state.index import State
-from spotsieve.stream.base.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, RejectReason, SpotsieveError
+from spotsieve.state.store.state import State
+from spotsieve.stream.base.errors import (
+    EXIT_OK,
+    MOST_REJECTED_SHARE,
+    REJECTIONS,
+    BrokerTrouble,
+    RejectReason,
+    SpotsieveError,
+)
 from spotsieve.stream.base.settings.model import LOOK_AT_RULE, Settings
-from spotsieve.stream.base.startup import keep_freed_memory, pass_over_what_stays
+from spotsieve.stream.base.startup import freeze_loaded_objects, keep_freed_memory
 from spotsieve.stream.base.tasks import TaskScope, first_of, race
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine import open_engine
@@ -32,14 +39,6 @@ from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.sign.schemes.registry import scheme_of
 
-SETTING_OF = {
-    RejectReason.NOT_JSON: "input.format (html: the message is the page itself)",
-    RejectReason.NO_BODY: "input.fields.body",
-    RejectReason.NO_URL: "input.fields.url, or input.url_from for format html",
-    RejectReason.BAD_TIME: "input.fields.fetched_at",
-    RejectReason.BAD_BASE64: "input.body_encoding",
-}
-"""The setting that is most likely wrong where most messages are rejected for a reason."""
 STATE_SECONDS = 10.0
 """Between two looks at the state's size, which ask RocksDB for properties."""
 LASTING_SECONDS = 60.0
@@ -117,7 +116,7 @@ class Service:
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             opened = self._open(self._settings)
-            pass_over_what_stays()
+            freeze_loaded_objects()
             wide = readable_by_others(self._settings.index.directory) if opened.state is not None else None
             for told in filter(None, (wide, self._settings.scheme.caution())):
                 logger().warning(told)
@@ -289,7 +288,7 @@ def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:
     return {
         "rejected_share": round(rejected / (pages + rejected), 4),
         "rejected_most": worst,
-        "advice": f"so many messages are no pages: compare one with {SETTING_OF.get(RejectReason(worst), '[input]')}",
+        "advice": f"so many messages are no pages: compare one with {REJECTIONS[RejectReason(worst)].setting}",
     }
 
 

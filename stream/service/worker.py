@@ -92,7 +92,7 @@ class Worker:
             settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, there
         )
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
-        self._in_flight = InFlight()
+        self._in_flight = InFlightLimit()
         self._committer = Committer(
             settings,
             self._consumer,
@@ -260,7 +260,7 @@ class Worker:
         return max(0, end - max(owned.committed, passed))
 
 
-class InFlight:
+class InFlightLimit:
     """Counts the micro-batches between fetch and commit, and says when the next one may begin.
 
     One task begins them, any number end them, all in one event loop.

@@ -1,19 +1,20 @@
-"""Judges the log by many: shards that hold parts of the state, and a resolver that has a few numbers.
+"""Judges the log by many processes: shards that hold parts of the state, and a resolver that holds a few numbers.
 
-A round is a range of the log (rounds.py). For each the same steps, all plain functions of arrays and views of a state:
+A round is a range of the log (rounds.py). Each round takes the same steps, all plain functions over arrays and read
+views of a state:
 
-    shards    answer       whom the pages meet under the shard's own keys            answering.py -> ShardCandidates
-    shards    resolve_hosts   verdicts of the pages of the shard's hosts                hosts.py -> HostResolutions,
-    again while a
-    resolver  check_speculation  page rests on a wrong guess                               resolving_hosts.py
-    resolver  resolve      the rule, in log order; who is filed as which entry       resolving.py, resolving_hosts.py
-    shards    file         what the state of the shard takes                         filing.py -> IndexUpdate
+    shards    find candidates of the pages under the shard's own keys           responses.py    -> ShardCandidates
+    shards    confirm candidates whose entries they hold                        confirmation.py -> confirmations
+    shards    resolve the pages of their hosts, by a speculation                hosts.py        -> HostResolutions
+    resolver  check the speculation; a wrong one repeats the step before        hosts.py
+    resolver  resolve the round in log order, and number the indexed pages      resolution.py   -> the outcome
+    shards    index the outcome                                                 indexing.py     -> IndexUpdate
 
-A scheme that confirms candidates by itself has no second and third step. A page that breaks one of the first four steps
-is left out, and the round is answered anew (sparing.py). The rules are those of stream/judge; they are called here and
-stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits rounds are judged,
-and which settings are refused: those by which addresses decide.
+Steps two to four are for schemes that remember hosts; others confirm candidates themselves. candidates.py merges the
+responses of all shards. isolation.py repeats a round without its poison pages, so that the round completes. keys.py and
+shares.py assign keys, hosts and entries to shards. rounds.py also holds the limits by which rounds are judged, and
+rejects settings under which URLs decide. The rules of the verdict are those of stream/judge and are called there.
 
-Nothing here reads or writes a topic: stream/service/roles does, and stream/local/backfill runs it over archives.
-docs/scale.md says how.
+Nothing here reads or writes a topic: stream/service/roles does that over Kafka, and stream/local/backfill over archives
+(docs/scale.md).
 """

@@ -5,15 +5,12 @@ the shard files a round. So what was read ahead counts until a filing changes th
 those of a shard that reads nothing ahead, however the log is cut into rounds.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, HostMemories, IndexedPages, PendingVerdict, StateView
+from spotsieve.state.index import Buckets, StateView, WrappedView
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.sharding.keys import own_keys
 from spotsieve.stream.sharding.shares import Share
@@ -30,17 +27,12 @@ class _Part:
         self.counts = np.ones(len(keys), np.bool_)
 
 
-class BucketPrefetch:
+class BucketPrefetch(WrappedView):
     """A view of a shard's state that holds some of its buckets. Tell it what a filing changes."""
 
     def __init__(self, state: StateView) -> None:
-        self._state = state
+        super().__init__(state)
         self._parts = dict[int, _Part]()
-
-    @property
-    def entry_count(self) -> int:
-        """How many pages were ever filed; the next one gets this entry number."""
-        return self._state.entry_count
 
     def read(self, offset: int, signatures: Signatures, scheme: Scheme, share: Share) -> None:
         """Read the buckets that the pages of a record of the log lead to. offset: of the record, which is new"""
@@ -79,22 +71,6 @@ class BucketPrefetch:
         bounds = bounds_of(size)
         numbers, inlines = (np.concatenate([getattr(one, name) for one in found]) for name in ("numbers", "inlines"))
         return Buckets(bounds, _gather(first, bounds, numbers), _gather(first, bounds, inlines))
-
-    def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
-        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
-        return self._state.indexed(numbers)
-
-    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
-        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
-        return self._state.page_ids(numbers)
-
-    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
-        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
-        return self._state.memories(hosts)
-
-    def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
-        """Return the remembered verdict of each page that was not filed, None for all others."""
-        return self._state.pending_verdicts(page_ids)
 
 
 @kernel

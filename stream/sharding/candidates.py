@@ -4,7 +4,7 @@ The earliest candidates of the whole are among the earliest of each shard. So S 
 limit, are merged by entry number and cut again. An entry that several shards met under keys of their own is one pair
 under all of these keys, and decisive where one of them is. Where several kinds of keys decide and a page may be
 outgrown, a shard's candidate may be decisive in another shard and would not count; there a shard cuts nothing
-(answering.py).
+(responses.py).
 """
 
 from collections.abc import Mapping, Sequence

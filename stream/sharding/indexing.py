@@ -2,7 +2,7 @@
 
 It needs the round and its outcome, and nothing that was met. So a lost shard is rebuilt from the log and the outcomes
 of its rounds, without judging. A shard holds the entries that its keys lead to. With a memory of hosts it holds others:
-those that it confirms for all shards (confirming.py), and those of its hosts, whose pages teach it again as they did.
+those that it confirms for all shards (confirmation.py), and those of its hosts, whose pages teach it again as they did.
 The shard of a page's id remembers its verdict.
 """
 

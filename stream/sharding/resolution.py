@@ -53,7 +53,7 @@ def resolve(
     signatures = round_.signatures
     merged = merge_candidates(shard_candidates, limits.candidates, final_kinds(limits))
     pages, found = candidate_columns(signatures, scheme.compares_features), empty_search(len(signatures))
-    # Addresses make no difference in shards (limits.py), so any place in them will do.
+    # Shards reject settings under which URLs decide (rounds.py), so any place among the URLs will do.
     addresses, place = no_urls(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
     preferences = preferences_of_pages(signatures, limits.preference)
     choose_originals(merged.met, place, merged.answers, preferences, addresses, limits, found)

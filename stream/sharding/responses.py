@@ -85,7 +85,7 @@ def _answer_confirmed(
 
 
 def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, PendingVerdict]) -> ShardCandidates:
-    """The answer where who holds an entry says what it could be (confirming.py).
+    """The response where the shard that holds an entry confirms it (confirmation.py).
 
     pending_verdicts: verdicts that pages had, by page
     """

@@ -50,7 +50,7 @@ class Round(NamedTuple):
 
     first_number: the entry number of the next page that is filed  clock: by which the pages are judged
     last_record: checksum of the last record that the round has pages of  excluded: rows of pages that break the code
-    (sparing.py), ascending; they are taken for empty
+    (isolation.py), ascending; they are taken for empty
     """
 
     start: LogPlace

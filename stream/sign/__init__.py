@@ -1,1 +1,1 @@
-"""From page bytes to a signature: intake, text, features, fingerprints and the published schemes."""
+"""Signing: from page bytes to a signature, by intake, text, features, fingerprints and the published schemes."""

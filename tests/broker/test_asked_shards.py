@@ -49,37 +49,37 @@ def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
     return asyncio.run(written())
 
 
-def test_an_ask_that_waits_for_a_resolver_is_told_and_can_be_cancelled(
+def test_an_open_resize_request_is_reported_and_can_be_cancelled(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(request, "RESPONSE_SECONDS", 1.0)
     config = tmp_path / "cluster.toml"
 
     def resize(*words: str) -> tuple[int, str]:
         capsys.readouterr()
-        code = main(["cluster", "resize", *words, "-c", str(config)])
+        code = main(["shards", "resize", *words, "-c", str(config)])
         told = capsys.readouterr()
         return code, told.out + told.err
 
     with TopicSet(kafka.bootstrap_servers, shards=2) as topics:
         config.write_text(topics.toml(), "utf-8")
         settings = settings_from(topics.toml())
-        # What was asked before the newest round was named is dealt with: the resolver made nothing of it.
+        # Requests before the newest round are answered: the resolver ignored this one.
         asked = write(settings, "matches", KIND_REQUEST, write_request(2))
         write(settings, "matches", KIND_REQUEST, write_request(7))
         write(settings, "verdicts", KIND_RANGE, write_announcement(RoundAnnouncement(1, (), (asked + 2, 0), ((0, 3),))))
-        assert "there is none" in resize("--cancel")[1]
+        assert "has no resize to cancel" in resize("--cancel")[1]
 
         code, text = resize("--shards", "3")
-        assert (code, "has not answered within" in text) == (5, True), text
+        assert (code, "has not responded within" in text) == (5, True), text
         for shards in ("3", "4"):
             code, text = resize("--shards", shards)
-            assert (code, f"2 -> 3 was asked for, and waits for a resolver, got {shards}" in text) == (2, True), text
+            assert (code, f"2 -> 3 waits for a resolver, got {shards}" in text) == (2, True), text
         assert topics.ends("matches")[0] == asked + 3, "nothing was written, and no partition was added for it"
         assert resize("--cancel")[0] == 0
-        assert "there is none" in resize("--cancel")[1]
+        assert "has no resize to cancel" in resize("--cancel")[1]
 
         code, text = resize("--shards", "4")
-        assert (code, "has not answered within" in text) == (5, True), text
+        assert (code, "has not responded within" in text) == (5, True), text
         write(settings, "verdicts", KIND_RESIZE, write_resize(Resize(ResizeEvent.ASKED, 4, topics.ends("matches")[0])))
         assert "a resize 2 -> 4 is under way, got 3" in resize("--shards", "3")[1]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.index import State, first_difference
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import Broker
@@ -75,8 +75,8 @@ def run_with(name: str, servers: str, directory: Path, pages: list[PageMessage])
         settings = settings_from(toml)
         text = verdict_settings_text(settings)
 
-        def opened(path: Path) -> RocksState:
-            return RocksState.open(path, text, topics.names["log"], settings.index)
+        def opened(path: Path) -> State:
+            return disk_state(path, text, topics.names["log"], settings.index)
 
         def change(state: State) -> str | None:
             found = first_difference(state, in_memory)

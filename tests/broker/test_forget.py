@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spotsieve.state.index import first_difference
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
@@ -90,8 +90,8 @@ def test_a_page_is_forgotten_by_a_running_service_and_a_state_rebuilt_from_the_l
         text, log = verdict_settings_text(settings), topics.names["log"]
         _, in_memory = judge_again(service.toml, topics.read("log"), log)
         with (
-            RocksState.open(kept, text, log, settings.index) as before,
-            RocksState.open(service.state, text, log, settings.index) as rebuilt,
+            disk_state(kept, text, log, settings.index) as before,
+            disk_state(service.state, text, log, settings.index) as rebuilt,
         ):
             assert first_difference(before, rebuilt) is None
             assert first_difference(rebuilt, in_memory) is None

@@ -58,7 +58,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
             (told,) = [line for line in service.text().splitlines() if "rules matched no page" in line]
             assert "nowhere.example" in told
             assert "crawl.example" not in told
-            assert "compare it with the addresses of the pages" in told
+            assert "compare it with the URLs of the pages" in told
 
 
 MOVING = [

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
@@ -59,7 +59,7 @@ def check_state_of_log(topics: TopicSet, service: Spotsieve, *states: Path) -> N
     text, log = verdict_settings_text(settings), topics.names["log"]
     _, in_memory = judge_again(service.toml, topics.read("log"), log)
     for directory in states:
-        with RocksState.open(directory, text, log, settings.index) as state:
+        with disk_state(directory, text, log, settings.index) as state:
             assert first_difference(state, in_memory) is None
 
 
@@ -180,7 +180,7 @@ def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(
         settings = settings_from(service.toml)
         text, log = verdict_settings_text(settings), topics.names["log"]
         with (
-            RocksState.open(service.state, text, log, settings.index) as old,
-            RocksState.open(fresh, text, log, settings.index) as rebuilt,
+            disk_state(service.state, text, log, settings.index) as old,
+            disk_state(fresh, text, log, settings.index) as rebuilt,
         ):
             assert first_difference(old, rebuilt) is None

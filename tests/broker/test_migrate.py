@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from aiokafka.admin import NewTopic
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import decode
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.clients import administrator
@@ -133,14 +132,14 @@ def test_a_running_service_is_migrated_and_switched_without_a_lost_or_doubled_pa
         in_memory = check_both_sides(sides, topics, made)
         text = verdict_settings_text(settings_from(sides.new_toml))
         for service in (sides.new, waiting):
-            with RocksState.open(service.state, text, log, settings_from(sides.new_toml).index) as state:
+            with disk_state(service.state, text, log, settings_from(sides.new_toml).index) as state:
                 if state.position == in_memory.position:
                     assert first_difference(state, in_memory) is None
                 else:
                     assert service is sides.new, "which ended before the other one had written its last marks"
 
 
-def check_both_sides(sides: Sides, topics: TopicSet, made: Sequence[PageMessage]) -> MemoryState:
+def check_both_sides(sides: Sides, topics: TopicSet, made: Sequence[PageMessage]) -> State:
     """Check that each page has one verdict, by the old log before its end or by the new one; -> the new log's state."""
     sent = verdicts_sent(topics)
     assert sent.keys() == {message.key for message in made}, "a lost page"
@@ -254,7 +253,7 @@ def test_pages_are_signed_again_from_the_topic_and_from_files(kafka: Broker, tmp
         assert again["open"]
 
 
-def test_two_sides_that_share_a_log_or_not_the_group_are_refused(
+def test_two_configurations_with_one_log_or_different_groups_are_rejected(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, new_log(topics) as log:
@@ -262,13 +261,13 @@ def test_two_sides_that_share_a_log_or_not_the_group_are_refused(
         config.write_text(topics.toml() + f'index.directory = "{tmp_path / "old"}"\n')
         run = ["migrate", "-c", str(config)]
         for given, told in (
-            ([], "topics.log must be another one"),
-            ([f"topics.log={log}"], "index.directory must be another one"),
+            ([], "topics.log must differ from the old configuration"),
+            ([f"topics.log={log}"], "index.directory must differ from the old configuration"),
             (
                 [f"topics.log={log}", f"index.directory={tmp_path / 'new'}", "kafka.group_id=x"],
                 "kafka.group_id must be",
             ),
-            ([f"topics.log={log}", f"index.directory={tmp_path / 'new'}"], "must hold pages, and is empty"),
+            ([f"topics.log={log}", f"index.directory={tmp_path / 'new'}"], "is empty; there is nothing to migrate"),
         ):
             began = time.monotonic()
             assert main([*run, *(word for one in given for word in ("--set", one))]) in (2, 4)

@@ -270,7 +270,7 @@ def test_longer_copies_replace_shorter_ones_whatever_crashes_or_comes_again(
         assert (report["differ"], report["differ_in_original_only"]) == (120, 0)
         assert report["examples"][0]["recorded"]["replaces"] == ids[0]
         topics.group += "-again"
-        more = toml[toml.index("policy.") :] + 'kafka.start_again = "earliest"\n'
+        more = toml[toml.index("policy.") :] + 'kafka.restart_from = "earliest"\n'
         with Spotsieve(tmp_path, topics.toml() + more, "again") as service:
             service.start().until_ready()
             topics.until_all_committed()

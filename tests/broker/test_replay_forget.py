@@ -110,8 +110,8 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         assert matrix["novel"]["novel"] >= pages // 2 - pages // 20, "what has left the horizon is novel again"
         assert matrix["duplicate"]["duplicate"] >= pages // 4
         assert replay(capsys, service.config, "--set", "index.horizon_hours=0")["differ"] >= pages // 8
-        # Another group reads it all again: pages that had left the window are indexed again, and have copies later.
-        toml = service.toml.replace(topics.group, f"{topics.group}-again") + 'kafka.start_again = "earliest"\n'
+        # Another group reads it all again: what had left the horizon is filed anew, and has copies after that.
+        toml = service.toml.replace(topics.group, f"{topics.group}-again") + 'kafka.restart_from = "earliest"\n'
         latest = 1_600_000_000 + 60 * sent[-1][0]
         with Spotsieve(tmp_path, toml, "again") as again:
             again.start().until_ready()
@@ -143,7 +143,7 @@ def test_pages_judged_twice_or_out_of_offset_order_replay_to_the_recorded_verdic
             topics.until_all_committed()
             assert service.committed() == half, "the first pages must not have been read"
             assert service.terminate() == 0, service.text()
-        again = toml.replace(topics.group, f"{topics.group}-again") + 'kafka.start_again = "earliest"\n'
+        again = toml.replace(topics.group, f"{topics.group}-again") + 'kafka.restart_from = "earliest"\n'
         with Spotsieve(tmp_path, again, "again") as service:
             service.start().until_ready()
             service.until_committed(2 * half)

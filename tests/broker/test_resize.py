@@ -19,14 +19,14 @@ PAGES, PARTS = 1_200, 4
 
 
 class Asked:
-    """`spotsieve cluster` with the settings of a service."""
+    """`spotsieve shards` with the settings of a service."""
 
     def __init__(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._config, self._capsys = str(config), capsys
 
     def __call__(self, *words: str) -> tuple[int, str]:
         self._capsys.readouterr()
-        code = main(["cluster", *words, "-c", self._config])
+        code = main(["shards", *words, "-c", self._config])
         told = self._capsys.readouterr()
         return code, told.out + told.err
 
@@ -63,7 +63,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             assert [one["rounds_behind"] for one in status["answering"]] == [0, 0]
 
             assert ask("resize", "--shards", "2")[0] == 2, "there are two"
-            assert "resize 2 -> 3 begins; start the new shards" in ask("resize", "--shards", "3")[1]
+            assert "resize 2 -> 3 started; now start the new shards" in ask("resize", "--shards", "3")[1]
             assert "a resize 2 -> 3 is under way, got 4" in ask("resize", "--shards", "4")[1]
             for one in new[:2]:
                 one.start()
@@ -83,7 +83,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all outcomes to be published")
             status = ask.status()
             assert (status["shards"], status["asked"], len(status["answering"])) == (3, None, 3)
-            assert "there is none" in ask("resize", "--cancel")[1]
+            assert "has no resize to cancel" in ask("resize", "--cancel")[1]
             for one in new:
                 assert one.terminate() == 0
             roles.stop()

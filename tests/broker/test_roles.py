@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
@@ -54,7 +54,7 @@ def check_states(roles: Roles, topics: TopicSet, pages: Sequence[PageMessage], f
     wait_until(is_merged, SECONDS, "all shards to stand at one place", 0.5)
     settings = settings_from(shards[0].toml)
     _, expected = judge_again(roles.toml, topics.read("log"), topics.names["log"])
-    with RocksState.open(merged, verdict_settings_text(settings), topics.names["log"], settings.index) as state:
+    with disk_state(merged, verdict_settings_text(settings), topics.names["log"], settings.index) as state:
         # What stands behind the last round moves the position of a shard with the next one.
         for found, wanted in zip(state.items(), expected.items(), strict=True):
             assert found == wanted or found[0] == b"meta/progress"

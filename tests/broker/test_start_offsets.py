@@ -82,12 +82,12 @@ def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: B
         forget_offsets(topics)
         assert service.run_to_end() == EXIT_SETTING
         line = service.error()
-        assert "kafka.start_again must say where partition 0" in line
+        assert "kafka.restart_from must say where partition 0" in line
         for choice in ("earliest", "latest", "--reset-offsets"):
             assert choice in line
         assert committed(topics) is None
         later = [json_page(100 + number, html_of(100 + number)) for number in range(3)]
-        with Spotsieve(tmp_path, service.toml + 'kafka.start_again = "latest"\n') as chosen:
+        with Spotsieve(tmp_path, service.toml + 'kafka.restart_from = "latest"\n') as chosen:
             chosen.start().until_ready()
             wait_until(lambda: committed(topics) is not None, SECONDS, "the beginning to be committed")
             topics.send(later)

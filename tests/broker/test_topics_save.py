@@ -33,7 +33,7 @@ def test_the_newest_pages_are_saved_as_they_are_named_in_verdicts(
     assert main(["topics", "save", "-c", str(config), str(out)]) == 0
     said = capsys.readouterr().out
     assert f"{PAGES} pages of {topics.names['input']} in {out}" in said
-    assert "2 messages are left out: they are no text page" in said
+    assert "2 messages were skipped: they hold no text page" in said
     saved = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert sorted(page["body"] for page in saved) == sorted(bodies)
     assert {page["id"].rpartition("/")[0] for page in saved} <= {f"{topics.names['input']}/{n}" for n in (0, 1)}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.snapshot.snapshots import take_snapshot
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_STATE, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -95,7 +95,7 @@ def test_a_service_stops_cleanly_on_a_full_disk_and_goes_on_where_it_stopped(
         text = verdict_settings_text(settings)
         assert verify(disk.path / "state").damaged == 0
         _, in_memory = judge_again(toml, topics.read("log"), topics.names["log"])
-        with RocksState.open(disk.path / "state", text, topics.names["log"], settings.index) as state:
+        with disk_state(disk.path / "state", text, topics.names["log"], settings.index) as state:
             assert first_difference(state, in_memory) is None
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.index import first_difference
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
@@ -61,7 +61,7 @@ def test_copies_beyond_the_horizon_pass_and_copies_within_are_dropped_across_kil
         dropped = {record.key for record in topics.read("duplicates")}
         assert dropped == keys([560, 562, 564, 565, 567])
         settings, log_name = settings_from(service.toml), topics.names["log"]
-        with RocksState.open(service.state, verdict_settings_text(settings), log_name, settings.index) as state:
+        with disk_state(service.state, verdict_settings_text(settings), log_name, settings.index) as state:
             assert 0 < state.clock.floor < FILLERS
             assert state.clock.watermark_ms == (BEGAN_S + int(31.8 * DAY_S)) * 1000
             _, in_memory = judge_again(service.toml, topics.read("log"), log_name)

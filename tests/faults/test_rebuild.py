@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.index import first_difference
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
@@ -15,9 +15,9 @@ from tests.worlds.services.oracle import judge_again, settings_from
 from tests.worlds.services.service import Spotsieve
 
 
-def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> RocksState:
+def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> State:
     settings = settings_from(service.toml)
-    return RocksState.open(directory, verdict_settings_text(settings), topics.names["log"], settings.index)
+    return disk_state(directory, verdict_settings_text(settings), topics.names["log"], settings.index)
 
 
 @pytest.mark.promise("a lost state is rebuilt from the log, equal to the byte", fault="the state directory is deleted")

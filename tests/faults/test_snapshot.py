@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.snapshot.snapshots import take_snapshot
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -51,7 +51,7 @@ def test_a_snapshot_of_a_running_service_is_restored_after_kill_9_and_catches_up
         settings = settings_from(service.toml)
         text = verdict_settings_text(settings)
         _, in_memory = judge_again(service.toml, topics.read("log"), topics.names["log"])
-        with RocksState.open(service.state, text, topics.names["log"], settings.index) as state:
+        with disk_state(service.state, text, topics.names["log"], settings.index) as state:
             assert state.entry_count > first.entries
             assert first_difference(state, in_memory) is None
 

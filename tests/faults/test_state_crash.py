@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from spotsieve.state.format.entries import FORGOTTEN
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
@@ -30,13 +30,14 @@ WRITER = """
 import sys
 from pathlib import Path
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 directory = Path(sys.argv[1])
-state = RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
+state = disk_state(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
 engine = Engine(SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), state, IndexSettings(), bytes(16), "log")
 with LocalLog(directory) as log:
     for offset, record in log.read_from(state.position):
@@ -49,12 +50,12 @@ with LocalLog(directory) as log:
 def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_position(tmp_path: Path) -> None:
     _make_log(tmp_path)
     chance, scheme, reached = random.Random(5), SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), 0
-    rebuilt = MemoryState()
+    rebuilt = memory_state()
     rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
     for _ in range(4):
         told = _kill_while_writing(tmp_path, reached, chance.uniform(0.02, 0.25))
-        with RocksState.open(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
-            assert told <= state.position <= told + 1, "nothing that was acknowledged may be lost"
+        with disk_state(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
+            assert told <= state.position <= told + 1, "nothing that was told as written may be lost"
             reached = state.position
             with LocalLog(tmp_path) as log:
                 for offset, record in log.read_from(rebuilt.position):
@@ -68,8 +69,8 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
 
 
 def _make_log(directory: Path) -> None:
-    """A log that forgets three of its first pages with every fifth record, so that their copies are indexed again."""
-    scheme, state = SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), MemoryState()
+    """A log that forgets three of its first pages with every fifth record, so that their copies are filed again."""
+    scheme, state = SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), memory_state()
     engine = Engine(scheme, state, IndexSettings(), DIGEST, "log")
     records = [make_signatures(PAGES, seed=number % 50, first=number * PAGES) for number in range(RECORDS)]
     for number in range(5):

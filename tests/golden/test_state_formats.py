@@ -12,7 +12,7 @@ import pytest
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
 from spotsieve.state.format.entries import (
-    ReadEntries,
+    StoredEntries,
     all_found,
     decode_compared,
     decode_entry,
@@ -28,20 +28,20 @@ from spotsieve.state.format.meta import (
     Identity,
     StatePart,
     StateProgress,
-    attempt_key,
-    decode_attempt,
     decode_clock,
     decode_identity,
     decode_marks,
     decode_outcome_ref,
+    decode_pending_verdict,
     decode_progress,
     decode_source,
-    encode_attempt,
     encode_identity,
     encode_marks,
     encode_outcome_ref,
+    encode_pending_verdict,
     encode_progress,
     encode_source,
+    pending_verdict_key,
     seal,
 )
 from spotsieve.state.horizon import Clock, StepMark
@@ -58,8 +58,6 @@ from spotsieve.state.log.record import (
     encode_skip,
 )
 from spotsieve.state.portable.export import (
-    attempt_line,
-    attempt_value,
     dumped,
     entry_fields,
     entry_value,
@@ -67,11 +65,13 @@ from spotsieve.state.portable.export import (
     loaded,
     memory_lines,
     memory_values,
+    pending_verdict_line,
+    pending_verdict_value,
 )
 from spotsieve.state.removal import ForgottenPage, Sweep
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
@@ -395,7 +395,7 @@ def test_the_manifest_of_a_snapshot(tmp_path: Path) -> None:
 
 
 def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
-    with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
+    with disk_state(tmp_path, "{}", "local", IndexSettings()) as state:
         engine = Engine(
             ChainScheme(ChainSettings(max_distance_bits=3, tables=4)),
             state,
@@ -439,7 +439,7 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
 
 
 def test_the_lines_of_an_export(tmp_path: Path) -> None:
-    with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
+    with disk_state(tmp_path, "{}", "local", IndexSettings()) as state:
         scheme = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
         Engine(scheme, state, IndexSettings(), DIGEST, "local").apply(bytes.fromhex(RECORD), 4)
     with read_only_state(tmp_path) as still:
@@ -461,12 +461,12 @@ def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
     )
     (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == "04" + ENTRY[2:].replace("68747470", RANK + "68747470")
-    assert ReadEntries([b""], [value], ["pages"]).ranks().tolist() == [0xC00C000000000000]
+    assert StoredEntries([b""], [value], ["pages"]).ranks().tolist() == [0xC00C000000000000]
     assert pack_entry(unpack_entry(b"", value)) == value
     number, again = entry_value(entry_fields(bytes(8), value))
     assert (number, again) == (0, value)
     with pytest.raises(CorruptRecord, match="must be version 4, with the rank of its page"):
-        ReadEntries([b""], [bytes.fromhex(ENTRY)], ["pages"]).ranks()
+        StoredEntries([b""], [bytes.fromhex(ENTRY)], ["pages"]).ranks()
 
 
 OWN_TEXT = (
@@ -518,12 +518,12 @@ def test_the_memory_of_a_host() -> None:
 
 
 def test_an_attempt() -> None:
-    key = attempt_key(1, -2, 258)
+    key = pending_verdict_key(1, -2, 258)
     assert key.hex() == "000000017ffffffe0000000000000102"
-    value = encode_attempt(PendingVerdict(7, 0.75, 3, 2))
+    value = encode_pending_verdict(PendingVerdict(7, 0.75, 3, 2))
     assert value.hex() == "010700000000000000000000000000e83f0302"
-    assert decode_attempt(key, value) == PendingVerdict(7, 0.75, 3, 2)
-    nothing = encode_attempt(PendingVerdict(-1, -math.nan, 3, 2))
+    assert decode_pending_verdict(key, value) == PendingVerdict(7, 0.75, 3, 2)
+    nothing = encode_pending_verdict(PendingVerdict(-1, -math.nan, 3, 2))
     assert nothing.hex() == "01ffffffffffffffff000000000000f87f0302"
 
 
@@ -543,7 +543,7 @@ def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
         b'"words":[[43981,255]]}'
     )
     assert memory_values([loaded(line) for line in lines]) == (keys, values)
-    key = attempt_key(1, -2, 258)
+    key = pending_verdict_key(1, -2, 258)
     pending_verdicts = [
         (
             PendingVerdict(7, 0.1, 3, 2),
@@ -555,9 +555,9 @@ def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
         ),
     ]
     for attempt, expected in pending_verdicts:
-        value = encode_attempt(attempt)
-        assert attempt_line(key, value) == expected
-        assert attempt_value(loaded(expected)) == (key, value)
+        value = encode_pending_verdict(attempt)
+        assert pending_verdict_line(key, value) == expected
+        assert pending_verdict_value(loaded(expected)) == (key, value)
 
 
 def test_a_page_forgotten_with_its_host_has_the_highest_bit_of_its_count_of_keys() -> None:

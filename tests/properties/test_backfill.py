@@ -16,7 +16,8 @@ from pyarrow import parquet
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.load import load_settings
@@ -77,7 +78,7 @@ def of_filter(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str],
 
 def remembered(state: Path, settings: Settings) -> dict[bytes, bytes]:
     """All that a state holds, but for the checksum and the number of its last record: logs are cut otherwise."""
-    opened = RocksState.open(state, verdict_settings_text(settings), LocalLog.name, settings.index)
+    opened = disk_state(state, verdict_settings_text(settings), LocalLog.name, settings.index)
     try:
         return {name: value for name, value in opened.items() if name != b"meta/progress"}
     finally:
@@ -177,11 +178,11 @@ def test_an_input_that_kills_each_of_its_readers_ends_the_run_and_is_named(
     def lose(called: str, number: int) -> bool:
         return called == method and number == 1
 
-    with pytest.raises(InputError, match="must leave the process that reads it alive, and 3 were lost") as caught:
+    with pytest.raises(InputError, match="ended the process that reads it, 3 times") as caught:
         backfilled(expected.names, tmp_path, expected.settings, lose=lose, readers=readers, tell=told.append)
     assert caught.value.name == expected.names[1]
     assert len(told) == TRIES - 1
-    assert all("is lost, and another one takes its place" in text and expected.names[1] in text for text in told)
+    assert all("is lost, and a new one replaces it" in text and expected.names[1] in text for text in told)
     backfilled(expected.names, tmp_path, expected.settings)
     assert_as_filter(tmp_path, expected, "jsonl")
 
@@ -257,8 +258,8 @@ class Killed(BaseException):
 KILLED_AT: list[tuple[type, str, bool]] = [
     (LocalLog, "append", True),  # logged and not judged
     (OutcomeStore, "append", False),  # judged and not kept
-    (OutcomeStore, "append", True),  # kept and not indexed
-    (RocksState, "file", True),  # filed and not written
+    (OutcomeStore, "append", True),  # kept and not filed
+    (State, "file", True),  # filed and not written
     (RunFile, "finish", False),  # written and not done
     (RunFile, "complete", False),  # all done
 ]
@@ -358,7 +359,7 @@ def test_a_run_goes_on_only_with_its_inputs_and_settings(
 ) -> None:
     expected = of_filter["spotsieve", "jsonl"]
     stopped_run(tmp_path, expected)
-    with pytest.raises(SettingError, match=r"with other inputs: 3 then, 2 now, .*; run it again as it was; or delete"):
+    with pytest.raises(SettingError, match=r"with other inputs: 3 then, 2 now, .*; repeat that command; or delete"):
         backfilled(expected.names[:2], tmp_path, expected.settings)
     wanted = [{name: f"{tmp_path}/{name}{end}" for name in ("out", "verdicts", "rejected")} for end in ("/", "2")]
     scheme = scheme_in_scope(expected.settings)
@@ -392,7 +393,7 @@ def test_an_input_that_changed_under_a_run_is_refused(
     stopped_run(tmp_path, replace(expected, names=names))
     lines = Path(names[0]).read_bytes()
     Path(names[0]).write_bytes(lines.replace(b"https://www", b"https://xxx", 1))
-    with pytest.raises(InputError, match="must be as it was when the run began"):
+    with pytest.raises(InputError, match="must not change during a run, and its pages differ"):
         backfilled(names, tmp_path, expected.settings)
 
 
@@ -407,6 +408,6 @@ def test_an_input_that_changes_while_it_is_read_ends_the_run(
             plain.write_bytes(plain.read_bytes().replace(b"https://", b"HTTPS://"))
         return False
 
-    with pytest.raises(InputError, match=f"{plain.name} must stay as it is while it is read"):
+    with pytest.raises(InputError, match=f"{plain.name} must not change during a run"):
         backfilled(names, tmp_path, of_filter["spotsieve", "jsonl"].settings, lose=change)
     assert [part.name for part in (tmp_path / "out").iterdir() if not part.name.endswith(".partial")] == []

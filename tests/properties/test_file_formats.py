@@ -127,9 +127,10 @@ def test_every_format_is_tested_here() -> None:
 
 
 def test_the_help_of_filter_names_every_format() -> None:
-    assert [one.name for one in FORMATS if one.name not in filter_command.ABOUT] == []
+    unnamed = [one.name for one in FORMATS if one.name not in filter_command.ABOUT]
+    assert unnamed == [], "name the format in ABOUT of stream/cli/filter.py"
     written = [one.endings[0] for one in WRITTEN_FORMATS if one.endings[0] not in filter_command.ABOUT]
-    assert written == []
+    assert written == [], "name the ending in ABOUT of stream/cli/filter.py"
 
 
 @pytest.mark.parametrize("one", FORMATS, ids=lambda one: one.name)

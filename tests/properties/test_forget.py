@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.state.format.entries import FORGOTTEN
-from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.portable.importing import import_state
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import page_id_text
@@ -109,7 +109,7 @@ def draw_log(
     policy: Policy = PLAIN,
 ) -> tuple[list[bytes], list[object]]:
     """Draw a log that signs and forgets in any order, and its steps: pages, or the numbers to forget."""
-    reader = Reader(world, MemoryState(), cap, candidate_limit, horizon_hours, policy)
+    reader = Reader(world, memory_state(), cap, candidate_limit, horizon_hours, policy)
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log, steps, at = list[bytes](), list[object](), 0
     known = dict[int, ForgottenPage]()
@@ -147,14 +147,14 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
     # Pages are a second apart. With a horizon of eight some forgotten pages are dead already.
     horizon = data.draw(st.sampled_from([0.0, 8 / 3600]))
     log, steps = draw_log(data, world, cap, limit, horizon)
-    memory = Reader(world, MemoryState(), cap, limit, horizon)
+    memory = Reader(world, memory_state(), cap, limit, horizon)
     memory.read(log)
     middle = data.draw(st.integers(0, len(log)))
     with tempfile.TemporaryDirectory() as scratch:
-        with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+        with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             reader = Reader(world, rocks, cap, limit, horizon)
             reader.read(log[:middle])
-        with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+        with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             again = Reader(world, rocks, cap, limit, horizon)
             again.read(log, middle)
             assert first_difference(rocks, memory.state) is None
@@ -164,7 +164,7 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
         with read_only_state(Path(scratch)) as still:
             lines = b"\n".join(export_lines(still)).split(b"\n")
         import_state(iter(lines), "export", Path(scratch) / "copy")
-        with RocksState.open(Path(scratch) / "copy", "{}", "log", IndexSettings()) as rocks:
+        with disk_state(Path(scratch) / "copy", "{}", "log", IndexSettings()) as rocks:
             assert first_difference(rocks, memory.state) is None
     gone = {number for step in steps if isinstance(step, tuple) for number in step}
     for name, value in memory.state.items():
@@ -183,7 +183,7 @@ def test_with_forgetting_verdicts_are_those_of_the_obvious_judge(
 ) -> None:
     log, steps = draw_log(data, world, cap, limit, policy=policy)
     reader, reference_kernel = (
-        Reader(world, MemoryState(), cap, limit, 0.0, policy),
+        Reader(world, memory_state(), cap, limit, 0.0, policy),
         world.reference_kernel(cap, limit, policy),
     )
     reader.read(log)
@@ -214,7 +214,7 @@ def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
 ) -> None:
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log = [encode(signatures_of(pages), WRITER, 0, DIGEST)]
-    reader = Reader(world, MemoryState(), cap, policy=policy)
+    reader = Reader(world, memory_state(), cap, policy=policy)
     reader.read(log)
     ids = reader.state.page_ids(np.arange(reader.state.entry_count, dtype="u8"))
     numbers = data.draw(st.sets(st.sampled_from(range(len(ids))), max_size=5)) if ids else set[int]()
@@ -250,8 +250,8 @@ def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
 ) -> None:
     look = Look(5, sketch=3, minima=(1, 2), text=7, host=1)
     other = Look(2**63 | 5 << 20, sketch=0xFF, minima=(2,), host=1)
-    with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
-        reader = Reader(world, rocks if stored else MemoryState(), 4)
+    with disk_state(tmp_path, "{}", "log", IndexSettings()) as rocks:
+        reader = Reader(world, rocks if stored else memory_state(), 4)
         log = [encode(signatures_of([(look, 0), (other, 1), (look, 2)]), WRITER, 0, DIGEST)]
         reader.read(log)
         assert [outcome[0] for outcome in reader.outcomes] == ["novel", "novel", "duplicate"]
@@ -274,7 +274,7 @@ def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
 
 @worlds
 def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) -> None:
-    reader, pages = Reader(world, MemoryState(), 4), [(Look(5, minima=(1,)), 0)]
+    reader, pages = Reader(world, memory_state(), 4), [(Look(5, minima=(1,)), 0)]
     record = encode(signatures_of(pages), WRITER, 0, DIGEST)
     reader.read([record])
     reader.read([record, encode_forget([indexed_page(reader.state, 0)], WRITER, 1, DIGEST), record, record], 1)
@@ -285,7 +285,7 @@ def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) 
 def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None:
     # 32 bits apart in the lowest 16 bits only: tables share the buckets of the other three blocks, which take two pages
     world, looks = WORLDS["chain"], [Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)]
-    reader = Reader(world, MemoryState(), 2)
+    reader = Reader(world, memory_state(), 2)
     log = [encode(signatures_of(pages_of(looks)), WRITER, 0, DIGEST)]
     reader.read(log)
     near = [(Look(0x00F1), 8), (Look(0x0F01), 9)]
@@ -304,7 +304,7 @@ def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None
 
 def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_position() -> None:
     world = WORLDS["chain"]
-    reader = Reader(world, MemoryState(), 4)
+    reader = Reader(world, memory_state(), 4)
     log = [encode(signatures_of([(Look(5), 0)]), WRITER, 0, DIGEST)]
     reader.read(log)
     page = indexed_page(reader.state, 0)
@@ -323,7 +323,7 @@ def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_positi
 
 def test_a_key_that_does_not_hold_the_page_is_left_alone() -> None:
     world = WORLDS["chain"]
-    reader = Reader(world, MemoryState(), 4)
+    reader = Reader(world, memory_state(), 4)
     log = [encode(signatures_of([(Look(5), 0), (Look(2**64 - 1), 1)]), WRITER, 0, DIGEST)]
     reader.read(log)
     page, other = indexed_page(reader.state, 0), indexed_page(reader.state, 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.horizon import STEPS, Clock, StepMark, runs_of, step_of
-from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
@@ -95,8 +95,8 @@ def apply(world: World, state: State, log: Sequence[LogRecord], cap: int, policy
     ]
 
 
-def open_state(directory: str) -> RocksState:
-    return RocksState.open(Path(directory), "{}", "log", limits(4))
+def open_state(directory: str) -> State:
+    return disk_state(Path(directory), "{}", "log", limits(4))
 
 
 def living(state: State) -> Iterator[tuple[bytes, Any]]:
@@ -120,7 +120,7 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
     world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
     signatures = timed(world, data)
-    reference_kernel, state = ForgetfulJudge(world.reference_kernel(cap, 64, policy), STEP_MS), MemoryState()
+    reference_kernel, state = ForgetfulJudge(world.reference_kernel(cap, 64, policy), STEP_MS), memory_state()
     expected = reference_kernel.judge(signatures)
     assert apply(world, state, records(signatures, sizes), cap, policy) == expected
     held = dict(living(state))
@@ -142,7 +142,7 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
 def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
     world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int], other_sizes: list[int]
 ) -> None:
-    signatures, one, other = timed(world, data), MemoryState(), MemoryState()
+    signatures, one, other = timed(world, data), memory_state(), memory_state()
     found = apply(world, one, records(signatures, sizes), cap, policy)
     assert found == apply(world, other, records(signatures, other_sizes), cap, policy)
     assert list(living(one)) == list(living(other))
@@ -158,12 +158,12 @@ def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
 def test_a_state_on_disk_lost_between_any_two_runs_ends_equal_to_one_in_memory(
     world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
-    log, memory = records(timed(world, data), sizes), MemoryState()
+    log, memory = records(timed(world, data), sizes), memory_state()
     expected = apply(world, memory, log, cap, policy)
     with tempfile.TemporaryDirectory() as scratch:
         for filings in data.draw(st.lists(st.integers(0, 6), max_size=4)):
             with open_state(scratch) as rocks, suppress(Crash):
-                apply(world, Fragile(rocks, filings), log, cap, policy)
+                apply(world, cast("State", Fragile(rocks, filings)), log, cap, policy)
         with open_state(scratch) as rocks:
             whole = not rocks.pages_applied
             found = apply(world, rocks, log, cap, policy)
@@ -209,9 +209,9 @@ def test_a_record_that_is_another_than_the_one_applied_in_part_is_refused() -> N
         signatures_of([(look, number) for number, look in enumerate([Look(0), Look(2**64 - 1)])]),
         event_time_ms=np.array([0, 5 * STEP_MS], np.int64),
     )
-    log, state = records(pages, [2]), MemoryState()
+    log, state = records(pages, [2]), memory_state()
     with pytest.raises(Crash):
-        apply(world, Fragile(state, 1), log, 4)
+        apply(world, cast("State", Fragile(state, 1)), log, 4)
     assert (state.position, state.pages_applied, state.entry_count) == (0, 1, 1)
     with pytest.raises(StateError, match="must be the record that the state applied there"):
         apply(world, state, [replace(log[0], checksum=5)], 4)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Kind, Reason
@@ -75,7 +76,7 @@ class Judged(NamedTuple):
     reason: list[Reason]
     original: list[int | None]
     seconds: float
-    state: MemoryState
+    state: State
 
 
 def pages_of(look: Look, count: int = PAGES) -> list[Page]:
@@ -93,7 +94,7 @@ def pages_of(look: Look, count: int = PAGES) -> list[Page]:
 
 def judge_all(pages: Sequence[Page]) -> Judged:
     """Judge pages in records of RECORD."""
-    state, kinds, reasons, originals = MemoryState(), list[Kind](), list[Reason](), list[int | None]()
+    state, kinds, reasons, originals = memory_state(), list[Kind](), list[Reason](), list[int | None]()
     seconds = 0.0
     for first in range(0, len(pages), RECORD):
         signed = SCHEME.sign(pages[first : first + RECORD])
@@ -115,7 +116,7 @@ def ordinary_seconds() -> float:
     return min(judge_all(pages).seconds for _ in range(2))
 
 
-def check_memory(state: MemoryState, hosts: Sequence[int]) -> None:
+def check_memory(state: State, hosts: Sequence[int]) -> None:
     """No host is remembered by more than there is room for."""
     known = state.memories(np.unique(np.array(hosts, np.uint64)))
     assert int(np.diff(known.item_bounds).max()) <= MOST_ITEMS
@@ -155,7 +156,7 @@ def signed_articles(first: int, count: int) -> Signatures:
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_no_article_of_a_large_host_is_lost_to_another_by_an_accident_of_prints(count: int) -> None:
     # Prints have 26 bits of hash: among so many blocks some meet by accident, and sketches tell them apart.
-    state, prints, lost = MemoryState(), set[int](), list[int]()
+    state, prints, lost = memory_state(), set[int](), list[int]()
     shard_candidates = 0
     for first in range(0, count, 1_000):
         signed = signed_articles(first, 1_000)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.horizon import step_of
-from spotsieve.state.index import CommitMark, State, first_difference
+from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
@@ -63,7 +64,7 @@ def test_so_they_are_where_variants_are_kept(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     records, state, reference_kernel = (
         any_cut(dice, pages),
-        MemoryState(),
+        memory_state(),
         reference_of(limits, Bars(keep_variants=True)),
     )
     for record in records:
@@ -73,7 +74,7 @@ def test_so_they_are_where_variants_are_kept(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(150))
 def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    records, state, reference_kernel = any_cut(dice, pages), MemoryState(), reference_of(limits)
+    records, state, reference_kernel = any_cut(dice, pages), memory_state(), reference_of(limits)
     for number, record in enumerate(records):
         assert run([record], state, limits) == run_reference([record], reference_kernel), number
         assert_same_memory(state, reference_kernel)
@@ -85,7 +86,7 @@ def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None
 @pytest.mark.parametrize("seed", range(1000, 1060))
 def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    one, other = MemoryState(), MemoryState()
+    one, other = memory_state(), memory_state()
     found = run(any_cut(dice, pages), one, limits)
     assert joined(found) == joined(run(cut(pages, []), other, limits))
     for state in (one, other):
@@ -96,11 +97,11 @@ def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> Non
 @pytest.mark.parametrize("seed", range(2000, 2012))
 def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    records, memory = any_cut(dice, pages), MemoryState()
+    records, memory = any_cut(dice, pages), memory_state()
     middle = len(records) // 2
     with tempfile.TemporaryDirectory() as scratch:
         for part in (records[:middle], records[middle:]):
-            with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+            with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
                 assert run(part, rocks, limits) == run(part, memory, limits)
                 assert first_difference(rocks, memory) is None
 
@@ -112,7 +113,7 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
 @pytest.mark.parametrize("seed", range(3000, 3100))
 def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    plain, state, reference_kernel = MemoryState(), MemoryState(), reference_of(limits)
+    plain, state, reference_kernel = memory_state(), memory_state(), reference_of(limits)
     first = without_reason(joined(run(cut(pages, []), plain, limits)))
     expected = dict(zip((page_id for _, page_id in pages), first, strict=True))
     log = Log(dice, pages)
@@ -131,7 +132,7 @@ def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_h
 
 def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
     _, pages, limits = any_world(7)
-    state, limits = MemoryState(), limits._replace(policy=PLAIN)
+    state, limits = memory_state(), limits._replace(policy=PLAIN)
     found = joined(run([Record(pages)], state, limits))
     copies = [
         page
@@ -208,7 +209,7 @@ def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge
     dice, pages, limits = any_world(seed)
     # Pages are a second apart, and some are late.
     pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
-    reader = Reader(MemoryState(), limits, dice.choice([0.0, 3, 15, 40]) / 3600)
+    reader = Reader(memory_state(), limits, dice.choice([0.0, 3, 15, 40]) / 3600)
     by_id = {(*place_of(page), page[1]): page for page in pages}
     for record in Log(dice, pages).records:
         reader.sign(record)
@@ -246,7 +247,7 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
         )
         for number in range(260)
     ]
-    limits, state = Limits(), MemoryState()
+    limits, state = Limits(), memory_state()
     reference_kernel, largest = reference_of(limits), 0
     for record in cut(with_ids(pages), [1] * len(pages)):
         assert run([record], state, limits) == run_reference([record], reference_kernel)
@@ -262,7 +263,7 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
 
 def test_what_every_page_has_is_counted_to_15_and_a_title_s_words_to_255() -> None:
     pages = with_ids([made(number, [1 << 6 | KEPT, (number + 9) << 6 | KEPT], [3]) for number in range(300)])
-    limits, state, reference_kernel = Limits(), MemoryState(), reference_of(Limits())
+    limits, state, reference_kernel = Limits(), memory_state(), reference_of(Limits())
     assert run([Record(pages)], state, limits) == run_reference([Record(pages)], reference_kernel)
     assert_same_memory(state, reference_kernel)
     (known,) = memories_of(state, [host_hash(1)]).values()

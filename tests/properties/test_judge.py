@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.state.index import State, first_difference
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
@@ -81,7 +81,7 @@ def test_verdicts_are_those_of_the_obvious_judge(
     pages = some(world, data)
     reference_kernel = world.reference_kernel(cap, limit, policy)
     expected = reference_kernel.judge(signatures_of(pages))
-    outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit, policy)
+    outcomes, capped = run(world, memory_state(), pages, sizes, cap, limit, policy)
     assert outcomes == expected
     assert capped == reference_kernel.capped
 
@@ -95,7 +95,7 @@ def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge
         looks = [any_look(dice, name == "confirming") for _ in range(dice.randrange(10, 60))]
         looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
         sizes = dice.choices([1, 2, 5, 9, 80], k=len(looks))
-        outcomes, _ = run(world, MemoryState(), pages_of(looks), sizes, cap, limit, policy)
+        outcomes, _ = run(world, memory_state(), pages_of(looks), sizes, cap, limit, policy)
         assert outcomes == world.reference_kernel(cap, limit, policy).judge(signatures_of(pages_of(looks)))
 
 
@@ -112,7 +112,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     sizes: list[int],
     other_sizes: list[int],
 ) -> None:
-    pages, one, other = some(world, data), MemoryState(), MemoryState()
+    pages, one, other = some(world, data), memory_state(), memory_state()
     assert run(world, one, pages, sizes, cap, limit, policy) == run(
         world, other, pages, other_sizes, cap, limit, policy
     )
@@ -131,14 +131,14 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
     world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
     pages = some(world, data, 25)
-    first, _ = run(world, MemoryState(), pages, sizes, cap, limit, policy)
+    first, _ = run(world, memory_state(), pages, sizes, cap, limit, policy)
     expected = dict(zip((page_id for _, page_id in pages), without_reason(first), strict=True))
     # every page once in order, with repeats of pages already seen thrown in anywhere, in the same record or a later one
     mixed: list[Submitted] = []
     for index, page in enumerate(pages):
         mixed.append(page)
         mixed += data.draw(st.lists(st.sampled_from(pages[: index + 1]), max_size=3))
-    state, plain = MemoryState(), MemoryState()
+    state, plain = memory_state(), memory_state()
     outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit, policy)
     for page, outcome in zip(mixed, without_reason(outcomes), strict=True):
         assert outcome == expected[page[1]]
@@ -154,13 +154,13 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
 def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
     world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
-    pages, memory = some(world, data), MemoryState()
+    pages, memory = some(world, data), memory_state()
     middle = len(pages) // 2
     with tempfile.TemporaryDirectory() as scratch:
-        with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+        with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             found = run(world, rocks, pages[:middle], sizes, cap, limit, policy)
             assert found == run(world, memory, pages[:middle], sizes, cap, limit, policy)
-        with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+        with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             assert first_difference(rocks, memory) is None
             found = run(world, rocks, pages[middle:], sizes, cap, limit, policy)
             assert found == run(world, memory, pages[middle:], sizes, cap, limit, policy)
@@ -173,7 +173,7 @@ def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
 )
 @worlds
 def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(world: World) -> None:
-    state = MemoryState()
+    state = memory_state()
     page = [(Look(5), 1)]
     assert run(world, state, page, [], 4)[0] == [("novel", "", None, "no_match", 0, False)]
     assert run(world, state, page * 2, [2], 4)[0] == [("novel", "", None, "first_attempt", 0, False)] * 2
@@ -181,15 +181,15 @@ def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(world: World) ->
 
 
 @worlds
-@pytest.mark.parametrize("state", [MemoryState, None])
+@pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("other", ["source", "partition", "offset"])
 def test_an_equal_page_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
-    world: World, other: str, state: type[MemoryState] | None, tmp_path: Path
+    world: World, other: str, stored: bool, tmp_path: Path
 ) -> None:
     first = signatures_of([(Look(5), 0)])
     again = replace(first, **{other: getattr(first, other) + 1})
-    with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
-        view: State = rocks if state is None else state()
+    with disk_state(tmp_path, "{}", "log", IndexSettings()) as rocks:
+        view = rocks if stored else memory_state()
         view.file(judge(first, world.scheme, view, 4, 64)[1], 1, 0)
         verdicts, _ = judge(again, world.scheme, view, 4, 64)
     reason = Reason.NEAR if world.decisive_tables else Reason.EXACT
@@ -199,7 +199,7 @@ def test_an_equal_page_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
 
 @pytest.mark.parametrize("sizes", [[6], [1, 5], [3, 3]])
 def test_postings_of_this_record_count_as_candidates_like_those_filed_before(sizes: list[int]) -> None:
-    pages, state, candidates = pages_of([Look(0), Look(0xFFFF), Look(1)] * 2), MemoryState(), list[int]()
+    pages, state, candidates = pages_of([Look(0), Look(0xFFFF), Look(1)] * 2), memory_state(), list[int]()
     for size in sizes:
         at = len(candidates)
         verdicts, index_update = judge(signatures_of(pages[at : at + size]), CHAIN, state, 4, 64)
@@ -212,7 +212,7 @@ def test_postings_of_this_record_count_as_candidates_like_those_filed_before(siz
 def test_a_full_bucket_is_probed_but_takes_no_more_and_is_counted() -> None:
     # 32 bits apart in the lowest 16 bits only: table designs of 4 blocks share the other three blocks' buckets
     far_apart = pages_of([Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)])
-    state, chain = MemoryState(), WORLDS["chain"]
+    state, chain = memory_state(), WORLDS["chain"]
     outcomes, capped = run(chain, state, far_apart, [4], 2)
     assert [outcome[0] for outcome in outcomes] == ["novel"] * 4
     assert capped == 6, "the third and fourth page find three full buckets each"
@@ -222,7 +222,7 @@ def test_a_full_bucket_is_probed_but_takes_no_more_and_is_counted() -> None:
 @worlds
 @pytest.mark.parametrize("size", [1, 7, 512])
 def test_an_empty_page_matches_nothing_and_is_not_remembered(world: World, size: int) -> None:
-    state = MemoryState()
+    state = memory_state()
     outcomes, _ = run(world, state, pages_of([Look(0, int(SignatureStatus.EMPTY))] * size), [size], 4)
     assert {outcome[0] for outcome in outcomes} == {"unchecked"}
     assert state.entry_count == 0
@@ -232,7 +232,7 @@ def test_an_empty_page_matches_nothing_and_is_not_remembered(world: World, size:
 def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked(world: World) -> None:
     few = int(SignatureStatus.TOO_FEW_FEATURES)
     looks = [Look(0, few), Look(0), Look(1, few), Look(0, few), Look(0, int(SignatureStatus.NOT_TEXT))]
-    outcomes, _ = run(world, MemoryState(), pages_of(looks), [5], 4)
+    outcomes, _ = run(world, memory_state(), pages_of(looks), [5], 4)
     assert [outcome[:2] + outcome[3:4] for outcome in outcomes] == [
         ("unchecked", "", "too_few_features"),
         ("novel", "", "no_match"),
@@ -251,7 +251,7 @@ def test_the_reason_is_the_strongest_proof_and_all_kinds_of_keys_that_met_are_to
         Look(1, minima=(2,), sketch=1),
         Look(2**63, sketch=9),
     ]
-    outcomes, _ = run(WORLDS["confirming"], MemoryState(), pages_of(looks), [5], 4)
+    outcomes, _ = run(WORLDS["confirming"], memory_state(), pages_of(looks), [5], 4)
     both = KeyKind.TABLES | KeyKind.MINIMA
     assert outcomes == [
         ("novel", "", None, "no_match", 0, False),
@@ -271,7 +271,7 @@ def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_t
     late = Look(2**63 - 1, sketch=2**64 - 1, minima=(7, 8))
     looks = [*far, late, late._replace(host=1, sketch=2**64 - 2), late._replace(host=1), late]
     pages = pages_of(looks)
-    world, state = WORLDS["confirming"], MemoryState()
+    world, state = WORLDS["confirming"], memory_state()
     outcomes, _ = run(world, state, pages, sizes, 64, 3)
     assert [outcome[0] for outcome in outcomes] == ["novel"] * 7 + ["duplicate"] * 2
     assert [outcome[5] for outcome in outcomes] == [False] * 4 + [True] * 5
@@ -279,11 +279,11 @@ def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_t
     # and a page that filled the limit by now still finds itself
     again, _ = run(world, state, pages[5:6], [], 64, 3)
     assert again[0][:4] == ("novel", "", None, "first_attempt")
-    assert run(world, MemoryState(), pages, sizes, 64, 6)[0][6][:4] == ("duplicate", "two/2/5", 1 - 1 / 64, "near")
+    assert run(world, memory_state(), pages, sizes, 64, 6)[0][6][:4] == ("duplicate", "two/2/5", 1 - 1 / 64, "near")
 
 
 def test_equal_pages_cost_a_chunk_of_pairs_each_and_not_one_for_every_pair() -> None:
-    scheme, state = ConfirmingScheme(DESIGN, 4), MemoryState()
+    scheme, state = ConfirmingScheme(DESIGN, 4), memory_state()
     alike = pages_of([Look(0, minima=(1, 2, 3), sketch=1 << page % 2, text=page % 3) for page in range(2000)])
     verdicts, index_update = judge(signatures_of(alike), scheme, state, 256, 64)
     assert np.count_nonzero(verdicts.kind == Kind.DUPLICATE) == 1999

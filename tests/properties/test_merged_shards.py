@@ -9,9 +9,9 @@ import pytest
 from spotsieve.state.format.entries import FORGOTTEN, head_of_entry, with_source
 from spotsieve.state.format.meta import StatePart, decode_source, page_of_key
 from spotsieve.state.horizon import step_of
-from spotsieve.state.index import State
 from spotsieve.state.portable.merging import merge_states
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import concatenate
@@ -28,8 +28,8 @@ from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, 
 from tests.worlds.states.shards import DIGEST, OneProcess, Shards
 
 
-def opened(directory: Path, part: StatePart | None) -> RocksState:
-    return RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1), part)
+def opened(directory: Path, part: StatePart | None) -> State:
+    return disk_state(directory, "{}", "log", IndexSettings(write_buffer_mb=1), part)
 
 
 def sharded(one: OneProcess, log: Sequence[bytes], shards: int, dice: random.Random, folder: Path) -> list[Path]:

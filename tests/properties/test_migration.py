@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import ignore_progress
 from spotsieve.stream.base.settings.model import Settings
@@ -53,7 +53,9 @@ def settings_of(given: dict[str, Any]) -> Settings:
 
 @pytest.mark.promise("a migrated state is one judged anew in the log's order", fault="none: every kind of change")
 @changes
-def test_a_migrated_state_is_one_judged_from_scratch_and_tells_what_differs(tmp_path: Path, change: str) -> None:
+def test_a_migrated_state_equals_one_judged_from_scratch_and_reports_the_differences(
+    tmp_path: Path, change: str
+) -> None:
     old, new = map(settings_of, CHANGES[change])
     filtered(tmp_path / "old", old)
     report = migrate_state(tmp_path / "old", tmp_path / "new", new, ignore_progress)
@@ -128,7 +130,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("noted", "nothing"),
     ],
 )
-def test_a_migration_that_was_killed_at_any_step_ends_as_one_that_was_not(
+def test_a_migration_killed_at_any_step_ends_like_an_uninterrupted_one(
     tmp_path: Path, unbroken: Path, monkeypatch: pytest.MonkeyPatch, step: str, lost: str
 ) -> None:
     new = settings_of(CHANGES["a stricter threshold"][1])
@@ -179,7 +181,7 @@ def test_a_migration_that_was_killed_at_any_step_ends_as_one_that_was_not(
 
 
 @pytest.mark.parametrize("name", SCHEME_SETTINGS)
-def test_settings_that_are_only_judged_by_leave_signatures_as_they_are(name: str) -> None:
+def test_settings_that_do_not_affect_signing_leave_signatures_unchanged(name: str) -> None:
     given = settings_named(name)
     signed, tried = scheme_of(given).sign(CRAWL), set[str]()
     for field, about in type(given).model_fields.items():
@@ -201,7 +203,7 @@ def judged_by(extra: Any) -> bool:
     return bool(extra["verdicts"]) and not extra["signs"]
 
 
-def test_a_change_that_signs_otherwise_is_refused_for_a_local_log_with_the_way_out(
+def test_a_change_of_signing_settings_is_rejected_for_a_local_log_with_a_hint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
@@ -211,15 +213,15 @@ def test_a_change_that_signs_otherwise_is_refused_for_a_local_log_with_the_way_o
     assert main([*run, str(new), "--set", "scheme.shingle_words=4"]) == 2
     told = capsys.readouterr().err
     assert "scheme.shingle_words is 3 in the log and 4 in the configuration" in told
-    assert "name the files of the pages: --from-pages FILE..." in told
+    assert "add the files of the pages: --from-pages FILE..." in told
     assert main([*run, str(old)]) == 2
     assert main([*run, str(new), "--set", "scheme.min_alike=0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["pages"], found["open"], found["signed_again"]) == (5, True, False)
     assert main([*run, str(new), "--set", "scheme.min_alike=0.9"]) == 4, "it has ended"
-    assert "must not hold a migration that has ended" in capsys.readouterr().err
+    assert "has a completed migration" in capsys.readouterr().err
     with LocalEngine(tmp_path / "other", Settings(), scheme_in_scope(Settings())) as local:
         list(local.judge(PAGES[:5]))
     assert main([*run, str(tmp_path / "other")]) == 4
-    assert "must be empty, or begun by a migration" in capsys.readouterr().err
+    assert "must be empty, or from an earlier run of the migration" in capsys.readouterr().err
     assert main(["migrate", "--from-state", str(tmp_path / "none"), "--state", str(new)]) == 4

@@ -74,7 +74,7 @@ def test_a_log_is_signed_again_from_files_as_if_it_was_judged_from_scratch(
     assert (new / "migration" / PAGES_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_pages_that_the_files_lack_are_told_and_other_bytes_are_not_taken(
+def test_missing_pages_are_reported_and_pages_with_other_content_are_not_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
@@ -91,14 +91,14 @@ def test_pages_that_the_files_lack_are_told_and_other_bytes_are_not_taken(
     assert main([*run, "--from-pages", str(file)]) == 0
     told = capsys.readouterr().out
     assert "files      30 pages were found in files" in told
-    assert "gone       10 pages could not be signed again, as nothing holds them any more" in told
-    assert "unlike     5 of these have their address in the files, but other bytes" in told
+    assert "gone       10 pages could not be signed again, because their content is not available" in told
+    assert "unlike     5 of these pages have their URL in the files, but with other content" in told
     with opened(new, OTHER) as state:
         assert 0 < state.entry_count <= 30
     # Where the settings sign as before, files are not needed, and it says so.
     alike = ["migrate", "--from-state", str(old), "--state", str(tmp_path / "alike"), "--set", "scheme.min_alike=0.9"]
     assert main([*alike, "--from-pages", str(file)]) == 0
-    assert "the files of --from-pages were not read" in capsys.readouterr().out
+    assert "the files of --from-pages were not needed" in capsys.readouterr().out
 
 
 def test_a_log_of_the_former_record_version_is_signed_again_from_files(
@@ -108,12 +108,12 @@ def test_a_log_of_the_former_record_version_is_signed_again_from_files(
     log = former_log(tmp_path / "now", old)
     run = ["migrate", "--from-state", str(old), "--state", str(new)]
     assert main(run) == 2
-    assert "the old log has record version 2, which does not say them" in capsys.readouterr().err
+    assert "the old log has record version 2, which does not contain them" in capsys.readouterr().err
     file = archived(tmp_path / "pages.jsonl", PAGES)
     assert main([*run, "--json", "--from-pages", str(file)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["compared"], report["pages"], report["pages_gone"]) == (False, len(PAGES), 0)
-    assert "which pages the old log dropped is not known" in report["notices"][-1]
+    assert "the old verdicts are unknown" in report["notices"][-1]
     becomes = FromScratch(Settings())
     becomes.judge([(at, value) for at, value in log if not decode(value).forgotten])
     with opened(new, Settings()) as state:
@@ -121,7 +121,7 @@ def test_a_log_of_the_former_record_version_is_signed_again_from_files(
         assert remembered(state).keys() == remembered(becomes.state).keys()
 
 
-def test_of_a_former_log_with_files_of_novel_pages_no_dropped_page_is_an_original(
+def test_no_dropped_page_of_a_former_log_becomes_an_original_if_files_have_novel_pages_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"

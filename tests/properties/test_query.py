@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, HostMemories, IndexedPages, IndexUpdate, PendingVerdict, StateView
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import find_matches, judge, judge_alone
@@ -51,7 +52,7 @@ class Without:
         return self._view.pending_verdicts(page_ids)
 
 
-def on_top(state: MemoryState, index_update: IndexUpdate) -> IndexUpdate:
+def on_top(state: State, index_update: IndexUpdate) -> IndexUpdate:
     """A filing that was made without what the state has in its buckets, with it."""
     there, new = state.buckets(index_update.keys), index_update.buckets
     order = np.argsort(
@@ -74,7 +75,7 @@ def asked() -> list[Page]:
 )
 @schemes
 def test_pages_asked_about_in_a_batch_get_the_verdict_that_each_would_get_next(name: str) -> None:
-    scheme, state = scheme_of(settings_named(name)), MemoryState()
+    scheme, state = scheme_of(settings_named(name)), memory_state()
     indexed(scheme, state, scheme.sign(CRAWL[: len(CRAWL) // 2]))
     before = list(state.items())
     pages = asked()
@@ -88,7 +89,7 @@ def test_pages_asked_about_in_a_batch_get_the_verdict_that_each_would_get_next(n
 
 @schemes
 def test_all_matches_are_what_the_judge_finds_one_by_one_with_earlier_ones_hidden(name: str) -> None:
-    scheme, state = scheme_of(settings_named(name)), MemoryState()
+    scheme, state = scheme_of(settings_named(name)), memory_state()
     number_of: dict[int, int] = {}
     for one in CRAWL:  # as if there were nothing before it: so copies are indexed too, and there is more than one match
         _, index_update = judge(scheme.sign([one]), scheme, Without(state, set(range(len(CRAWL)))), CAP, LIMIT)
@@ -114,5 +115,5 @@ def test_all_matches_are_what_the_judge_finds_one_by_one_with_earlier_ones_hidde
 def test_no_pages_have_no_verdicts_and_no_matches() -> None:
     scheme = scheme_of(settings_named("spotsieve"))
     signed = scheme.sign([])
-    assert len(judge_alone(signed, scheme, MemoryState(), LIMIT)) == 0
-    assert find_matches(signed, scheme, MemoryState()) == []
+    assert len(judge_alone(signed, scheme, memory_state(), LIMIT)) == 0
+    assert find_matches(signed, scheme, memory_state()) == []

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.errors import SettingsMismatch
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -65,7 +65,7 @@ def judged(
 
 @schemes
 def test_the_crawl_has_pages_of_every_verdict(name: str) -> None:
-    found = judged(scheme_named(name), MemoryState(), CRAWL)
+    found = judged(scheme_named(name), memory_state(), CRAWL)
     assert {kind for kind, *_ in found} == set(Kind)
 
 
@@ -77,7 +77,7 @@ def test_the_crawl_has_pages_of_every_verdict(name: str) -> None:
 def test_a_page_that_comes_again_has_the_verdict_it_had_and_a_novel_one_says_why(
     name: str, sizes: tuple[int, ...]
 ) -> None:
-    found = judged(scheme_named(name), MemoryState(), [*CRAWL, *CRAWL], sizes)
+    found = judged(scheme_named(name), memory_state(), [*CRAWL, *CRAWL], sizes)
     first, again = found[: len(CRAWL)], found[len(CRAWL) :]
     for (kind, reason, *rest), (kind_again, reason_again, *rest_again) in zip(first, again, strict=True):
         assert (kind, rest) == (kind_again, rest_again)
@@ -91,7 +91,7 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
 ) -> None:
     copies = [one._replace(offset=one.offset + len(CRAWL)) for one in CRAWL]
     scheme, changed = scheme_named(name), 0
-    found = judged(scheme, MemoryState(), [*CRAWL, *copies], sizes)
+    found = judged(scheme, memory_state(), [*CRAWL, *copies], sizes)
     for place, ((kind, reason, original, _), copy) in enumerate(zip(found, found[len(CRAWL) :], strict=False)):
         if reason is Reason.EMPTY:
             assert copy[:3] == (Kind.UNCHECKED, Reason.EMPTY, None)
@@ -109,7 +109,7 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
 def test_a_filtered_page_meets_none_and_is_no_original_not_even_of_its_own_bytes(name: str) -> None:
     one = next(page for page in CRAWL if len(page.body) > 1000)
     gone = one._replace(offset=len(CRAWL), judgeable=False, filtered=FilterReason.HTTP_STATUS)
-    found = judged(scheme_named(name), MemoryState(), [gone, one, gone._replace(offset=len(CRAWL) + 1)], (1, 1, 1))
+    found = judged(scheme_named(name), memory_state(), [gone, one, gone._replace(offset=len(CRAWL) + 1)], (1, 1, 1))
     assert [verdict[:3] for verdict in found] == [
         (Kind.UNCHECKED, Reason.HTTP_STATUS, None),
         (Kind.NOVEL, Reason.NO_MATCH, None),
@@ -131,7 +131,7 @@ def test_a_filtered_page_meets_none_and_is_no_original_not_even_of_its_own_bytes
 def test_micro_batches_change_neither_verdicts_nor_state_in_any_order_of_pages(
     name: str, sizes: list[int], other_sizes: list[int], pages: list[Page], cap: int
 ) -> None:
-    scheme, one, other = scheme_named(name), MemoryState(), MemoryState()
+    scheme, one, other = scheme_named(name), memory_state(), memory_state()
     assert judged(scheme, one, pages, sizes, cap) == judged(scheme, other, pages, other_sizes, cap)
     for state in (one, other):
         state.file(None, 1000, 0)
@@ -147,7 +147,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     scheme, pages = scheme_named(name), growing_copies()
     signed, found = scheme.sign([*pages, *pages]), list[list[Outcome]]()
     for size in (1, 7, len(signed)):
-        state, outcomes = MemoryState(), list[Outcome]()
+        state, outcomes = memory_state(), list[Outcome]()
         for first in range(0, len(signed), size):
             part = signed.part(first, min(first + size, len(signed)))
             outcomes += indexed(scheme, state, part, policy=Policy(ANY_BETTER))
@@ -174,7 +174,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
 )
 @schemes
-@pytest.mark.parametrize("worth", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
+@pytest.mark.parametrize("preference", [Preference.TIME, Preference.RANK, Preference.LOW_RANK])
 def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(
     name: str, preference: Preference
 ) -> None:
@@ -186,7 +186,7 @@ def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(
     ]
     signed, found = scheme.sign([*pages, *pages]), list[list[Outcome]]()
     for size in (1, 7, len(signed)):
-        state, outcomes = MemoryState(), list[Outcome]()
+        state, outcomes = memory_state(), list[Outcome]()
         for first in range(0, len(signed), size):
             part = signed.part(first, min(first + size, len(signed)))
             outcomes += indexed(scheme, state, part, policy=Policy(ANY_BETTER, preference=int(preference)))
@@ -245,16 +245,16 @@ def test_states_in_memory_on_disk_and_rebuilt_from_the_log_are_equal_byte_for_by
         encode(scheme.sign(CRAWL[first:last]), bytes(16), number, DIGEST)
         for number, (first, last) in enumerate(pairwise(cuts))
     ]
-    memory = MemoryState()
+    memory = memory_state()
     in_memory = applied(scheme, memory, records)
-    with RocksState.open(tmp_path / "one", "{}", "log", LIMITS) as disk:
+    with disk_state(tmp_path / "one", "{}", "log", LIMITS) as disk:
         assert applied(scheme, disk, records[:3]) == in_memory[: cuts[3]]
-    with RocksState.open(tmp_path / "one", "{}", "log", LIMITS) as disk:
+    with disk_state(tmp_path / "one", "{}", "log", LIMITS) as disk:
         assert applied(scheme, disk, records[3:], 3) == in_memory[cuts[3] :]
         assert first_difference(disk, memory) is None
         assert [first_attempt(outcome) for outcome in in_memory] == applied(scheme, disk, records)
         assert first_difference(disk, memory) is None
-    with RocksState.open(tmp_path / "rebuilt", "{}", "log", LIMITS) as rebuilt:
+    with disk_state(tmp_path / "rebuilt", "{}", "log", LIMITS) as rebuilt:
         assert applied(scheme, rebuilt, records) == in_memory
         assert first_difference(rebuilt, memory) is None
 
@@ -293,7 +293,7 @@ def test_empty_short_huge_and_binary_pages_have_a_verdict_with_its_reason(name: 
     bodies: list[str | bytes] = ["", "word", HUGE, b"\xff\xfe" * 50, "<div>" * 50_000, "a" * 200_000]
     pages = [page(number, THERE, body) for number, body in enumerate(bodies)]
     pages.append(page(len(pages), THERE, "readable", judgeable=False))
-    found = judged(scheme_named(name), MemoryState(), pages, (1, 3))
+    found = judged(scheme_named(name), memory_state(), pages, (1, 3))
     reasons = [reason for _, reason, *_ in found]
     assert reasons == [
         Reason.EMPTY,
@@ -309,7 +309,7 @@ def test_empty_short_huge_and_binary_pages_have_a_verdict_with_its_reason(name: 
 @schemes
 @pytest.mark.parametrize("bit", [0, 55, 64, 65, 127])
 def test_digests_that_differ_in_one_bit_are_of_different_pages(name: str, bit: int) -> None:
-    scheme, state = scheme_named(name), MemoryState()
+    scheme, state = scheme_named(name), memory_state()
     signed = scheme.sign([page(0, THERE, "word")])
     assert [kind for kind, *_ in indexed(scheme, state, signed)] == [Kind.UNCHECKED]
     digest = signed.digest.copy()
@@ -350,7 +350,7 @@ def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str) -> N
     # Where no bucket is full and no page meets too many, search loses nothing: against brute force
     claim, most = CLAIMS[name], 65_536
     signed = claim.make(claim.pages, 5)
-    verdicts, _ = judge(signed, scheme_named(name), MemoryState(), most, most)
+    verdicts, _ = judge(signed, scheme_named(name), memory_state(), most, most)
     found = [original.offset if original else -1 for original in verdicts.originals]
     expected = originals_of(signed, claim.accepts)
     assert 0.2 < np.mean(expected >= 0) < 0.8, "copies and novel pages, many of each"
@@ -358,6 +358,8 @@ def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str) -> N
 
 
 def test_every_scheme_is_held_to_its_claim_or_makes_none() -> None:
+    missing = sorted(set(SCHEMES) - set(CLAIMS) - WITHOUT_CLAIM)
+    assert missing == [], "add its claim to tests/reference/acceptance.py, or name it in WITHOUT_CLAIM"
     assert set(CLAIMS) | WITHOUT_CLAIM == set(SCHEMES)
     assert not set(CLAIMS) & WITHOUT_CLAIM
 
@@ -417,7 +419,7 @@ def test_a_scheme_names_its_threshold_with_values_that_change_verdicts(name: str
     found = []
     for value in (min(threshold.swept), max(threshold.swept)):
         scheme = scheme_of(threshold.at(given, value))
-        found.append(judged(scheme, MemoryState(), CRAWL))
+        found.append(judged(scheme, memory_state(), CRAWL))
         if not threshold.signs:
             assert_same(scheme.sign(CRAWL), scheme_named(name).sign(CRAWL))
     assert found[0] != found[1]

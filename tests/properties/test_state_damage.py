@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.states.local_states import DIGEST, SETTINGS, apply_log, open_state
+from tests.worlds.states.local_states import DIGEST, SETTINGS, apply_log, families_of, open_state
 
 RECORDS = 16
 DAMAGES = 60
@@ -32,16 +32,16 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         for end in (6, 11, RECORDS):
             apply_log(running, state.position, end, state)
             if end == 6:
-                state._buckets.flush()
+                families_of(state)["buckets"].flush()
             if end == 11:
-                state._entries.flush()
+                families_of(state)["entries"].flush()
         shutil.copytree(running, killed, dirs_exist_ok=True)
     return [closed, killed]
 
 
 @pytest.fixture(scope="module")
-def whole(states: list[Path]) -> MemoryState:
-    memory = MemoryState()
+def whole(states: list[Path]) -> State:
+    memory = memory_state()
     engine = Engine(scheme_of(SETTINGS.scheme), memory, IndexSettings(), DIGEST, LocalLog.name)
     with LocalLog(states[0]) as log:
         for offset, record in log.read_from(0):
@@ -75,7 +75,7 @@ def harm(index: Path, chance: random.Random) -> str:
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="any file cut, lost or flipped")
 @pytest.mark.timeout(300)
 def test_a_state_with_any_file_damaged_is_refused_or_catches_up_equal(
-    states: list[Path], whole: MemoryState, tmp_path: Path
+    states: list[Path], whole: State, tmp_path: Path
 ) -> None:
     outcomes = {"refused": 0, "whole": 0}
     for seed in range(DAMAGES):

@@ -1,4 +1,4 @@
-"""I-Match term by term (Theobald et al. 2008, sec. 5). Twin of stream.schemes.by_terms.imatch and its idf."""
+"""I-Match term by term (Theobald et al. 2008, sec. 5). Reference of ImatchScheme in stream/sign/schemes/spotsigs.py."""
 
 import hashlib
 import math

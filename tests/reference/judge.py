@@ -29,7 +29,7 @@ class Key(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A page and a candidate (spotsieve.stream.sign.schemes.Confirmed)."""
+    """A page and a candidate (spotsieve.stream.sign.schemes.Confirmations)."""
 
     accepted: bool
     score: float

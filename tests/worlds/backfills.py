@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore
@@ -126,7 +126,7 @@ class OwnReaders:
 
 
 class OwnShards:
-    """Shards in this process. All messages to them are bytes."""
+    """Shards in this process, which are passed everything as bytes."""
 
     def __init__(self, count: int, settings: Settings, state: State, log: LocalLog, outcomes: OutcomeStore) -> None:
         self.count = count
@@ -135,33 +135,35 @@ class OwnShards:
         for shard in self._shards:
             shard.fill(entered)
 
-    def answer(self, round_: Round, record: bytes) -> list[ShardCandidates]:
+    def find_candidates(self, round_: Round, record: bytes) -> list[ShardCandidates]:
         range_ = range_of(round_)
         self._record = record
-        self._shard_candidates = [shard.answer(record, range_, round_.excluded) for shard in self._shards]
+        self._shard_candidates = [shard.find_candidates(record, range_, round_.excluded) for shard in self._shards]
         return [read_candidates(ColumnReader(one), range_.first_number) for one in self._shard_candidates]
 
     def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:
         assert len(shard_candidates) == len(self._shard_candidates)
         range_ = range_of(round_)
-        self._confirms = [
+        self._confirmations = [
             shard.confirm(self._record, range_, round_.excluded, *self._shard_candidates) for shard in self._shards
         ]
-        return read_confirmed(self._shard_candidates, self._confirms, range_.first_number)
+        return read_confirmed(self._shard_candidates, self._confirmations, range_.first_number)
 
-    def walk(
+    def resolve_hosts(
         self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
     ) -> list[HostResolutions]:
         assert len(shard_candidates) == len(self._shard_candidates)
         range_ = range_of(round_)
-        told = [*self._shard_candidates, *self._confirms]
-        walks = [shard.walk(self._record, range_, round_.excluded, speculation, *told) for shard in self._shards]
-        return [read_resolutions(ColumnReader(one), range_.first_number)[0] for one in walks]
+        bodies = [*self._shard_candidates, *self._confirmations]
+        resolutions = [
+            shard.resolve_hosts(self._record, range_, round_.excluded, speculation, *bodies) for shard in self._shards
+        ]
+        return [read_resolutions(ColumnReader(one), range_.first_number)[0] for one in resolutions]
 
-    def file(self, range_: RoundRange, outcome: bytes) -> None:
+    def index(self, range_: RoundRange, outcome: bytes) -> None:
         for shard in self._shards:
-            shard.file(self._record, range_, outcome)
-            shard.file(self._record, range_, outcome)  # As if a call were repeated.
+            shard.index(self._record, range_, outcome)
+            shard.index(self._record, range_, outcome)  # as when a call is repeated
 
 
 def backfilled(

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from spotsieve.state.index import State
+from spotsieve.state.format.buckets import decode_keys
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -80,7 +81,7 @@ class FromScratch:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.state = MemoryState()
+        self.state = memory_state()
         self.scheme = scheme_in_scope(settings)
         digest = settings_digest(verdict_settings_text(settings))
         longer = policy_of(settings)
@@ -107,8 +108,9 @@ class FromScratch:
         return found
 
     def forget(self, page_ids: Sequence[PageId]) -> None:
-        """Remove pages, under every key where this state has indexed them."""
-        keys, forgotten = np.sort(self.state._buckets.keys()), list[ForgottenPage]()
+        """Take pages out, wherever this state has filed them."""
+        keys = decode_keys([key for key, _ in self.state.scan("buckets")])
+        forgotten = list[ForgottenPage]()
         buckets = self.state.buckets(keys)
         key_of_posting = np.repeat(keys, np.diff(buckets.bounds))
         indexed = self.state.page_ids(np.arange(self.state.entry_count, dtype=np.uint64))
@@ -121,5 +123,5 @@ class FromScratch:
             self.engine.apply(record, self.state.position)
 
 
-def opened(directory: Path, settings: Settings) -> RocksState:
-    return RocksState.open(directory, verdict_settings_text(settings), LocalLog.name, settings.index)
+def opened(directory: Path, settings: Settings) -> State:
+    return disk_state(directory, verdict_settings_text(settings), LocalLog.name, settings.index)

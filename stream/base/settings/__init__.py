@@ -1,1 +1,1 @@
-"""The settings: a frozen model of all of them, read once at the edge, and which of them change verdicts."""
+"""The settings: frozen models that are loaded once, and the settings text that a state and its log belong to."""

@@ -1,4 +1,7 @@
-"""Writes the settings that change verdicts as one canonical text. A state and a log are bound to its digest."""
+"""The settings text: all settings that change verdicts, in canonical form, and its digest.
+
+A state and a log store the text, and every log record carries the digest. Settings with another text are rejected.
+"""
 
 import json
 from collections.abc import Iterator
@@ -8,41 +11,44 @@ import xxhash
 from pydantic import BaseModel
 
 VERDICTS_REVISION = 3
-"""Raised whenever the same settings would give other verdicts than before (a changed kernel or built-in word list)."""
+"""Incremented when the same settings give other verdicts than before: a changed kernel or built-in word list."""
 
 _SCHEME = "scheme.name"
 
 
 def verdict_settings_text(settings: BaseModel) -> str:
-    """Every setting below `settings` that changes verdicts, by its dotted name, as JSON with sorted names."""
+    """The settings text: a JSON object of dotted name -> value, sorted by name, without blanks."""
     fields = dict(_verdict_fields(settings, ""))
     return json.dumps({"revision": VERDICTS_REVISION, **fields}, sort_keys=True, separators=(",", ":"))
 
 
 def settings_digest(text: str) -> bytes:
-    """XXH3-128 of the canonical text: 16 bytes, carried by every log record."""
+    """XXH3-128 of the settings text: 16 bytes."""
     return xxhash.xxh3_128_digest(text.encode())
 
 
 def signing_difference(stored: str, settings: BaseModel) -> str:
-    """What of a stored canonical text makes other signatures than these settings: a clause for each, or "".
+    """The settings that give other signatures than the stored text: one clause for each difference, "" for none.
 
-    Settings that are only judged by are left out. Another revision counts: a release that raises it may sign otherwise.
+    Settings that only judging reads are left out. The revision counts: a release that increments it may sign otherwise.
     """
-    judged = {name for name, signs in _verdict_names(settings, "") if not signs}
-    configured = json.loads(verdict_settings_text(settings))
+    judging_only = {name for name, signs in _verdict_names(settings, "") if not signs}
     there, here = (
-        json.dumps({name: value for name, value in fields.items() if name not in judged})
-        for fields in (json.loads(stored), configured)
+        json.dumps({name: value for name, value in json.loads(text).items() if name not in judging_only})
+        for text in (stored, verdict_settings_text(settings))
     )
     return describe_difference(there, here, "log")
 
 
 def describe_difference(stored: str, configured: str, stored_name: str) -> str:
-    """One clause for each setting that differs, with both values. For two schemes only the names are compared."""
+    """One clause for each setting that differs, with both values; "" if none differs.
+
+    Of two different schemes only the names are compared.
+    stored, configured: settings texts  stored_name: the place of the stored text, such as "state"
+    """
     there, here = json.loads(stored), json.loads(configured)
     if there.get(_SCHEME) != here.get(_SCHEME):
-        there, here = ({name: value for name, value in one.items() if _tells(name)} for one in (there, here))
+        there, here = ({name: value for name, value in one.items() if _is_comparable(name)} for one in (there, here))
     clauses = [
         f"{name} is {_shown(there, name)} in the {stored_name} and {_shown(here, name)} in the configuration"
         for name in sorted(there.keys() | here.keys())
@@ -51,7 +57,8 @@ def describe_difference(stored: str, configured: str, stored_name: str) -> str:
     return "; ".join(clauses)
 
 
-def _tells(name: str) -> bool:
+def _is_comparable(name: str) -> bool:
+    """Whether a setting exists in every scheme."""
     return name == _SCHEME or not name.startswith("scheme.")
 
 
@@ -60,18 +67,19 @@ def _shown(fields: dict[str, Any], name: str) -> str:
 
 
 def _verdict_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
+    """The dotted name and the JSON value of every setting of the text."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from _verdict_fields(value, f"{prefix}{name}.")
         elif isinstance(extra := field.json_schema_extra, dict) and extra.get("verdicts"):
-            if value == field.default and not extra["told"]:
+            if value == field.default and not extra["stored_default"]:
                 continue
             yield prefix + name, model.model_dump(mode="json", include={name})[name]
 
 
 def _verdict_names(model: BaseModel, prefix: str) -> Iterator[tuple[str, bool]]:
-    """Every setting that changes verdicts, by its dotted name, and whether signatures are made by it."""
+    """The dotted name of every setting that changes verdicts, and whether signatures depend on it."""
     for name, field in type(model).model_fields.items():
         value, extra = getattr(model, name), field.json_schema_extra
         if isinstance(value, BaseModel):

@@ -1,11 +1,7 @@
-"""The settings, whole: one frozen model for each stage. Each field has its unit and says whether it changes verdicts.
+"""The settings: one frozen model with a section for each stage, from the message to the verdict.
 
-Those of everything around the verdict are in stream/base/settings/runtime.py, those of schemes in
-stream/base/settings/schemes/.
-
-One rule for pages of some addresses: which pages, and what is other for them.
-
-Settings of a service whose state several processes hold together.
+The sections here hold nearly all settings that change verdicts. runtime.py has the sections around the verdict, and
+schemes/ has one model for each scheme.
 """
 
 from pathlib import Path
@@ -15,6 +11,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.runtime import (
+    ClusterSettings,
     KafkaSettings,
     LogSettings,
     MetricsSettings,
@@ -27,145 +24,65 @@ from spotsieve.stream.base.settings.schemes.fields import DEFAULT_BUCKET_CAP
 from spotsieve.stream.base.settings.section import Section, setting
 from spotsieve.stream.base.urls import installed_list
 
-MOST_ROUND_PAGES = 65_536
-"""Records of rounds are read within this bound, too (stream/sharding/records/frame.py)."""
-
-
-class ClusterSettings(Section):
-    """Who judges where one process is not enough: shards that hold the state together, and a resolver.
-
-    Nothing here changes a verdict. Each process is started with its role (`spotsieve run --role`).
-    """
-
-    shards: int = setting(0, "shards that hold the state together; 0: every worker holds all of it", ge=0, le=1_024)
-    round_pages: int = setting(16_384, "most pages that are judged together", unit="pages", ge=1, le=MOST_ROUND_PAGES)
-    resolver_session_ms: int = setting(
-        6_000, "a resolver silent for so long is replaced by one that stands by", unit="ms", ge=1_000
-    )
-
-
-MATCHERS = ("host", "host_suffix", "url")
-_EFFECTS = ("exempt", "threshold", "scope")
-MAX_PATTERN_CHARACTERS = 2048
-LOOK_AT_RULE = "compare it with the addresses of the pages: a host stands alone, and url matches the whole address"
-"""What to do about a rule that takes no page."""
-
-
-class Rule(Section):
-    """Which pages: one of `host`, `host_suffix` and `url`. What is other for them: at least one of the rest."""
-
-    host: str = setting("", "pages of this host, with or without www.", verdicts=True, examples=["shop.example"])
-    host_suffix: str = setting("", "pages of this host and of all below it", verdicts=True)
-    url: str = setting("", "pages whose whole address matches; * is any text, ? any character", verdicts=True)
-    exempt: bool = setting(False, "they are passed on as unchecked and never an original", verdicts=True)
-    threshold: float | None = setting(
-        None,
-        "how strict the scheme is for them, as --threshold has it (only with scheme spotsieve)",
-        verdicts=True,
-        examples=[0.7],
-    )
-    scope: Literal["", "global", "host", "domain"] = setting(
-        "", "which pages they may meet: index.scope for them", verdicts=True
-    )
-
-    @property
-    def matcher(self) -> tuple[str, str]:
-        """Which of the three names the pages, and how."""
-        return next((name, getattr(self, name)) for name in MATCHERS if getattr(self, name))
-
-    @field_validator("host", "host_suffix")
-    @classmethod
-    def _is_host(cls, given: str) -> str:
-        if any(character in given for character in "/:*?@ ") or given.startswith(".") or not given.isascii():
-            raise ValueError("must be a host's name alone, such as shop.example, in ASCII (xn--...)")
-        return given.lower().removeprefix("www.").rstrip(".")
-
-    @field_validator("url")
-    @classmethod
-    def _is_pattern(cls, given: str) -> str:
-        if given and ("://" not in given and "*" not in given):
-            raise ValueError("must match whole addresses, such as https://shop.example/sale/*")
-        if len(given) > MAX_PATTERN_CHARACTERS:
-            raise ValueError(f"must have at most {MAX_PATTERN_CHARACTERS} characters")
-        return given
-
-    @model_validator(mode="after")
-    def _whole(self) -> "Rule":
-        named = [name for name in MATCHERS if getattr(self, name)]
-        if len(named) != 1:
-            raise ValueError(
-                f"must name pages by one of host, host_suffix and url, and has {' and '.join(named) or 'none'}"
-            )
-        effects = [name for name in _EFFECTS if _is_set(getattr(self, name))]
-        if not effects:
-            raise ValueError("must say what is other for these pages: exempt, threshold or scope")
-        if self.exempt and len(effects) > 1:
-            raise ValueError(f"must not have exempt and {effects[1]} together: exempt pages are compared with none")
-        return self
-
-
-def _is_set(value: Any) -> bool:
-    return value not in (False, None, "")
-
 
 class FieldPaths(Section):
-    """Where a JSON message keeps what; a path is names joined by dots, and "" means the message has no such field.
+    """Paths of the fields of a JSON message: names joined by dots; "" means that the message has no such field.
 
-    Names change no verdict on the same pages, so a state goes on when a crawler renames its fields.
+    Paths change no verdict on the same pages: a state stays usable when a crawler renames its fields.
     """
 
-    url: str = setting("url", "path of the page's address, whose host the verdict depends on")
+    url: str = setting("url", "path of the page's URL; the verdict depends on its host")
     body: str = setting("body", "path of the page's body", min_length=1)
     content_type: str = setting("content_type", "path of the Content-Type header's value")
     fetched_at: str = setting("fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds")
-    body_encoding: str = setting("", "path of a field that says text or base64 for each message")
+    body_encoding: str = setting("", "path of a field that is text or base64 in each message")
     charset: str = setting("", "path of the charset of a base64 body, where content_type names none")
-    status: str = setting("status", "path of the HTTP status, a number; anything else there is none")
-    id: str = setting("id", "path of the page's own name, shown in verdicts and reports; no page needs one")
+    status: str = setting("status", "path of the HTTP status, a number; any other value counts as no status")
+    id: str = setting("id", "path of the page's own id, shown in verdicts and reports; optional")
 
 
 class InputSettings(Section):
     """How a message becomes a page."""
 
     preset: Literal["", "scrapy-cluster", "norconex"] = setting(
-        "", "ready-made [input.fields]; a path there that differs from its default wins over the preset"
+        "", "predefined [input.fields]; paths in [input.fields] that differ from their defaults win over the preset"
     )
     format: Literal["json", "html"] = setting(
-        "json", "json: fields as in [input.fields]; html: the message is the page", verdicts=True
+        "json", "json: the message has the fields of [input.fields]; html: the message is the page", verdicts=True
     )
     fields: FieldPaths = Field(default=FieldPaths())
     body_encoding: Literal["text", "base64", "auto"] = setting(
         "auto",
-        "how JSON holds the body; auto: base64 where the whole body is valid base64 of at least 64 characters",
+        "encoding of the body in JSON; auto: base64 if the whole body is valid base64 of at least 64 characters",
         verdicts=True,
     )
     url_from: str = setting(
         "key",
-        "format html: where the address is, `key` or `header:NAME`",
+        "format html: source of the URL, `key` or `header:NAME`",
         pattern=r"^(key|header:.+)$",
     )
     rank_from: str = setting(
         "",
-        "policy.keep highest or lowest: the path of a number or a date in the message, or header:NAME; that of two "
-        "copies says which is kept",
+        "rank of a page, for policy.keep = highest or lowest: the path of a number or a date in the message, or "
+        "header:NAME",
         verdicts=True,
-        told=False,
+        stored_default=False,
     )
     content_type_header: str = setting("content-type", "format html: header that holds the Content-Type")
     status_header: str = setting("status", "format html: header that holds the HTTP status")
     accepted_statuses: tuple[Annotated[str, StringConstraints(pattern=r"^[1-5]([0-9]{2}|xx)$")], ...] = setting(
         ("2xx",),
-        "pages with another HTTP status are passed on as unchecked and never an original; none: all are judged",
+        "pages with another HTTP status are emitted unchecked and never become originals; empty: all are judged",
         verdicts=True,
     )
     accepted_types: tuple[Annotated[str, StringConstraints(pattern=r"^[^/ ]+/[^/ ]+$")], ...] = setting(
         (),
-        'pages with another Content-Type likewise: "text/html", "text/*"; none: all are judged',
+        'pages with another Content-Type are emitted unchecked, too: "text/html", "text/*"; empty: all are judged',
         verdicts=True,
     )
     max_page_bytes: int = setting(
         16 * 2**20,
-        "a larger body is passed on as unchecked (its digest is still compared)",
+        "pages with a larger body are emitted unchecked (their digest is still compared)",
         unit="bytes",
         verdicts=True,
         ge=1024,
@@ -174,12 +91,12 @@ class InputSettings(Section):
 
 
 class IndexSettings(Section):
-    """What is remembered, and where."""
+    """The state: its directory, its bounds, and the pages that a page is compared with."""
 
-    directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
+    directory: Path = setting(Path("spotsieve-state"), "state directory; one process owns it")
     bucket_cap: int = setting(
         DEFAULT_BUCKET_CAP,
-        "a bucket takes no more entries than this",
+        "most entries in a bucket",
         unit="entries",
         verdicts=True,
         signs=False,
@@ -188,7 +105,7 @@ class IndexSettings(Section):
     )
     candidate_limit: int = setting(
         0,
-        "a page is compared with no more pages that share a key; the earliest count; 0: 256, spotsigs 4096",
+        "most candidates that a page is compared with; the earliest win; 0: 256, spotsigs 4096",
         unit="entries",
         verdicts=True,
         signs=False,
@@ -197,7 +114,7 @@ class IndexSettings(Section):
     )
     horizon_hours: float = setting(
         0.0,
-        "how far back, in the pages' event time, an original counts; older ones are removed; 0: for ever",
+        "deduplication window, in event time: older originals are removed; 0: unlimited",
         unit="hours",
         verdicts=True,
         signs=False,
@@ -206,13 +123,13 @@ class IndexSettings(Section):
     )
     scope: Literal["global", "host", "domain"] = setting(
         "global",
-        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host; "
-        "domain: the same for each registered domain",
+        "global: all pages are compared, and one of all copies is kept; host: pages of the same host are compared, and "
+        "one copy for each host is kept; domain: the same for each registered domain",
         verdicts=True,
     )
     domain_list: str = setting(
         "",
-        "scope domain: the public suffix list; empty: the installed one, to which a state is bound",
+        "scope domain: release of the public suffix list; empty: the installed release; a state belongs to one release",
         verdicts=True,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
@@ -220,26 +137,26 @@ class IndexSettings(Section):
 
     @field_validator("directory", mode="before")
     @classmethod
-    def _named(cls, given: Any) -> Any:
-        """Refuse an empty name, as an unset variable leaves it: it would be the current directory."""
-        if isinstance(given, str) and not given.strip():
+    def _check_directory(cls, directory: Any) -> Any:
+        """Reject an empty name, as an unset variable leaves it: it would be the current directory."""
+        if isinstance(directory, str) and not directory.strip():
             raise ValueError("must name a directory, and is empty: is a variable unset?")
-        return given
+        return directory
 
 
 class PolicySettings(Section):
-    """What becomes of copies."""
+    """The treatment of copies."""
 
     keep: Literal["first", "longest", "newest", "highest", "lowest"] = setting(
         "first",
-        "first: a copy is dropped; longest, newest, highest, lowest: one that is longer, was fetched later, or has a "
-        "higher or lower input.rank_from than all that it is a copy of is let through, and says which page it replaces",
+        "first: copies are dropped; longest, newest, highest, lowest: a copy that is longer, was fetched later, or has "
+        "a higher or lower input.rank_from than all its originals is novel, and its verdict names the page it replaces",
         verdicts=True,
         signs=False,
     )
     longer_by: float = setting(
         1.2,
-        "keep = longest: how many times the features of a page a copy must exceed to replace it",
+        "keep = longest: a copy replaces its original if it has more than this many times its features",
         verdicts=True,
         signs=False,
         ge=1,
@@ -247,18 +164,82 @@ class PolicySettings(Section):
     )
     variants: Literal["drop", "keep"] = setting(
         "drop",
-        "pages of one host whose own texts differ in numbers alone, as sizes and prices of a product: drop: they "
-        "are judged like any; keep: they are no copies (only with scheme spotsieve)",
+        "pages of one host whose distinctive texts differ in numbers only, such as the sizes and prices of a product: "
+        "drop: they are judged like other pages; keep: they are no copies (only with scheme spotsieve)",
         verdicts=True,
         signs=False,
     )
     recrawl: Literal["drop", "identical", "pass"] = setting(
         "drop",
-        "a page whose address was fetched before: drop: it is judged like any; identical: of its own address it is a "
-        "copy only where bytes or text are the same; pass: of its own address it is never a copy",
+        "a page whose URL was fetched before: drop: it is judged like other pages; identical: it is a copy of a page "
+        "with its URL only if bytes or text are equal; pass: it is never a copy of a page with its URL",
         verdicts=True,
         signs=False,
     )
+
+
+MATCHERS = ("host", "host_suffix", "url")
+_EFFECTS = ("exempt", "threshold", "scope")
+MAX_PATTERN_CHARACTERS = 2048
+LOOK_AT_RULE = "compare it with the URLs of the pages: host is a host name alone, and url matches the whole URL"
+"""Advice for a rule that matched no page."""
+
+
+class Rule(Section):
+    """Pages by one of `host`, `host_suffix` and `url`, and at least one setting that is different for these pages."""
+
+    host: str = setting("", "pages of this host, with or without www.", verdicts=True, examples=["shop.example"])
+    host_suffix: str = setting("", "pages of this host and its subdomains", verdicts=True)
+    url: str = setting("", "pages whose whole URL matches; * matches any text, ? any character", verdicts=True)
+    exempt: bool = setting(False, "these pages are emitted unchecked and never become originals", verdicts=True)
+    threshold: float | None = setting(
+        None,
+        "the threshold for these pages, as --threshold sets it (only with scheme spotsieve)",
+        verdicts=True,
+        examples=[0.7],
+    )
+    scope: Literal["", "global", "host", "domain"] = setting(
+        "", "index.scope for these pages: the pages that they are compared with", verdicts=True
+    )
+
+    @property
+    def matcher(self) -> tuple[str, str]:
+        """The name and the value of the one field that selects the pages."""
+        return next((name, getattr(self, name)) for name in MATCHERS if getattr(self, name))
+
+    @field_validator("host", "host_suffix")
+    @classmethod
+    def _check_host(cls, host: str) -> str:
+        if any(character in host for character in "/:*?@ ") or host.startswith(".") or not host.isascii():
+            raise ValueError("must be a host name alone, such as shop.example, in ASCII (xn--...)")
+        return host.lower().removeprefix("www.").rstrip(".")
+
+    @field_validator("url")
+    @classmethod
+    def _check_pattern(cls, pattern: str) -> str:
+        if pattern and ("://" not in pattern and "*" not in pattern):
+            raise ValueError("must match whole URLs, such as https://shop.example/sale/*")
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            raise ValueError(f"must have at most {MAX_PATTERN_CHARACTERS} characters")
+        return pattern
+
+    @model_validator(mode="after")
+    def _check_matcher_and_effects(self) -> "Rule":
+        matchers = [name for name in MATCHERS if getattr(self, name)]
+        if len(matchers) != 1:
+            raise ValueError(
+                f"must select pages by one of host, host_suffix and url, and has {' and '.join(matchers) or 'none'}"
+            )
+        effects = [name for name in _EFFECTS if _is_set(getattr(self, name))]
+        if not effects:
+            raise ValueError("must set exempt, threshold or scope for these pages")
+        if self.exempt and len(effects) > 1:
+            raise ValueError(f"must not have exempt and {effects[1]} together: exempt pages are not compared")
+        return self
+
+
+def _is_set(value: Any) -> bool:
+    return value not in (False, None, "")
 
 
 class Settings(Section):
@@ -266,8 +247,8 @@ class Settings(Section):
 
     rules: tuple[Rule, ...] = setting(
         (),
-        "what is other (exempt, threshold, scope) for pages of a host, host_suffix or url (https://*/print/*); the "
-        "first rule that matches counts",
+        "settings (exempt, threshold, scope) for pages of a host, host_suffix or url (https://*/print/*); the first "
+        "matching rule applies",
         verdicts=True,
     )
     input: InputSettings = Field(default=InputSettings())
@@ -284,19 +265,19 @@ class Settings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_scheme(cls, given: Any) -> Any:
-        """Without a name, [scheme] holds the settings of the default scheme."""
-        scheme = given.get("scheme") if isinstance(given, dict) else None
-        return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given
+    def _default_scheme(cls, values: Any) -> Any:
+        """Name the default scheme in a [scheme] without a name."""
+        scheme = values.get("scheme") if isinstance(values, dict) else None
+        return {**values, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else values
 
     @model_validator(mode="after")
-    def _with_ranks(self) -> "Settings":
-        """Check that pages have ranks where these say which copy is kept, and nowhere else."""
+    def _check_ranks(self) -> "Settings":
+        """Check that input.rank_from is set with policy.keep = highest or lowest, and only then."""
         keep, rank_from = self.policy.keep, self.input.rank_from
         ranked = keep in ("highest", "lowest")
         if ranked and not rank_from:
-            then = "name a field of the message, such as quality.score, or header:NAME; for the fetch time set newest"
-            raise SettingError("input.rank_from", f"must be given with policy.keep = {keep}", None, then)
+            then = "name a field of the message, such as quality.score, or header:NAME; for the fetch time use newest"
+            raise SettingError("input.rank_from", f"must be set with policy.keep = {keep}", None, then)
         if rank_from and not ranked:
             then = "set policy.keep to one of these, or leave input.rank_from out"
             raise SettingError("input.rank_from", "is for policy.keep = highest or lowest", rank_from, then)
@@ -310,7 +291,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _with_domains(self) -> "Settings":
-        """Note the public suffix list by which domains are told apart, so that states and logs are bound to it."""
+        """Store the release of the public suffix list in the settings, so that a state and its log belong to it."""
         if self.index.scope != "domain" and all(rule.scope != "domain" for rule in self.rules):
             return self
         installed, wanted = installed_list(), self.index.domain_list
@@ -319,7 +300,7 @@ class Settings(Section):
                 "index.domain_list",
                 f"must be the installed public suffix list ({installed})",
                 wanted,
-                f"install publicsuffixlist=={wanted.partition(' ')[0]}, or begin a new state and log without it",
+                f"install publicsuffixlist=={wanted.partition(' ')[0]}, or start a new state and log without it",
             )
         object.__setattr__(self, "index", self.index.model_copy(update={"domain_list": installed}))
         return self

@@ -1,4 +1,4 @@
-"""The settings of what lies around the verdict: Kafka, topics, metrics, look-ups, logs. None changes a verdict."""
+"""The settings around the verdict: Kafka, topics, shards, service, metrics, look-ups, logs. None changes a verdict."""
 
 from typing import Literal
 
@@ -6,13 +6,16 @@ from pydantic import SecretStr
 
 from spotsieve.stream.base.settings.section import Section, setting
 
+MOST_ROUND_PAGES = 65_536
+"""Upper bound of cluster.round_pages. Readers of round records rely on it (stream/sharding/records/frame.py)."""
+
 
 class KafkaSettings(Section):
-    """How to reach the broker. Secrets come from the environment or a file, and are never logged."""
+    """The connection to the broker. Secrets come from the environment or a file, and are never logged."""
 
     bootstrap_servers: str = setting("localhost:9092", "brokers, host:port joined by commas", min_length=1)
-    group_id: str = setting("spotsieve", "consumer group, also the stem of the transactional ids", min_length=1)
-    client_id: str = setting("spotsieve", "client id shown in the broker's logs and quotas")
+    group_id: str = setting("spotsieve", "consumer group, also the prefix of the transactional ids", min_length=1)
+    client_id: str = setting("spotsieve", "client id in the broker's logs and quotas")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", "transport")
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = setting("PLAIN", "SASL mechanism")
     sasl_username: str = setting("", "SASL user")
@@ -25,13 +28,15 @@ class KafkaSettings(Section):
     ssl_keyfile: str = setting("", "client key, PEM")
     ssl_key_password: SecretStr = setting(SecretStr(""), "password of the client key, if it has one; better in a file")
     ssl_key_password_file: str = setting("", "file that holds the key's password, in place of ssl_key_password")
-    session_timeout_ms: int = setting(30_000, "a worker silent for so long loses its partitions", unit="ms", ge=1_000)
+    session_timeout_ms: int = setting(
+        30_000, "a worker without a heartbeat for this long loses its partitions", unit="ms", ge=1_000
+    )
     rebalance_timeout_ms: int = setting(
         60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000
     )
     max_poll_interval_ms: int = setting(
         300_000,
-        "a worker whose stages take no page for so long loses its partitions; more than two commits may take",
+        "a worker whose stages take no page for this long loses its partitions; must exceed the time of two commits",
         unit="ms",
         ge=10_000,
     )
@@ -42,16 +47,16 @@ class KafkaSettings(Section):
     fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
     prefetch_bytes: int = setting(
         64 * 2**20,
-        "no more is fetched while so much waits to be judged, of all partitions together",
+        "fetching pauses while more than this waits to be judged, summed over all partitions",
         unit="bytes",
         ge=2**16,
     )
-    start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
-    start_again: Literal["refuse", "earliest", "latest"] = setting(
-        "refuse", "where a partition begins if its committed offset is lost but the state knows pages of it"
+    start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets starts")
+    restart_from: Literal["refuse", "earliest", "latest"] = setting(
+        "refuse", "where a partition restarts if its committed offset is lost but the state has indexed pages of it"
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
-        "read_committed", "whether pages of open or aborted transactions are read"
+        "read_committed", "read_uncommitted also reads pages of open and aborted transactions"
     )
 
 
@@ -59,34 +64,51 @@ class TopicSettings(Section):
     """Names of the topics."""
 
     input: str = setting("pages", "crawled pages", min_length=1)
-    novel: str = setting("pages.novel", "pages let through, unchanged, plus verdict headers", min_length=1)
+    novel: str = setting("pages.novel", "novel and unchecked pages, unchanged, with verdict headers", min_length=1)
     duplicates: str = setting("pages.duplicates", "a JSON report for each dropped page", min_length=1)
     rejected: str = setting(
-        "pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1
+        "pages.rejected", "dead letters: messages that hold no page, unchanged, with the reason", min_length=1
     )
-    log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
-    matches: str = setting("matches", "with shards: whom pages meet; a partition for each shard", min_length=1)
-    verdicts: str = setting("verdicts", "with shards: the outcome of each round; one partition", min_length=1)
+    log: str = setting("signatures", "the log: one partition, which orders all pages", min_length=1)
+    matches: str = setting(
+        "matches", "with shards: the candidates of each round; a partition for each shard", min_length=1
+    )
+    verdicts: str = setting("verdicts", "with shards: the verdicts of each round; one partition", min_length=1)
+
+
+class ClusterSettings(Section):
+    """A service in several processes: shards that hold the state together, and a resolver.
+
+    Each process is started with its role (`spotsieve run --role`).
+    """
+
+    shards: int = setting(0, "shards that hold the state together; 0: every worker holds all of it", ge=0, le=1_024)
+    round_pages: int = setting(16_384, "most pages in a round", unit="pages", ge=1, le=MOST_ROUND_PAGES)
+    resolver_session_ms: int = setting(
+        6_000, "a resolver without a heartbeat for this long is replaced by a standby", unit="ms", ge=1_000
+    )
 
 
 class ServiceSettings(Section):
-    """How the worker moves pages."""
+    """Batches, delivery guarantee and shutdown of a worker."""
 
     guarantee: Literal["exactly_once", "at_least_once"] = setting(
         "exactly_once", "exactly_once: outputs and offsets in one transaction; at_least_once: flush, then commit"
     )
     mode: Literal["filter", "annotate"] = setting(
-        "filter", "filter: duplicates leave the stream; annotate: every page passes, with its verdict in headers"
+        "filter", "filter: duplicates are dropped; annotate: every page is emitted, with its verdict in headers"
     )
     batch_pages: int = setting(512, "most pages in a micro-batch", unit="pages", ge=1, le=65_536)
-    batch_bytes: int = setting(16 * 2**20, "most bytes in a micro-batch or one page", unit="bytes", ge=2**16)
+    batch_bytes: int = setting(
+        16 * 2**20, "most bytes in a micro-batch; a larger page is alone in its batch", unit="bytes", ge=2**16
+    )
     linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
-        "none", "compression of produced messages; docs/measured/speed.md has the CPU and the size of each"
+        "none", "compression of produced messages; docs/measured/speed.md compares CPU and size"
     )
     shutdown_timeout_ms: int = setting(
         8_000,
-        "SIGTERM: time to finish what was fetched; 1.5 s later the process ends hard",
+        "time to finish the fetched pages after SIGTERM; 1.5 s later the process is killed",
         unit="ms",
         ge=0,
         le=600_000,
@@ -94,7 +116,7 @@ class ServiceSettings(Section):
 
 
 class MetricsSettings(Section):
-    """Where metrics, health and readiness are served."""
+    """The HTTP port for metrics, health and readiness."""
 
     enabled: bool = setting(True, "serve /metrics, /healthz and /readyz")
     host: str = setting("0.0.0.0", "address to bind")  # scraped from outside the container; 127.0.0.1 closes it
@@ -102,36 +124,43 @@ class MetricsSettings(Section):
 
 
 class ServeSettings(Section):
-    """What `spotsieve serve` answers over HTTP, and how much at a time."""
+    """The HTTP port of `spotsieve serve`, and its limits."""
 
-    host: str = setting("127.0.0.1", "address to bind; it has no login, so keep it private")
+    host: str = setting("127.0.0.1", "address to bind; there is no authentication, so keep it private")
     port: int = setting(7768, "port; 0: any free one", ge=0, le=65_535)
     refresh_seconds: float = setting(
-        30.0, "look-ups see what the state's owner filed up to so long ago; 0: what it had at the start", unit="s", ge=0
+        30.0,
+        "look-ups see the pages indexed up to this long ago by the state's owner; 0: up to the start",
+        unit="s",
+        ge=0,
     )
-    most_body_bytes: int = setting(32 * 2**20, "a larger request is refused (413)", unit="bytes", ge=1024, le=2**30)
-    most_pages: int = setting(1_000, "a batch of more pages is refused (413)", unit="pages", ge=1, le=16_384)
+    max_body_bytes: int = setting(32 * 2**20, "larger requests are rejected (413)", unit="bytes", ge=1024, le=2**30)
+    max_pages: int = setting(1_000, "batches of more pages are rejected (413)", unit="pages", ge=1, le=16_384)
     waiting_bytes: int = setting(
-        256 * 2**20, "while requests of so many bytes are in hand, more are refused (503)", unit="bytes", ge=1024
+        256 * 2**20, "while pending requests have this many bytes, new ones are rejected (503)", unit="bytes", ge=1024
     )
     waiting_pages: int = setting(
-        4_096, "while so many pages wait for their verdicts, more are refused (503)", unit="pages", ge=1, le=2**20
+        4_096,
+        "while this many pages wait for their verdicts, new ones are rejected (503)",
+        unit="pages",
+        ge=1,
+        le=2**20,
     )
     linger_ms: float = setting(
         5.0,
-        "where several clients ask, the longest wait of a page for others that are judged with it",
+        "with several clients, the longest wait of a page for other pages of its batch",
         unit="ms",
         ge=0,
         le=1_000,
     )
-    connections: int = setting(1_024, "connections at a time; more are refused (503)", ge=1, le=65_536)
-    body_seconds: float = setting(30.0, "a client may take so long to send a request (408)", unit="s", gt=0)
-    stop_seconds: int = setting(8, "SIGTERM: time for the requests in hand", unit="s", ge=1, le=600)
+    connections: int = setting(1_024, "concurrent connections; further ones are rejected (503)", ge=1, le=65_536)
+    body_seconds: float = setting(30.0, "longest time to receive a request (408)", unit="s", gt=0)
+    stop_seconds: int = setting(8, "time to finish pending requests after SIGTERM", unit="s", ge=1, le=600)
 
 
 class LogSettings(Section):
     """Structured logs on standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = setting("info", "least level shown")
+    level: Literal["debug", "info", "warning", "error"] = setting("info", "lowest level shown")
     format: Literal["auto", "json", "text"] = setting("auto", "auto: text on a terminal, JSON elsewhere")
-    summary_seconds: float = setting(60.0, "time between summary lines; 0: none", unit="s", ge=0)
+    summary_seconds: float = setting(60.0, "time between summary lines; 0: no summary", unit="s", ge=0)

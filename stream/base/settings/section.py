@@ -1,10 +1,23 @@
-"""What every section of the settings is made of: a frozen model, and fields that describe themselves."""
+"""The parts that settings are made of: a frozen model for each section, and fields that describe themselves.
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+A field says what it does, its unit and whether it changes verdicts; `spotsieve config` prints all three.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
+
+
+class Section(BaseModel):
+    """Base of all sections. It is frozen, and unknown names are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    def caution(self) -> str | None:
+        """A warning about these settings, such as a limit on the number of pages; None if there is none."""
+        return None
 
 
 def setting(
@@ -14,40 +27,39 @@ def setting(
     unit: str = "",
     verdicts: bool = False,
     signs: bool = True,
-    told: bool = True,
+    stored_default: bool = True,
     **rules: Any,
 ) -> Any:
-    """A field with its description, its unit, and whether it changes verdicts (`config example` prints all three).
+    """A field with its description.
 
-    signs: of a setting that changes verdicts: whether signatures are made by it. Where it is only judged by, a log of
-    another value is judged again as it is (`spotsieve migrate`), else its pages are signed again.
-    told: of a setting that changes verdicts: whether states and logs are told its default. One that came later is not:
-    states and logs from before it go on.
+    about: what the setting does, a phrase for documents
+    unit: the unit of the value, for documents
+    verdicts: whether the setting changes verdicts; then a state and a log belong to one value
+    signs: for verdicts=True: whether signatures depend on it. If not, `spotsieve migrate` judges the signatures of a
+    log again; otherwise it signs the pages again.
+    stored_default: for verdicts=True: whether the settings text of a state holds the value even if it is the default.
+    False for a setting that is newer than stored states, so that these stay usable.
+    rules: constraints of pydantic's Field
     """
-    more: JsonDict = {"unit": unit, "verdicts": verdicts, "signs": verdicts and signs, "told": told}
+    more: JsonDict = {
+        "unit": unit,
+        "verdicts": verdicts,
+        "signs": verdicts and signs,
+        "stored_default": stored_default,
+    }
     return Field(default, description=about, json_schema_extra=more, **rules)
-
-
-class Section(BaseModel):
-    """The base of all sections: it is frozen, unknown names are errors, and a value never takes another meaning."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-    def caution(self) -> str | None:
-        """What a person should know of these settings before they rely on them; None: nothing."""
-        return None
 
 
 _Scheme = TypeVar("_Scheme", bound=Section)
 
 
 class Threshold(NamedTuple):
-    """The one setting of a scheme that makes it stricter or looser, and what `score --sweep` tries of it.
+    """The setting of a scheme that makes it stricter or looser, with the values that `score --sweep` tries.
 
     setting: its name
-    swept: each value, ascending, including the default -> the other settings that change with it. Most values change
-    nothing else, but a distance of k bits needs a number of tables that fits k.
-    signs: whether signing reads any of these settings; if it does not, pages are signed once for all values
+    swept: each value, ascending, including the default -> the other settings that change with it. For most schemes
+    there are none, but a distance of k bits needs a number of tables that fits k.
+    signs: whether signatures depend on these settings; if not, pages are signed once for all values
     """
 
     setting: str
@@ -55,14 +67,15 @@ class Threshold(NamedTuple):
     signs: bool = True
 
     def at(self, scheme: _Scheme, value: float) -> _Scheme:
-        """The scheme's settings with one of the swept values. Raises pydantic's ValidationError for a wrong value."""
+        """The settings of the scheme with a swept value. Raises pydantic's ValidationError for a wrong value."""
         return type(scheme).model_validate(scheme.model_dump() | {self.setting: value, **self.swept[value]})
 
     def beside(self, value: float) -> Mapping[str, object]:
-        """The other settings that go with any value: those of a swept one as they stand, and in between in proportion.
+        """The other settings that go with any value of the threshold.
 
-        Beyond the swept values, those of the nearest one, but none below the value itself, and none above 1. A setting
-        that is no fraction, such as a number of tables, goes with swept values alone.
+        A swept value has them in its row. Between swept values they are interpolated linearly. Outside of the swept
+        range those of the nearest swept value are used; above it they are raised to the value itself, at most 1.
+        Settings that are no fractions, such as a number of tables, exist for swept values only.
         """
         if value in self.swept:
             return self.swept[value]
@@ -77,6 +90,35 @@ class Threshold(NamedTuple):
         }
 
 
-def alone(*values: float) -> dict[float, Mapping[str, object]]:
+def independent(*values: float) -> dict[float, Mapping[str, object]]:
     """Swept values that change no other setting."""
     return {value: {} for value in values}
+
+
+# Reading models: for loading, the example file and the reference.
+
+
+def leaf_settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path and the pydantic field of every setting below a model; [scheme] yields those of every scheme in turn."""
+    for name, field in model.model_fields.items():
+        sections = sections_of(field.annotation)
+        for section in sections:
+            yield from leaf_settings(section, (*prefix, name))
+        if not sections:
+            yield (*prefix, name), field
+
+
+def sections_of(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a field can hold: one for a section, several for [scheme], none for a plain value."""
+    if get_origin(annotation) is tuple:
+        return []  # A list of tables, such as [[rules]]: its fields have no path of their own.
+    return _models_in(get_args(annotation) or (annotation,))
+
+
+def tables_of(annotation: Any) -> list[type[BaseModel]]:
+    """The model of the tables in a list of tables, such as [[rules]]; none for any other field."""
+    return _models_in(get_args(annotation)) if get_origin(annotation) is tuple else []
+
+
+def _models_in(kinds: tuple[Any, ...]) -> list[type[BaseModel]]:
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]

@@ -12,12 +12,14 @@ from spotsieve.stream.demo.localkafka import LocalKafka, prepare, release
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until Ctrl-C or SIGTERM; the exit code is 0, or that of the error."""
-    parser = argparse.ArgumentParser("python -m spotsieve.stream.demo.localkafka", description="Apache Kafka, local.")
+    """Run until Ctrl-C or SIGTERM; -> the exit code, 0 or that of the error."""
+    parser = argparse.ArgumentParser(
+        "python -m spotsieve.stream.demo.localkafka", description="Runs a local Apache Kafka."
+    )
     parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1; 0 for any free one (default 9092)")
     parser.add_argument("--dir", type=Path, help="keep the data here (default: a temporary directory, removed)")
     parser.add_argument("--heap-mb", type=int, default=768, help="Java heap in MiB (default 768)")
-    parser.add_argument("--prepare", action="store_true", help="only fetch what a broker needs, and end")
+    parser.add_argument("--prepare", action="store_true", help="only fetch the files of a broker, then exit")
     options = parser.parse_args(arguments)
     try:
         prepare()

@@ -1,15 +1,8 @@
-"""Runs one local Kafka broker as a process: it starts, stops, and can be killed or frozen as tests need it.
+"""Runs one local Kafka broker as a process, which tests can also kill, freeze and restart.
 
-The settings of a one-node broker: Kafka's defaults, except where one node or a quick start needs others.
-
-Chooses a free port on the loopback address.
-
-Asks a broker in Kafka's own protocol whether it serves clients yet.
-
-Prepares a machine for the local broker: the jars are fetched, and one training run makes later starts quick.
-
-In the training run Java keeps the classes that a broker loads, already linked (JEP 514). Measured on 2 cores: start
-2.3 s -> 1.2 s, formatting the storage 1.1 s -> 0.5 s, for 6 s and 66 MB once.
+The broker has Kafka's default settings, except where one node or a quick start needs others. `prepare` fetches the jars
+and makes one training run, in which Java stores the broker's classes already linked (JEP 514). Measured on 2 cores: the
+start takes 1.2 s instead of 2.3 s, and formatting the storage 0.5 s instead of 1.1 s, for 6 s and 66 MB once.
 """
 
 import os
@@ -30,30 +23,34 @@ from typing import Self
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import jars, watchdog
 
-# Below Linux's ephemeral range (32768 up): while a broker restarts, no client connection may be given its port.
-LOWEST = 20_000
-HIGHEST = 32_000
-TRIES = 200
+HOST = "127.0.0.1"
+# Below Linux's ephemeral range (32768 up): no client connection may take the port of a broker while it restarts.
+LOWEST_PORT = 20_000
+HIGHEST_PORT = 32_000
+PORT_TRIES = 200
 
 
 def free_port(taken: int = 0) -> int:
-    """A port on 127.0.0.1 that nothing listens on now, other than `taken`; BrokerError after 200 occupied ones."""
+    """A port of 127.0.0.1, other than `taken`, on which nothing listens. Raises BrokerError after PORT_TRIES tries."""
     choose = random.SystemRandom()
-    for _ in range(TRIES):
-        port = choose.randrange(LOWEST, HIGHEST)
+    for _ in range(PORT_TRIES):
+        port = choose.randrange(LOWEST_PORT, HIGHEST_PORT)
         if port != taken and is_free(port):
             return port
     raise BrokerError(
-        "the local broker", f"needs a free port on 127.0.0.1 between {LOWEST} and {HIGHEST}", None, "name one: --port"
+        "the local broker",
+        f"found no free port on {HOST} in {LOWEST_PORT} to {HIGHEST_PORT}",
+        None,
+        "choose one: --port",
     )
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port of 127.0.0.1 now."""
+    """Whether no server listens on this port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((HOST, port))
         except OSError:
             return False
         return True
@@ -70,26 +67,26 @@ ONE_NODE = {
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # A misspelt topic must be an error, as on a production cluster.
+    # A misspelled topic must be an error, as on a production cluster.
     "auto.create.topics.enable": "false",
 }
 
 QUICK = {
-    # 50 partitions each by default: a second of start-up and a hundred open files for nothing.
+    # The default of 50 partitions each costs a second of start-up and a hundred open files.
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # After a SIGKILL the controller refuses the restarted broker until its old session has run out (9 s by default).
+    # After a SIGKILL the controller rejects the restarted broker until its old session expires (9 s by default).
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    # An owner killed in mid-transaction is cleaned up within a second of its transaction time-out.
+    # The transaction of a killed producer is aborted within a second after its time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # Preallocated per segment: 10 MB by default, times every topic a test makes.
+    # Preallocated for each segment (10 MB by default), and tests create many topics.
     "log.index.size.max.bytes": "1048576",
     # 128 MB of heap by default.
     "log.cleaner.dedupe.buffer.size": "4194304",
-    # Pages carry the crawl's own times, often years old: by those, retention would delete them at once.
+    # Messages have the timestamps of the crawl, often years old: retention would delete them at once.
     "log.retention.ms": "-1",
     "num.network.threads": "2",
     "num.io.threads": "4",
@@ -97,7 +94,7 @@ QUICK = {
 
 
 CLASSIC = {
-    # Kafka 3.9 has both coordinators; 4.0 and later have the new one alone.
+    # Kafka 3.9 has both coordinators; 4.0 and later have only the new one.
     "group.coordinator.new.enable": "false",
     "group.coordinator.rebalance.protocols": "classic",
 }
@@ -106,9 +103,9 @@ CLASSIC = {
 def write_properties(
     path: Path, data: Path, port: int, controller_port: int, settings: Mapping[str, str], *, classic: bool = False
 ) -> None:
-    """Write server.properties for a broker on 127.0.0.1. `settings` win over everything here.
+    """Write server.properties for a broker on 127.0.0.1. `settings` override all others.
 
-    classic: with the classic group coordinator, which Kafka 4 no longer has
+    classic: use the classic group coordinator, which Kafka 4 no longer has
     """
     places = {
         "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
@@ -127,22 +124,22 @@ NO_TOPICS = 0
 
 
 def serves_clients(host: str, port: int, timeout_s: float = 1.0) -> bool:
-    """True once the broker lists itself in its metadata, i.e. the controller let it in.
+    """Whether the broker lists itself in its metadata, which means that the controller has unfenced it.
 
-    An open port is not enough: a broker listens before the controller has unfenced it, and answers with an empty
-    broker list until then. One Metadata v1 request for no topics (Kafka protocol guide, "Metadata API").
+    An open port is not enough: a fenced broker already listens, and responds with an empty broker list. The request is
+    Metadata v1 for no topics (Kafka protocol guide, "Metadata API").
     """
     request = struct.pack(">hhih", METADATA_KEY, METADATA_VERSION, CORRELATION_ID, -1) + struct.pack(">i", NO_TOPICS)
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.sendall(struct.pack(">i", len(request)) + request)
             size = struct.unpack(">i", _read_exactly(connection, 4))[0]
-            answer = _read_exactly(connection, size)
+            response = _read_exactly(connection, size)
     except (OSError, struct.error):
         return False
-    if len(answer) < 8:
+    if len(response) < 8:
         return False
-    correlation_id, brokers = struct.unpack_from(">ii", answer)
+    correlation_id, brokers = struct.unpack_from(">ii", response)
     return bool(correlation_id == CORRELATION_ID and brokers > 0)
 
 
@@ -151,12 +148,11 @@ def _read_exactly(connection: socket.socket, size: int) -> bytes:
     while len(parts) < size:
         part = connection.recv(size - len(parts))
         if not part:
-            raise OSError("the connection closed in the middle of an answer")
+            raise OSError("the connection was closed in the middle of a response")
         parts += part
     return bytes(parts)
 
 
-HOST = "127.0.0.1"
 CLUSTER_ID = "c3BvdHNpZXZlLWxvY2FsMQ"
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 15.0
@@ -169,9 +165,9 @@ NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 class LocalKafka:
     """A real Apache Kafka in KRaft combined mode on 127.0.0.1, as a context manager.
 
-    `directory` keeps the data, the settings and broker.log. Without it there is a temporary one, which stop() removes.
-    `port` 0 picks a free port and keeps it over restarts. `settings` are server.properties that win over ours.
-    `java_options` go to Java before ours.
+    directory: for data, settings and broker.log; None for a temporary one, which stop() removes
+    port: 0 chooses a free port and keeps it over restarts  settings: server.properties that override ours
+    java_options: further options of Java
     """
 
     def __init__(
@@ -203,17 +199,17 @@ class LocalKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, "127.0.0.1:PORT": known after the first start, or before if a port was given."""
+        """The address for clients, "127.0.0.1:PORT". Without a given port it is valid after the first start."""
         return f"{HOST}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The broker's process id while it runs."""
+        """The broker's process id; None if it is not running."""
         return self._process.pid if self._process else None
 
     @property
     def directory(self) -> Path:
-        """The folder of the data, server.properties and broker.log. Raises BrokerError before the first start."""
+        """The directory with the data, server.properties and broker.log. Raises BrokerError before the first start."""
         if self._directory is None:
             raise BrokerError("the local broker", "has no directory yet", None, "start it first")
         return self._directory
@@ -221,10 +217,10 @@ class LocalKafka:
     def start(self) -> None:
         """Start the broker and block until it serves clients.
 
-        Raises BrokerError with the end of the broker's log if it does not come up within 240 s.
+        Raises BrokerError with the end of the broker's log if it does not serve them within START_TIMEOUT_S.
         """
         if self._process is not None:
-            raise BrokerError("the local broker", "is running already", self.bootstrap_servers, "stop it first")
+            raise BrokerError("the local broker", "is already running", self.bootstrap_servers, "stop it first")
         jars.classpath()
         if self._directory is None:
             self._directory = self._make_directory()
@@ -238,7 +234,7 @@ class LocalKafka:
             raise
 
     def stop(self) -> None:
-        """End the broker in good order (SIGTERM, then SIGKILL after 15 s). A temporary directory is removed."""
+        """Stop the broker (SIGTERM, then SIGKILL after STOP_TIMEOUT_S), and remove a temporary directory."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.terminate()
@@ -252,37 +248,37 @@ class LocalKafka:
             self._directory = None
 
     def kill(self) -> None:
-        """End the broker at once (SIGKILL); start() then recovers the same data on the same port."""
+        """Kill the broker (SIGKILL). start() then recovers the same data on the same port."""
         self._running().kill()
         self._reap()
 
     def wait_for_end(self, seconds: float) -> None:
-        """Wait until the broker has ended by itself, as on a full disk; start() then recovers its data.
+        """Wait until the broker ends by itself, as on a full disk. start() then recovers its data.
 
-        Raises BrokerError if it still runs after so many seconds.
+        Raises BrokerError if it is still running after `seconds`.
         """
         try:
             self._running().wait(seconds)
         except subprocess.TimeoutExpired:
-            raise self._failure(f"still runs after {seconds:.0f} s") from None
+            raise self._failure(f"is still running after {seconds:.0f} s") from None
         self._reap()
 
     def pause(self) -> None:
-        """Freeze the broker (SIGSTOP), and return when all its threads stand still. Connections stay open.
+        """Freeze the broker (SIGSTOP), and return when all its threads have stopped.
 
-        Nothing answers any more.
+        Connections stay open, but nothing responds.
         """
         broker = self._running()
         broker.send_signal(signal.SIGSTOP)
-        # The signal alone is not enough: on a busy machine each thread goes on answering until it is scheduled again.
+        # The signal alone is not enough: on a busy machine a thread may respond until it is scheduled again.
         os.waitid(os.P_PID, broker.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused broker go on."""
+        """Continue a paused broker."""
         self._running().send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Stop in good order and start again on the same data and port."""
+        """Stop the broker normally and start it again with the same data and port."""
         self._running().terminate()
         try:
             self._running().wait(STOP_TIMEOUT_S)
@@ -312,7 +308,7 @@ class LocalKafka:
         if not self.port:
             self.port = free_port()
         elif not is_free(self.port):
-            raise BrokerError("port", f"must be free on {HOST}", self.port, "choose another, or 0 for any free one")
+            raise BrokerError("port", f"is in use on {HOST}", self.port, "choose another one, or 0 for any free port")
         write_properties(
             self.directory / "server.properties",
             self.directory / "data",
@@ -346,7 +342,7 @@ class LocalKafka:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Its own session: Ctrl-C in a terminal must reach the filter first, which still needs the broker.
+                # A session of its own: Ctrl-C must reach the filter first, which still needs the broker.
                 start_new_session=True,
             )
         own_directory = [str(self.directory)] if self._given_directory is None else []
@@ -361,7 +357,7 @@ class LocalKafka:
             str(jars.java()),
             f"-Xmx{heap_mb}m",
             "-XX:+UseSerialGC",
-            # Our brokers live for seconds or minutes. In its first minute Java's second compiler takes half a core.
+            # These brokers run for seconds or minutes. In the first minute Java's second compiler takes half a core.
             "-XX:TieredStopAtLevel=1",
             "-XX:-UsePerfData",
             "-XX:+ExitOnOutOfMemoryError",
@@ -388,11 +384,11 @@ class LocalKafka:
             time.sleep(POLL_S)
         raise self._failure(f"did not serve clients within {START_TIMEOUT_S:.0f} s")
 
-    def _failure(self, what: str) -> BrokerError:
-        return BrokerError("the local broker", what, None, f"the end of its log:\n{self.log_tail()}")
+    def _failure(self, rule: str) -> BrokerError:
+        return BrokerError("the local broker", rule, None, f"the end of its log:\n{self.log_tail()}")
 
     def _reap(self) -> None:
-        """Collect the ended broker, and tell its watchdog that nothing is left to kill."""
+        """Reap the broker's process, and stop its watchdog."""
         self._running().wait()
         self._process = None
         if self._watchdog is not None:
@@ -401,12 +397,10 @@ class LocalKafka:
 
 
 def prepare(say: Callable[[str], None] = jars.say_on_stderr) -> None:
-    """Make everything ready that the local broker needs, ahead of its first start.
+    """Fetch and prepare all files of the local broker. Afterwards LocalKafka starts without a network.
 
-    Once this has returned, LocalKafka starts without a network. A second call only looks whether the files are there.
-    `say` gets one line for each step that takes time (default: print to stderr).
-
-    Raises BrokerError where Java or the jars cannot be had, naming what is missing.
+    A second call only checks that the files are there. say: called with a line before each slow step
+    Raises BrokerError, which names what is missing, if Java or the jars are not available.
     """
     jars.fetch(say)
     with jars.one_at_a_time():
@@ -416,7 +410,7 @@ def prepare(say: Callable[[str], None] = jars.say_on_stderr) -> None:
 
 
 def _train(say: Callable[[str], None]) -> None:
-    """Start and stop one broker while Java records its classes. Where this fails, starts are only slower."""
+    """Start and stop one broker while Java records its classes. A failure only makes later starts slower."""
     target = jars.startup_cache()
     partial = target.with_name(f"{target.name}.{os.getpid()}")
     try:
@@ -425,4 +419,4 @@ def _train(say: Callable[[str], None]) -> None:
         partial.replace(target)
     except (BrokerError, OSError) as error:
         partial.unlink(missing_ok=True)
-        say(f"no fast start ({error}); the broker will start a second later")
+        say(f"no fast start ({error}); each start takes a second longer")

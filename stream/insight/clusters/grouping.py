@@ -1,18 +1,16 @@
-"""Groups pages that are connected by verdicts, and chooses the canonical page of each cluster.
+"""Groups pages that verdicts connect, and chooses the canonical page of each cluster.
 
-Only pages that others name, as an original or as replaced, are held in memory (some 400 bytes each): a copy that nobody
-names hangs on its original. What is written of each page waits on disk until all is read, because the last line may
-still join two clusters. Pages are told apart by 64 bits of their ids' BLAKE2b: of 100 million pages two are taken for
-one in 1 of 3,700 runs.
+A statement is the verdict on one page, with its originals and the page that it supersedes. It comes from a line:
 
-The canonical page of a cluster is the first that was let through and that no other page replaces.
+    line = a verdict of `filter`, `query` or `replay` (stream/files/verdict_lines.py)
+         | a report in the topic of duplicates: {"page": {"id", "url"}, "duplicate_of": {"page", "url"}}
 
-Remembers which pages were met: 8 bytes for each, and twice that for a moment.
+The canonical page of a cluster is its first page that is not a duplicate and that no other page supersedes.
 
-Reads what a line says of a page: its verdict, and the pages that it is a copy of, or that it replaces.
-
-line     = a verdict of `filter`, `query` or `replay` (stream/files/verdict_lines.py)
-         | a report of the topic of duplicates: {"page": {"id", "url"}, "duplicate_of": {"page", "url"}}
+Only pages that other pages name are in memory, about 400 bytes each. A duplicate that no page names is reached through
+its original. The output rows wait on disk until all statements are read, because the last one may still join two
+clusters. A set of the ids takes 8 bytes per page, and twice that while it merges. Ids are compared by 64 bits of
+BLAKE2b: with 100 million pages, two ids collide in 1 of 3,700 runs.
 """
 
 import hashlib
@@ -28,47 +26,48 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import Kind, Verdicts
 
+DUPLICATE = Kind.DUPLICATE.name.lower()
+_VERDICTS = frozenset(kind.name.lower() for kind in Kind)
+_CHUNK = 16_384
+"""Statements that are written to the spool together."""
+
 
 class NumberSet:
-    """Numbers that were met, as sorted runs: a run is merged with the one before it as soon as it is as long."""
+    """A set of numbers in sorted runs. A run is merged with the previous one as soon as it is as long."""
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Take in numbers: uint64[n] -> bool[n], whether each is met here for the first time."""
-        kept, first = np.unique(numbers, return_index=True)
-        new = np.ones(len(kept), np.bool_)
+        """Add numbers: uint64[n] -> bool[n], whether each of them is new."""
+        distinct, first = np.unique(numbers, return_index=True)
+        new = np.ones(len(distinct), np.bool_)
         for run in self._runs:
-            at = np.searchsorted(run, kept)
+            at = np.searchsorted(run, distinct)
             at[at == len(run)] = 0
-            new &= run[at] != kept
+            new &= run[at] != distinct
         fresh = np.zeros(len(numbers), np.bool_)
         fresh[first[new]] = True
         if new.any():
-            self._runs.append(kept[new])
+            self._runs.append(distinct[new])
         while len(self._runs) > 1 and len(self._runs[-2]) <= len(self._runs[-1]):
             last = self._runs.pop()
             self._runs[-1] = np.sort(np.concatenate([self._runs[-1], last]), kind="stable")
         return fresh
 
 
-DUPLICATE = Kind.DUPLICATE.name.lower()
-_VERDICTS = frozenset(kind.name.lower() for kind in Kind)
-
-
 class OriginalRef(NamedTuple):
-    """A page that another one is a copy of."""
+    """The original of another page."""
 
     id: str
     url: str
 
 
 class Statement(NamedTuple):
-    """What is said of one page.
+    """The verdict on one page.
 
-    verdict: novel, duplicate or unchecked  originals: the pages that it is a copy of, or that it replaces
-    replaces: the id of the page that it replaces; "" for none
+    verdict: novel, duplicate or unchecked  originals: its originals, or the page that it supersedes
+    replaces: the id of the page that it supersedes; "" for none
     """
 
     id: str
@@ -79,7 +78,7 @@ class Statement(NamedTuple):
 
 
 def read_statement(line: bytes) -> Statement | None:
-    """What a line says; None for a line that is neither a verdict nor a report."""
+    """The statement in a line; None for a line that is neither a verdict nor a report."""
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -90,11 +89,11 @@ def read_statement(line: bytes) -> Statement | None:
 
 
 def state_verdicts(pages: list[Entry], verdicts: Verdicts) -> Iterator[Statement]:
-    """What verdicts say of these pages."""
+    """The statements for pages and their verdicts, row by row."""
     for row, page in enumerate(pages):
-        named = (verdicts.originals[row], verdicts.replaces[row])
+        entries = (verdicts.originals[row], verdicts.replaces[row])
         originals = tuple(
-            OriginalRef(entry.id, entry.url) for entry in named if entry is not None and entry.id != page.id
+            OriginalRef(entry.id, entry.url) for entry in entries if entry is not None and entry.id != page.id
         )
         replaced = verdicts.replaces[row]
         verdict = Kind(verdicts.kind[row]).name.lower()
@@ -105,8 +104,8 @@ def _report(fields: dict[str, Any]) -> Statement | None:
     page, original = fields["page"], fields.get("duplicate_of")
     if not isinstance(original, dict) or not _text(page.get("id")) or not _text(original.get("page")):
         return None
-    named = OriginalRef(_text(original["page"]), _text(original.get("url")))
-    return Statement(_text(page["id"]), _text(page.get("url")), DUPLICATE, (named,))
+    reference = OriginalRef(_text(original["page"]), _text(original.get("url")))
+    return Statement(_text(page["id"]), _text(page.get("url")), DUPLICATE, (reference,))
 
 
 def _verdict(fields: dict[str, Any]) -> Statement | None:
@@ -128,14 +127,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-_CHUNK = 16_384
-
-
 class Member(NamedTuple):
     """A page and its cluster.
 
-    verdict: None for a page that others name and of which nothing else is said  cluster: the id of the canonical page
-    size: how many pages the cluster has
+    verdict: None for a page without a statement of its own  cluster: id of the canonical page
+    size: number of pages in the cluster
     """
 
     id: str
@@ -146,14 +142,16 @@ class Member(NamedTuple):
 
     @property
     def canonical(self) -> bool:
-        """Whether it is the page that stands for its cluster."""
+        """Whether it is the canonical page of its cluster."""
         return self.id == self.cluster
 
 
 @dataclass(slots=True)
 class Totals:
-    """pages: different ones  repeated: statements about a page that was met before  named: pages without a statement
-    clusters: those of more than one page  in_clusters: pages of these  largest: pages of the largest
+    """Counts of a grouping.
+
+    pages: distinct pages  repeated: further statements about a page  named: pages without a statement of their own
+    clusters: clusters of two or more pages  in_clusters: pages in them  largest: pages in the largest one
     """
 
     pages: int = 0
@@ -165,8 +163,9 @@ class Totals:
 
 
 class _SpoolRow(NamedTuple):
-    """What waits on disk. number: of the page  id: "" where the page was met before  verdict: None: it is only named
-    originals: their numbers  replaced: the number of the page that this one replaces, or None
+    """A row on disk. number: of the page (_number)  id: "" for a further statement about a page
+
+    verdict: None for a page that is only named  originals: their numbers  replaced: number of the superseded page
     """
 
     number: int
@@ -178,7 +177,7 @@ class _SpoolRow(NamedTuple):
 
 
 class ClusterBuilder:
-    """Give it all statements, then ask for the members."""
+    """Collects all statements, then yields the members of the clusters."""
 
     def __init__(self, spool: BinaryIO) -> None:
         """spool: an empty temporary file"""
@@ -189,26 +188,26 @@ class ClusterBuilder:
         self.totals = Totals()
 
     def add(self, statement: Statement) -> None:
-        """Take in what is said of a page. Raises OSError if the disk is full."""
+        """Add a statement. Raises OSError if the disk is full."""
         self._waiting.append(statement)
         if len(self._waiting) >= _CHUNK:
-            self._take_in()
+            self._spool_waiting()
 
     def members(self) -> Iterator[Member]:
-        """Give every page once, in the order in which it was first stated or named. Raises OSError."""
-        self._take_in()
+        """Every page once, in the order in which statements first mentioned it. Raises OSError."""
+        self._spool_waiting()
         parents, stated, replaced = self._connect()
         sizes, canonical = self._choose(parents, stated, replaced)
         self._count(sizes)
         for page, own in self._pages(stated):
-            top = _top(parents, self._top_of(page, own))
-            if top is None:
+            root = _root(parents, self._place_of(page, own))
+            if root is None:
                 yield Member(page.id, page.url, page.verdict, page.id, 1)
             else:
-                yield Member(page.id, page.url, page.verdict, canonical[top], sizes[top])
+                yield Member(page.id, page.url, page.verdict, canonical[root], sizes[root])
 
-    def _take_in(self) -> None:
-        """Write what waits to the spool. A page that is named for the first time gets a place and a line of its own."""
+    def _spool_waiting(self) -> None:
+        """Write the waiting statements to the spool. A page named for the first time gets a place and its own row."""
         waiting, self._waiting = self._waiting, []
         numbers = [_number(statement.id) for statement in waiting]
         fresh = self._seen.add(np.array(numbers, np.uint64)).tolist()
@@ -220,7 +219,7 @@ class ClusterBuilder:
                     self._places[at] = len(self._places)
                     lines.append(_line(_SpoolRow(at, named.id, named.url, None, [], None)))
             if originals and not new:
-                # Its first line may name none: then it hangs on no original, and needs a place to be joined by.
+                # Its first statement may name no original. Then the page needs a place to join the cluster.
                 self._places.setdefault(number, len(self._places))
             replaced = _number(statement.replaces) if statement.replaces else None
             own_id, url = (statement.id, statement.url) if new else ("", "")
@@ -229,7 +228,7 @@ class ClusterBuilder:
         self._spool.write(b"".join(lines))
 
     def _connect(self) -> tuple["array[int]", bytearray, bytearray]:
-        """-> of each place its parent, whether something is said of its page, and whether another page replaces it."""
+        """-> for each place: its parent, whether its page has a statement, and whether another page supersedes it."""
         parents = array("q", range(len(self._places)))
         stated, replaced = bytearray(len(parents)), bytearray(len(parents))
         for page in self._spooled():
@@ -246,16 +245,16 @@ class ClusterBuilder:
     def _choose(
         self, parents: "array[int]", stated: bytearray, replaced: bytearray
     ) -> tuple["array[int]", dict[int, str]]:
-        """-> how many pages each cluster has, and the id of its canonical page, by the place at the top."""
+        """-> the size of each cluster, and the id of its canonical page, by the place of its root."""
         sizes, canonical, other = array("q", bytes(8 * len(parents))), dict[int, str](), dict[int, str]()
         for page, own in self._pages(stated):
-            top = _top(parents, self._top_of(page, own))
-            if top is None:
+            root = _root(parents, self._place_of(page, own))
+            if root is None:
                 self.totals.pages += 1
                 continue
-            sizes[top] += 1
-            stays = page.verdict != DUPLICATE and (own is None or not replaced[own])
-            (canonical if stays else other).setdefault(top, page.id)
+            sizes[root] += 1
+            stands = page.verdict != DUPLICATE and (own is None or not replaced[own])
+            (canonical if stands else other).setdefault(root, page.id)
             self.totals.named += page.verdict is None
         return sizes, other | canonical
 
@@ -266,14 +265,14 @@ class ClusterBuilder:
         self.totals.largest = max(of_many, default=min(self.totals.pages, 1))
 
     def _pages(self, stated: bytearray) -> Iterator[tuple[_SpoolRow, int | None]]:
-        """Every page once, with its place if others name it."""
+        """Every page once, with its place if other pages name it."""
         for page in self._spooled():
             own = self._places.get(page.number)
             if page.id and not (page.verdict is None and own is not None and stated[own]):
                 yield page, own
 
-    def _top_of(self, page: _SpoolRow, own: int | None) -> int | None:
-        """A place of the page's cluster; None for a page that has no copy."""
+    def _place_of(self, page: _SpoolRow, own: int | None) -> int | None:
+        """A place in the page's cluster; None for a page without copies."""
         if own is not None:
             return own
         return self._places[page.originals[0]] if page.originals else None
@@ -290,12 +289,12 @@ def _line(page: _SpoolRow) -> bytes:
 
 
 def _number(page: str) -> int:
-    """64 bits of a page's id."""
+    """64 bits of BLAKE2b of a page's id."""
     return int.from_bytes(hashlib.blake2b(page.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def _top(parents: "array[int]", place: int | None) -> int | None:
-    """The top of the tree in which a place hangs; the way there is halved."""
+def _root(parents: "array[int]", place: int | None) -> int | None:
+    """The root of a place's tree, with path halving."""
     if place is None:
         return None
     while parents[place] != place:
@@ -305,7 +304,7 @@ def _top(parents: "array[int]", place: int | None) -> int | None:
 
 
 def _join(parents: "array[int]", one: int, other: int) -> None:
-    """Make one tree of two; the earlier place stays at the top."""
-    first, second = _top(parents, one), _top(parents, other)
+    """Join two trees; the earlier place becomes the root."""
+    first, second = _root(parents, one), _root(parents, other)
     if first is not None and second is not None and first != second:
         parents[max(first, second)] = min(first, second)

@@ -1,13 +1,10 @@
-"""Reads files of verdict lines, or of reports, plain or compressed.
+"""Reads statements from files or from a state's log, and writes pages with their clusters.
 
-Writes a page and its cluster as a line.
+Files hold verdict lines or reports, plain or compressed. A log is judged again in a temporary state: the entries of a
+state are novel pages only, but its log has every page. An output line is
 
-JSON = {"id", "url", "verdict": text or null, "cluster": id of the canonical page, "canonical": bool, "size"}
-CSV  = the same columns under a heading; canonical is true or false, and what is null is empty
-
-Judges the local log of a state once more, in a state of its own, and says what became of every page in it.
-
-A state remembers the pages that it let through; only its log also names those that were dropped.
+    JSON = {"id", "url", "verdict": text or null, "cluster": id of the canonical page, "canonical": bool, "size"}
+    CSV  = the same columns with a heading; canonical is true or false, null is empty
 """
 
 import csv
@@ -34,13 +31,14 @@ from spotsieve.stream.insight.clusters.grouping import Member, Statement, read_s
 from spotsieve.stream.judge import entry_of
 
 OnRead = Callable[[int, int], None]
-"""on_read(lines, bytes_read) is called now and then; bytes as on disk."""
-_LINES_A_STEP = 1024
+"""on_read(lines, bytes_read), called every _LINES_PER_STEP lines; bytes as on disk."""
+_LINES_PER_STEP = 1024
+_COLUMNS = ("id", "url", "verdict", "cluster", "canonical", "size")
 
 
 @dataclass(slots=True)
 class InputLines:
-    """What was read. lines: all but blank ones  bytes_read: as on disk  faults: of files that were not read whole"""
+    """Progress of a reader. lines: non-blank lines  bytes_read: as on disk  faults: one per file with an error"""
 
     lines: int = 0
     bytes_read: int = 0
@@ -48,7 +46,7 @@ class InputLines:
 
 
 def read_files(inputs: Sequence[Input], read: InputLines, on_read: OnRead) -> Iterator[Statement]:
-    """Give what the lines of the files say, file after file; what cannot be read is among the faults of `read`."""
+    """The statements of all lines, file by file. Errors go to the faults of `read`; the next file is read then."""
     for file in inputs:
         others, first, before = 0, "", read.lines
         try:
@@ -61,20 +59,20 @@ def read_files(inputs: Sequence[Input], read: InputLines, on_read: OnRead) -> It
                         first = first or f"line {record.number + 1}"
                     else:
                         yield statement
-                    if read.lines % _LINES_A_STEP == 0:
+                    if read.lines % _LINES_PER_STEP == 0:
                         on_read(read.lines, read.bytes_read)
         except InputError as error:
             read.faults.append(error)
         except OSError as error:
             read.faults.append(InputError(file.source, f"cannot be read: {error.strerror}", None, "check the file"))
         if others:
-            rule = f"must hold verdicts, and {others:,} of {read.lines - before:,} lines are none: the first is {first}"
-            then = "name what `spotsieve filter --verdicts`, `query` or `replay --into` wrote"
+            rule = f"has {others:,} lines of {read.lines - before:,} that are no verdicts; the first is {first}"
+            then = "give a file that `spotsieve filter --verdicts`, `query` or `replay --into` wrote"
             read.faults.append(InputError(file.source, rule, None, then))
 
 
 class _CountingFile:
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file: BinaryIO, read: InputLines) -> None:
         self._file, self._read = file, read
@@ -85,11 +83,8 @@ class _CountingFile:
         return data
 
 
-_COLUMNS = ("id", "url", "verdict", "cluster", "canonical", "size")
-
-
 def json_line(member: Member) -> bytes:
-    """A page and its cluster as JSON."""
+    """A member as a line of JSON."""
     return orjson.dumps(dict(zip(_COLUMNS, _values(member), strict=True)))
 
 
@@ -99,7 +94,7 @@ def csv_heading() -> bytes:
 
 
 def csv_line(member: Member) -> bytes:
-    """A page and its cluster as CSV (RFC 4180, but lines end in a line feed)."""
+    """A member as a line of CSV (RFC 4180, but lines end with a line feed)."""
     identity, url, verdict, cluster, canonical, size = _values(member)
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow((identity, url, verdict, cluster, str(canonical).lower(), size))
@@ -111,23 +106,23 @@ def _values(member: Member) -> tuple[str, str, str | None, str, bool, int]:
 
 
 def check_has_log(directory: Path) -> None:
-    """Raises StateError if a state directory has no log of its own."""
+    """Check that a state has a log of its own. Raises StateError."""
     if not (directory / LOG_FILE).is_file():
         raise StateError(
             "--state",
-            "must have a log of its own, as the state of `spotsieve filter` has",
+            "must be the state of `spotsieve filter`, which has a log of its own",
             str(directory),
-            "the verdicts of a service are in its topics: give -c and --topics",
+            "for a service, read its output topics: -c FILE --topics",
         )
 
 
 def judge_log(directory: Path, settings: Settings, on_progress: OnProgress) -> Iterator[Statement]:
-    """Give what becomes of the pages of a state's log, in its order; a process may be appending to it meanwhile.
+    """Judge the pages of a state's log again, and yield their verdicts in log order. The log may grow meanwhile.
 
-    settings: those that change verdicts are the state's  Raises StateError, CorruptRecord.
+    settings: must have the state's verdict settings. Raises StateError, CorruptRecord.
     """
-    with tempfile.TemporaryDirectory(prefix="spotsieve-clusters-") as made:
-        index = settings.index.model_copy(update={"directory": Path(made)})
+    with tempfile.TemporaryDirectory(prefix="spotsieve-clusters-") as scratch:
+        index = settings.index.model_copy(update={"directory": Path(scratch)})
         engine = open_engine(settings.model_copy(update={"index": index}), LocalLog.name)
         try:
             compile_kernels(engine.scheme)

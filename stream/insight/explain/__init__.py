@@ -1,1 +1,1 @@
-"""Explains a verdict: what a page meets, what each pair has and needs, and the two texts side by side."""
+"""Explains a verdict: candidates, keys in common, thresholds, and both texts side by side."""

@@ -1,6 +1,7 @@
-"""An explanation: what a person asked about, the verdict and why, in the words of the scheme; and the same as JSON.
+"""The explanation of one verdict: the page, the pages it was compared with, and every threshold; also as JSON.
 
-What is told of one page: its verdict, and of every page that it meets what the pair has, needs, and came to.
+`JudgeTrace` holds the verdict and the candidates. `Explanation` adds the page as the user named it, the texts, and
+notes. docs/guide.md lists the JSON fields.
 """
 
 import enum
@@ -18,79 +19,111 @@ if TYPE_CHECKING:
     from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
     from spotsieve.stream.insight.explain.texts import TextPair
 
+MAX_NEAREST = 50
+"""How many candidates an explanation lists besides the original."""
+KEY_NAMES = {
+    KeyKind.BODY: "digest of the body",
+    KeyKind.TEXT: "digest of the text",
+    KeyKind.TABLES: "tables of the fingerprint",
+    KeyKind.MINIMA: "MinHash values",
+    KeyKind.PRINTS: "block fingerprints",
+    KeyKind.TITLE: "words of the title",
+    KeyKind.ADDRESS: "digest of text and URL",
+}
+_KEY_NAMES_OF_SCHEME = {
+    "onebit": {KeyKind.MINIMA: "groups of the fingerprint"},
+    "adaptive-shingles": {KeyKind.MINIMA: "first shingles of the sample"},
+    "spotsigs": {KeyKind.MINIMA: "rarest spots"},
+    "spotsigs-lsh": {KeyKind.MINIMA: "bands of MinHash values"},
+    "imatch": {KeyKind.TEXT: "digest of the terms in the IDF range"},
+    "imatch-s": {KeyKind.TEXT: "digest of the spots in the IDF range"},
+    "concept": {KeyKind.TABLES: "rotations of the fingerprint"},
+}
+
 
 class Fate(enum.Enum):
-    """What became of a page that was met."""
+    """Why a candidate is the original, or why it is not."""
 
     ORIGINAL = "original"
     ITSELF = "the page itself"
-    COPY_TOO = "it is a copy of this one too, which was filed later"
-    SUPERSEDED = "a copy, but so much longer that it replaces it"
-    BETTERED = "a copy, but newer or of a better rank, so that it replaces it"
-    FETCHED_AGAIN = "a copy, but of its own address (policy.recrawl)"
-    BY_NOW = "no copy then, but by what the host has taught since"
-    LATER = "filed after it"
-    REFUSED = "refused"
+    COPY_TOO = "also a match, but indexed later than the original"
+    SUPERSEDED = "a match, but the page is so much longer that it supersedes this one"
+    BETTERED = "a match, but the page is newer or has a better rank, so it supersedes this one"
+    FETCHED_AGAIN = "a match, but it has the same URL (policy.recrawl)"
+    BY_NOW = "a match now, but not when the page was judged: the host's template text has changed since"
+    LATER = "indexed after the page"
+    REFUSED = "no match"
     BEYOND = "beyond the candidate limit"
-    NOT_MET = "not met under any key"
+    NOT_MET = "no key in common"
 
 
 @dataclass(frozen=True, slots=True)
 class PairThreshold:
-    """What a pair has of one thing, and what it needs; see spotsieve.stream.sign.schemes.Bar."""
+    """One threshold, and the value that the pair has there (one row of sign.schemes.ThresholdTest).
+
+    unit: unit of both numbers; "" for a share in 0..1, "yes" for a condition
+    at_most: the value must not exceed `needed`  exclusive: the value must exceed `needed`
+    """
 
     name: str
-    had: float
+    value: float
     needed: float
     unit: str = ""
     at_most: bool = False
-    beyond: bool = False
+    exclusive: bool = False
 
     @property
     def reached(self) -> bool:
-        """Whether it is enough."""
+        """Whether the value suffices."""
         if self.at_most:
-            return self.had <= self.needed
-        return self.had > self.needed if self.beyond else self.had >= self.needed
+            return self.value <= self.needed
+        return self.value > self.needed if self.exclusive else self.value >= self.needed
 
     @property
-    def asks_nothing(self) -> bool:
-        """Whether every pair reaches it in this case, as the bar for one site where the hosts are of two."""
+    def is_trivial(self) -> bool:
+        """Whether every pair reaches it in this case, such as the threshold for one site if the sites differ."""
         return self.reached and (self.unit == "yes" or (self.needed <= 0 and not self.at_most))
 
     @property
-    def lacking(self) -> float:
-        """How far it is from what is needed; 0 where that is reached."""
-        return 0.0 if self.reached else abs(self.needed - self.had)
+    def shortfall(self) -> float:
+        """Distance to the needed value; 0 if it is reached."""
+        return 0.0 if self.reached else abs(self.needed - self.value)
+
+    @property
+    def progress(self) -> float:
+        """Share of the needed value that the pair has, 0..1."""
+        if self.reached:
+            return 1.0
+        value, needed = (self.needed, self.value) if self.at_most else (self.value, self.needed)
+        return min(max(value / needed, 0.0), 1.0) if needed > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class PairCriterion:
-    """A way to be accepted. reason: what a pair that goes it is accepted for"""
+    """Thresholds that together accept a pair. reason: the reason of the verdict if all are reached."""
 
     name: str
     reason: Reason
-    bars: tuple[PairThreshold, ...]
+    thresholds: tuple[PairThreshold, ...]
 
     @property
     def reached(self) -> bool:
-        """Whether the pair reaches every bar."""
-        return all(bar.reached for bar in self.bars)
+        """Whether the pair reaches every threshold."""
+        return all(threshold.reached for threshold in self.thresholds)
 
     @property
-    def likeness(self) -> float:
-        """How near a pair comes to it: the mean over its bars of what it has of what is needed, 1 at most."""
-        shares = [1.0 if bar.reached else _part_of(bar) for bar in self.bars]
-        return sum(shares) / len(shares)
+    def progress(self) -> float:
+        """Mean progress over the thresholds, 0..1."""
+        return sum(threshold.progress for threshold in self.thresholds) / len(self.thresholds)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatePage:
-    """A filed page that the page was compared with.
+    """An indexed page that the page was compared with.
 
-    keys: by kind, how many keys of both are the same  proof: kinds of the decisive ones
-    accepted: by a decisive key, or by the bars of a way  score, reason: as a duplicate of it would have
-    figures: what else is known of the pair, by name
+    number: of its entry in the state  keys: number of keys in common, by kind  proof: kinds of the decisive keys
+    accepted: by a decisive key or by a criterion  score, reason: as the page's verdict would have them
+    figures: other measurements of the pair, by name
     """
 
     number: int
@@ -98,132 +131,120 @@ class CandidatePage:
     fate: Fate
     keys: dict[KeyKind, int]
     proof: KeyKind
-    ways: tuple[PairCriterion, ...]
+    criteria: tuple[PairCriterion, ...]
     accepted: bool
     score: float
     reason: Reason
     figures: dict[str, float] = field(default_factory=dict)
 
     @property
-    def nearest_way(self) -> PairCriterion | None:
-        """The way that it goes, or else the one that it comes nearest to; None where keys alone decide."""
-        return max(self.ways, key=lambda way: (way.reached, way.likeness), default=None)
+    def name(self) -> str:
+        """Its URL, or its id if it has none."""
+        return self.entry.url or self.entry.id
+
+    @property
+    def nearest_criterion(self) -> PairCriterion | None:
+        """The criterion that the pair reaches or comes closest to; None if keys alone decide."""
+        return max(self.criteria, key=lambda criterion: (criterion.reached, criterion.progress), default=None)
+
+    @property
+    def nearness(self) -> float:
+        """Progress of the nearest criterion, or the score if keys alone decide."""
+        criterion = self.nearest_criterion
+        return self.score if criterion is None else criterion.progress
 
 
 class LookupCounts(NamedTuple):
-    """How one kind of key was looked up: how many keys, in how many buckets anybody was, and how many pages there."""
+    """Lookups of one kind of key.
+
+    keys: keys of the page  hits: keys under which the state has at least one page  postings: pages under all of them
+    """
 
     keys: int
-    met: int
+    hits: int
     postings: int
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What is known of the page's host, for a scheme that remembers hosts.
+    """Statistics about the page's host, for schemes that learn template text.
 
-    pages: that taught it  limit: a print on more pages is template  template_share: of the page's listed kept text
-    own_words: of its own text, left-out words counting less  rare_title_words: of its title
-    prints: identity of each of the page's prints -> whether it is template
+    pages: indexed pages of the host  limit: a block on more pages than this is template text
+    template_share: share of the page's main text that is template text, over its fingerprinted blocks
+    distinctive_words: words of distinctive text; boilerplate words count less
+    rare_title_words: rare words in the page's title
+    blocks: whether each fingerprinted block of the page is template text, by the identity of its fingerprint
     """
 
     pages: int
     limit: float
     template_share: float
-    own_words: float
+    distinctive_words: float
     rare_title_words: int
-    prints: dict[int, bool]
+    blocks: dict[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeTrace:
-    """All that is told of one page. met: in the order of filing  looked: by kind of key  limit: most candidates"""
+    """The verdict on one page with all its candidates.
+
+    candidates: in the order in which they were indexed  lookups: by kind of key
+    limit: the candidate limit  host: None for schemes that do not learn template text
+    """
 
     verdicts: Verdicts
-    met: tuple[CandidatePage, ...]
-    looked: dict[KeyKind, LookupCounts]
+    candidates: tuple[CandidatePage, ...]
+    lookups: dict[KeyKind, LookupCounts]
     limit: int
     host: HostFacts | None
 
     @property
     def original(self) -> CandidatePage | None:
-        """The page that it is a copy of."""
-        return next((page for page in self.met if page.fate is Fate.ORIGINAL), None)
+        """The page's original, or None."""
+        return next((page for page in self.candidates if page.fate is Fate.ORIGINAL), None)
 
     @property
     def nearest(self) -> list[CandidatePage]:
-        """All others, the most alike first."""
-        others = [page for page in self.met if page.fate not in (Fate.ORIGINAL, Fate.ITSELF)]
-        return sorted(others, key=lambda page: (-page.accepted, -_nearness(page), page.number))
-
-
-def _part_of(bar: PairThreshold) -> float:
-    """Of what is needed, what there is: 0..1."""
-    had, needed = (bar.needed, bar.had) if bar.at_most else (bar.had, bar.needed)
-    return min(max(had / needed, 0.0), 1.0) if needed > 0 else 0.0
-
-
-def _nearness(page: CandidatePage) -> float:
-    way = page.nearest_way
-    return page.score if way is None else way.likeness
-
-
-MOST_NEAREST = 50
-"""Pages that were met and are told of, beside the original."""
-KEY_NAMES = {
-    KeyKind.BODY: "digest of the body",
-    KeyKind.TEXT: "digest of the text",
-    KeyKind.TABLES: "tables of the fingerprint",
-    KeyKind.MINIMA: "smallest hashes",
-    KeyKind.PRINTS: "heaviest blocks (prints)",
-    KeyKind.TITLE: "words of the title",
-    KeyKind.ADDRESS: "digest of text and address",
-}
-_OF_SCHEME = {
-    "minhash": {KeyKind.MINIMA: "minima"},
-    "onebit": {KeyKind.MINIMA: "groups of the fingerprint"},
-    "adaptive-shingles": {KeyKind.MINIMA: "first shingles of the sample"},
-    "spotsigs": {KeyKind.MINIMA: "rarest spots"},
-    "spotsigs-lsh": {KeyKind.MINIMA: "bands of minima"},
-    "imatch": {KeyKind.TEXT: "digest of the terms in the IDF range"},
-    "imatch-s": {KeyKind.TEXT: "digest of the spots in the IDF range"},
-    "concept": {KeyKind.TABLES: "rotations of the fingerprint"},
-}
+        """All candidates except the original and the page itself, the most similar first."""
+        others = [page for page in self.candidates if page.fate not in (Fate.ORIGINAL, Fate.ITSELF)]
+        return sorted(others, key=lambda page: (-page.accepted, -page.nearness, page.number))
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectFacts:
-    """What a person asked about. known_from: where the page was found  time: of its fetch, "" if none is known"""
+    """The page to explain. name: as the user gave it  time: fetch time, "" if unknown  source: where it was found"""
 
     name: str
     id: str
     url: str
     time: str
-    known_from: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonContext:
-    """The pages that it was compared with. pages: the state knows, or were read before it  told: None for an entry
+    """The pages to compare with.
 
-    directory: of the state, "" without one
+    directory: of the state, "" for pages in memory  pages: number of indexed pages
+    trace: None if only the page's entry is known
     """
 
     scheme: str
     directory: str
     pages: int
-    told: JudgeTrace | None
+    trace: JudgeTrace | None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is told about one page. other: the one that it is shown beside  texts: of both, as far as at hand
+    """The explanation of one verdict.
 
-    facts: what the entry of a page holds, by name, where nothing else is known of it  notes: whole sentences
+    other: the page shown beside the subject  texts: of both pages, if they are available
+    facts: contents of the page's entry, by name, if nothing else is known  notes: full sentences
     """
 
-    asked: SubjectFacts
-    compared: ComparisonContext
+    subject: SubjectFacts
+    context: ComparisonContext
     recorded: "RecordedVerdict | None"
     other: CandidatePage | None
     texts: "TextPair | None"
@@ -232,69 +253,71 @@ class Explanation:
 
     @property
     def kind(self) -> str:
-        """The verdict in a word."""
-        told = self.compared.told
-        return "novel" if told is None else Kind(int(told.verdicts.kind[0])).name.lower()
+        """The verdict in one word."""
+        trace = self.context.trace
+        return "novel" if trace is None else Kind(int(trace.verdicts.kind[0])).name.lower()
 
     @property
     def reason(self) -> Reason:
         """The reason of the verdict."""
-        told = self.compared.told
-        return Reason.FIRST_ATTEMPT if told is None else Reason(int(told.verdicts.reason[0]))
+        trace = self.context.trace
+        return Reason.FIRST_ATTEMPT if trace is None else Reason(int(trace.verdicts.reason[0]))
 
     @property
     def score(self) -> float | None:
-        """The similarity to the original; None where there is none."""
-        told = self.compared.told
-        score = math.nan if told is None else float(told.verdicts.score[0])
+        """Similarity to the original; None without one."""
+        trace = self.context.trace
+        score = math.nan if trace is None else float(trace.verdicts.score[0])
         return None if math.isnan(score) else score
 
     @property
     def original(self) -> Entry | None:
-        """The page that it is a copy of."""
-        return None if self.compared.told is None else self.compared.told.verdicts.originals[0]
+        """The page's original, or None."""
+        return None if self.context.trace is None else self.context.trace.verdicts.originals[0]
 
     @property
     def nearest(self) -> Sequence[CandidatePage]:
-        """The other pages that it was compared with, the nearest first."""
-        told = self.compared.told
-        return [] if told is None else [page for page in told.nearest if page is not self.other][:MOST_NEAREST]
+        """The other candidates, the most similar first; at most MAX_NEAREST."""
+        trace = self.context.trace
+        return [] if trace is None else [page for page in trace.nearest if page is not self.other][:MAX_NEAREST]
 
     @property
     def host(self) -> HostFacts | None:
-        """What is known of its host."""
-        return None if self.compared.told is None else self.compared.told.host
+        """Statistics about the page's host."""
+        return None if self.context.trace is None else self.context.trace.host
 
 
 def key_name(kind: KeyKind, scheme: str) -> str:
-    """What the keys of a kind are, in the words of a scheme."""
-    return _OF_SCHEME.get(scheme, {}).get(kind, KEY_NAMES[kind])
+    """The name of a kind of key, in the terms of the scheme."""
+    return _KEY_NAMES_OF_SCHEME.get(scheme, {}).get(kind, KEY_NAMES[kind])
 
 
 def time_text(milliseconds: int) -> str:
-    """An event time for people, "" for none; the log may hold times beyond what calendars of Python know."""
+    """An event time for people, "" for none. Works for times beyond the range of Python's datetime."""
     if not milliseconds:
         return ""
     return f"{np.datetime64(milliseconds, 'ms')}Z"
 
 
-def failed_thresholds(way: PairCriterion | None) -> str:
-    """By how much a pair fails the bars of a way: 'Jaccard ... 0.21 of 0.32'; "" where it fails none."""
-    if way is None:
+def failed_thresholds(criterion: PairCriterion | None) -> str:
+    """The thresholds that a pair misses, such as 'Jaccard ... 0.21, needs 0.32'; "" if it misses none."""
+    if criterion is None:
         return ""
     return "; ".join(
-        f"{bar.name} {figure_text(bar.had, bar.unit)}, {threshold_text(bar)}" for bar in way.bars if not bar.reached
+        f"{threshold.name} {figure_text(threshold.value, threshold.unit)}, {threshold_text(threshold)}"
+        for threshold in criterion.thresholds
+        if not threshold.reached
     )
 
 
-def threshold_text(bar: Any) -> str:
-    """What a bar asks for: "needs 0.5", "needs 46 bits at most"."""
-    word = "more than " if bar.beyond else ""
-    return f"needs {word}{figure_text(bar.needed, bar.unit)}{' at most' if bar.at_most else ''}"
+def threshold_text(threshold: PairThreshold) -> str:
+    """The needed value: "needs 0.5", "needs more than 0.4", "needs at most 46 bits"."""
+    relation = "more than " if threshold.exclusive else "at most " if threshold.at_most else ""
+    return f"needs {relation}{figure_text(threshold.needed, threshold.unit)}"
 
 
 def figure_text(value: float, unit: str) -> str:
-    """A figure of a bar: a share in three digits, a count with its unit."""
+    """A measured value: a share with three digits, or a count with its unit."""
     if unit == "yes":
         return "yes" if value else "no"
     if unit:
@@ -302,32 +325,45 @@ def figure_text(value: float, unit: str) -> str:
     return "none" if value < 0 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
+def host_sentence(host: HostFacts) -> str:
+    """How much of the page is template text of its host, for people."""
+    if not host.pages:
+        return "No page of this host is indexed, so none of its template text is known."
+    template, pages = sum(host.blocks.values()), "1 page" if host.pages == 1 else f"{host.pages} pages"
+    are = "is" if template == 1 else "are"
+    return (
+        f"{template} of the page's {len(host.blocks)} fingerprinted blocks {are} template text of the host "
+        f"({host.template_share:.0%} of the main text): a block on more than {host.limit:g} of its indexed pages. "
+        f"The host has {pages} in the index."
+    )
+
+
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The whole explanation for machines. docs/guide.md has the fields."""
-    told, original = explanation.compared.told, explanation.original
-    scheme = explanation.compared.scheme
-    replaced = told.verdicts.replaces[0] if told else None
+    """The whole explanation for machines. docs/guide.md lists the fields."""
+    trace, original = explanation.context.trace, explanation.original
+    scheme = explanation.context.scheme
+    replaced = trace.verdicts.replaces[0] if trace else None
     return {
-        "page": asdict(explanation.asked),
+        "page": asdict(explanation.subject),
         "verdict": explanation.kind,
         "reason": explanation.reason.label,
-        "means": explanation.reason.meaning,
+        "meaning": explanation.reason.meaning,
         "score": None if explanation.score is None else round(explanation.score, 6),
         "duplicate_of": original.id if original else None,
         "original_url": original.url if original else None,
         "replaces": replaced.id if replaced else None,
         "scheme": scheme,
-        "state": explanation.compared.directory or None,
-        "known_pages": explanation.compared.pages,
-        "candidate_limit": told.limit if told else None,
+        "state": explanation.context.directory or None,
+        "known_pages": explanation.context.pages,
+        "candidate_limit": trace.limit if trace else None,
         "recorded": asdict(explanation.recorded) if explanation.recorded else None,
         "keys": [
-            {"kind": key_name(kind, scheme), "keys": looked.keys, "met": looked.met, "postings": looked.postings}
-            for kind, looked in (told.looked.items() if told else ())
+            {"kind": key_name(kind, scheme), **counts._asdict()}
+            for kind, counts in (trace.lookups.items() if trace else ())
         ],
         "host": _host_fields(explanation.host),
-        "compared_with": _pair_fields(explanation.other, scheme) if explanation.other else None,
-        "nearest": [_pair_fields(page, scheme) for page in explanation.nearest],
+        "compared_with": _candidate_fields(explanation.other, scheme) if explanation.other else None,
+        "nearest": [_candidate_fields(page, scheme) for page in explanation.nearest],
         "texts": _text_fields(explanation.texts),
         "entry": explanation.facts or None,
         "notes": list(explanation.notes),
@@ -337,11 +373,11 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 def _host_fields(host: HostFacts | None) -> dict[str, Any] | None:
     if host is None:
         return None
-    fields = {name: value for name, value in asdict(host).items() if name != "prints"}
-    return fields | {"prints": len(host.prints), "template_prints": sum(host.prints.values())}
+    fields = {name: value for name, value in asdict(host).items() if name != "blocks"}
+    return fields | {"blocks": len(host.blocks), "template_blocks": sum(host.blocks.values())}
 
 
-def _pair_fields(page: CandidatePage, scheme: str) -> dict[str, Any]:
+def _candidate_fields(page: CandidatePage, scheme: str) -> dict[str, Any]:
     return {
         "id": page.entry.id,
         "url": page.entry.url,
@@ -353,13 +389,16 @@ def _pair_fields(page: CandidatePage, scheme: str) -> dict[str, Any]:
         "keys": {key_name(kind, scheme): count for kind, count in page.keys.items()},
         "decided_by": [key_name(kind, scheme) for kind in page.proof],
         "figures": {name: round(value, 6) for name, value in page.figures.items()},
-        "ways": [
+        "criteria": [
             {
-                "way": way.name,
-                "reached": way.reached,
-                "bars": [asdict(bar) | {"reached": bar.reached, "lacking": round(bar.lacking, 6)} for bar in way.bars],
+                "name": criterion.name,
+                "reached": criterion.reached,
+                "thresholds": [
+                    asdict(threshold) | {"reached": threshold.reached, "shortfall": round(threshold.shortfall, 6)}
+                    for threshold in criterion.thresholds
+                ],
             }
-            for way in page.ways
+            for criterion in page.criteria
         ],
     }
 

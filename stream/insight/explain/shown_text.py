@@ -1,9 +1,9 @@
-"""Reads what a person sees of a page: its text as it is written, with the place of each character in the source.
+"""Extracts the visible text of a page with its original spelling, and the source position of every character.
 
-The filter's own scanner gives lower-case words without what stands between them. A person needs the rest too. Which
-blocks the filter keeps is taken over by aligning its words (stream/sign/features/sieve.py) with the words here.
+The filter's scanner yields lower-case words without punctuation and spaces. People need the full text. To mark the main
+text, the words of both are aligned (stream/sign/features/sieve.py decides which blocks are main text).
 
-Every pattern is bounded by the next "<", so a hostile page costs time linear in its size.
+Every pattern stops at the next "<", so a hostile page costs time linear in its size.
 """
 
 import html
@@ -26,10 +26,12 @@ from spotsieve.stream.sign.text.html.elements import (
     TEMPLATE,
 )
 
-MOST_CHARACTERS = 2_000_000
-"""Of a longer page only the beginning is read."""
-_AHEAD = 48
-"""So many words of the filter's may be missing here before a word is looked for in vain."""
+MAX_CHARACTERS = 2_000_000
+"""Longer pages are truncated."""
+_LOOKAHEAD = 48
+"""How many of the filter's words may be missing in the text before the alignment gives a word up."""
+_BLOCKS = frozenset(ELEMENTS[BLOCK])
+_BREAKS = frozenset((*ELEMENTS[BREAK], *ELEMENTS[HIDDEN_BREAK]))
 _UNSEEN = "|".join(name for kind in (HIDDEN, HIDDEN_BREAK, SCRIPT, TEMPLATE, FOREIGN) for name in ELEMENTS[kind])
 _MARKUP = re.compile(
     rf"<!--.*?(?:-->|\Z)|<(?P<unseen>{_UNSEEN})\b[^<>]*>(?P<content>.*?)(?:</(?P=unseen)\b[^<>]*>|\Z)"
@@ -41,14 +43,14 @@ REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re
 _PIECE = re.compile(rf"{REFERENCE.pattern}|\s+|[^&\s]+|&", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _SOFT_HYPHEN = "\xad"
-# Scripts without spaces are read character by character, as the filter does; marks belong to the letter before them.
-_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# In scripts without spaces every character is a word, as in the filter. Marks belong to the letter before them.
+_SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _MARKS = "\u0300-\u036f\u064b-\u065f\u0900-\u0903\u093a-\u094f"
-_WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}](?:[^\W_{_ALONE}]|[{_MARKS}])*")
+_WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}](?:[^\W_{_SPACELESS}]|[{_MARKS}])*")
 
 
 class Word(NamedTuple):
-    """A word of a text: text[start:end], and its lower-case form, by which words are compared."""
+    """A word of a text: text[start:end]. form: lower case, for comparison"""
 
     start: int
     end: int
@@ -57,9 +59,9 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """What a person sees. text: paragraphs, one a line  origins: of each character its place in the source
+    """The visible text of a page. text: one paragraph per line  origins: source position of each character
 
-    title: of the page's head, "" where it has none  source: the page, decoded
+    title: content of <title>, "" if there is none  source: the decoded page
     """
 
     text: str
@@ -70,7 +72,7 @@ class ShownText:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A line of a text. words: all of it, in order  kept: whether the default scheme keeps most of its words"""
+    """A line of the text. words: in order  kept: whether most of its words are main text to the default scheme"""
 
     start: int
     end: int
@@ -79,8 +81,8 @@ class Paragraph:
 
 
 def read_text(body: bytes, markup: bool) -> ShownText:
-    """The text of a page. body: UTF-8, invalid bytes are shown as such  markup: whether it is HTML"""
-    source = body.decode("utf-8", "replace")[:MOST_CHARACTERS]
+    """The visible text of a page. body: UTF-8; invalid bytes become U+FFFD  markup: whether it is HTML"""
+    source = body.decode("utf-8", "replace")[:MAX_CHARACTERS]
     characters: list[str] = []
     origins: list[int] = []
 
@@ -125,13 +127,13 @@ def read_text(body: bytes, markup: bool) -> ShownText:
 
 
 def title_of(source: str) -> str:
-    """The text of the first <title>; "" where there is none."""
+    """The text of the first <title>; "" if there is none."""
     span = title_span(source)
     return " ".join(html.unescape(source[span[0] : span[1]]).split()) if span else ""
 
 
 def title_span(source: str) -> tuple[int, int] | None:
-    """Where the content of the first <title> stands; None where there is none."""
+    """Start and end of the content of the first <title>; None if there is none."""
     for found in _MARKUP.finditer(source):
         if (found["unseen"] or "").lower() == "title":
             return found.span("content")
@@ -139,7 +141,7 @@ def title_span(source: str) -> tuple[int, int] | None:
 
 
 def tags_in(source: str) -> list[str]:
-    """The tags and whatever else is not shown, in order."""
+    """Tags, comments and other markup that is not visible, in order."""
     return [found[0] for found in _MARKUP.finditer(source)]
 
 
@@ -149,7 +151,7 @@ def words_of(text: str) -> list[Word]:
 
 
 def paragraphs_of(shown: ShownText, page: Page) -> list[Paragraph]:
-    """The lines of a page's text that hold words, each kept or left out as the default scheme does with its block."""
+    """The lines with words, each marked as main text or boilerplate as the default scheme classifies its block."""
     blocks = blocks_of(page.body, page.markup)
     tokens = [*chain.from_iterable(block.tokens for block in blocks)]
     kept = [*chain.from_iterable([block.kept] * len(block.tokens) for block in blocks)]
@@ -171,15 +173,16 @@ def paragraphs_of(shown: ShownText, page: Page) -> list[Paragraph]:
 
 
 def spell_out(shown: ShownText, tokens: Sequence[str]) -> list[tuple[int, int] | None]:
-    """For each token of the filter where it stands in the text, ascending; None for one that is written otherwise."""
+    """Start and end of each token in the text, ascending; None for a token that the text spells differently."""
     words = words_of(shown.text)
     return [None if at is None else words[at][:2] for at in align(tokens, [word.form for word in words])]
 
 
 def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
-    """For each word the place of the same token, ascending, or None. Both are readings of one text, nearly equal.
+    """The index of the equal token for each word, ascending; None if there is none.
 
-    A word is looked for among the next _AHEAD tokens only, and there two in a row must agree: so it is linear.
+    Words and tokens are two readings of one text and nearly equal. The search looks at the next _LOOKAHEAD tokens only,
+    and two adjacent words must agree there, so the time is linear.
     """
     found: list[int | None] = []
     place = 0
@@ -192,7 +195,7 @@ def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
         jump = next(
             (
                 at
-                for at in range(place, min(place + _AHEAD, len(tokens)))
+                for at in range(place, min(place + _LOOKAHEAD, len(tokens)))
                 if tokens[at] == word and list(tokens[at + 1 : at + 2]) == following
             ),
             None,
@@ -204,7 +207,7 @@ def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
 
 
 def _runs(source: str) -> Iterator[tuple[int, int, bool | None]]:
-    """The pieces of HTML: (start, end, None) is text; with True a line ends there, with False words are parted."""
+    """The pieces of HTML: (start, end, None) is text, True instead of None ends a line, False separates words."""
     start = 0
     for found in _MARKUP.finditer(source):
         if start < found.start():
@@ -220,14 +223,10 @@ def _runs(source: str) -> Iterator[tuple[int, int, bool | None]]:
 
 
 def _plain_runs(source: str) -> Iterator[tuple[int, int, bool | None]]:
-    """The same of plain text: blank lines end paragraphs."""
+    """The pieces of plain text, as _runs: blank lines end paragraphs."""
     start = 0
     for found in _BLANK_LINE.finditer(source):
         yield start, found.start(), None
         yield found.end(), found.end(), True
         start = found.end()
     yield start, len(source), None
-
-
-_BLOCKS = frozenset(ELEMENTS[BLOCK])
-_BREAKS = frozenset((*ELEMENTS[BREAK], *ELEMENTS[HIDDEN_BREAK]))

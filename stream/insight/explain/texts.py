@@ -1,4 +1,4 @@
-"""Reads two pages as their scheme does: blocks kept or left out and why, template, and the shingles that both have."""
+"""Reads two pages as their scheme does: main text, boilerplate and why, template text, and the shingles in common."""
 
 import re
 from collections import Counter
@@ -15,18 +15,18 @@ from spotsieve.stream.sign.features.block_fingerprints import identities_of_bloc
 from spotsieve.stream.sign.features.sieve import ScoredBlock, blocks_of
 
 PASSAGE_WORDS = 3
-"""Words in a row that make a passage, for schemes that do not compare shingles."""
-MOST_BETWEEN = 12
-"""More characters than this between two words are shown as a blank."""
+"""Length of the passages to mark, in words, for schemes that do not compare shingles."""
+MAX_GAP = 12
+"""A longer gap between two words, in characters, is shown as a blank."""
 SOURCE_WORDS = 4
 SOURCE_BEFORE = 36
 SOURCE_LENGTH = 85
-_WHOLE_TEXT = "the scheme reads all text"
+_WHOLE_TEXT = "the scheme reads the whole text"
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of a block's text. shared: whether it is of a shingle that both pages have"""
+    """A run of a block's text. shared: whether it belongs to a shingle of both pages"""
 
     text: str
     shared: bool
@@ -34,13 +34,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of a page as it is shown. reason: why it is kept or left out
+    """A block of a page. main_text: False for boilerplate  reason: why it is one or the other
 
-    template: whether it is template of the page's host by now; None where the host is not known or does not list it
+    template: whether it is template text of the page's host now; None if the host has no statistics on it
     """
 
     words: int
-    kept: bool
+    main_text: bool
     reason: str
     template: bool | None
     pieces: tuple[Piece, ...]
@@ -48,20 +48,20 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """One of two pages. words, kept_words: all tokens, and those of kept blocks  shingles: with repeats"""
+    """One of two pages. words, main_words: tokens of all blocks, and of the main text  shingles: with repeats"""
 
     title: str
     words: int
-    kept_words: int
+    main_words: int
     shingles: int
     blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """Two pages side by side; other: None where only one page's text is at hand.
+    """Two pages side by side. other: None if only one page's text is available
 
-    shingle_words: how many words a shingle has  shared: shingles of both, with repeats  examples: some of them
+    shingle_words: length of a shingle  shared: shingles of both pages, with repeats  examples: some of them
     """
 
     page: PageText
@@ -72,7 +72,7 @@ class TextPair:
 
     @property
     def jaccard(self) -> float:
-        """Of the two multisets of shingles."""
+        """The Jaccard similarity of the two multisets of shingles."""
         other = self.other.shingles if self.other else 0
         return self.shared / max(self.page.shingles + other - self.shared, 1)
 
@@ -80,22 +80,21 @@ class TextPair:
 def read_pair(
     page: Page, other: Page | None, settings: SchemeSettings, template: Mapping[int, bool] | None = None
 ) -> TextPair:
-    """Read a page, and the one that it is compared with if there is one.
+    """Read a page, and the page that it is compared with, if any.
 
-    template: of the page's host, identity of a print -> whether it is template
+    template: whether a block is template text of the page's host, by the identity of its block fingerprint
     """
     length = shingle_words(settings)
     sieves = isinstance(settings, SpotsieveSettings)
-    of_page, of_other = (blocks_of(one.body, one.markup) if one and one.judgeable else [] for one in (page, other))
+    blocks, other_blocks = (blocks_of(one.body, one.markup) if one and one.judgeable else [] for one in (page, other))
     if not sieves:
-        of_page, of_other = ([replace(block, reason="kept") for block in blocks] for blocks in (of_page, of_other))
-    kept, other_kept = kept_words(of_page), kept_words(of_other)
-    shingles, others = (Counter(shingles_in_words(words, length)) for words in (kept, other_kept))
-    both = shingles & others
-    same_host = template if other is None or _host_alike(page, other) else None
+        blocks, other_blocks = ([replace(block, reason="kept") for block in some] for some in (blocks, other_blocks))
+    words, other_words = main_text_words(blocks), main_text_words(other_blocks)
+    both = Counter(shingles_in_words(words, length)) & Counter(shingles_in_words(other_words, length))
+    other_template = template if other is None or host_of(page.url) == host_of(other.url) else None
     return TextPair(
-        _shown(page, of_page, kept, both, length, template, sieves),
-        None if other is None else _shown(other, of_other, other_kept, both, length, same_host, sieves),
+        _page_text(page, blocks, words, both, length, template, sieves),
+        None if other is None else _page_text(other, other_blocks, other_words, both, length, other_template, sieves),
         length,
         both.total(),
         tuple(" ".join(shingle) for shingle in list(both)[:3]),
@@ -103,7 +102,7 @@ def read_pair(
 
 
 def shingle_words(settings: SchemeSettings) -> int:
-    """How many words a shingle of a scheme has; schemes without shingles are shown by passages of PASSAGE_WORDS."""
+    """The length of a scheme's shingles in words; PASSAGE_WORDS for schemes without shingles."""
     for name in ("shingle_words", "w"):
         length = getattr(settings, name, None)
         if isinstance(length, int):
@@ -112,32 +111,33 @@ def shingle_words(settings: SchemeSettings) -> int:
 
 
 def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
-    """The shingles of kept text as words: what the kernel hashes (stream/sign/features/shingles.py)."""
+    """The shingles of the main text as words, as the kernel hashes them (stream/sign/features/shingles.py)."""
     length = min(length, len(words))
     return [tuple(words[place : place + length]) for place in range(len(words) - length + 1)] if words else []
 
 
-def kept_words(blocks: Sequence[ScoredBlock]) -> list[str]:
-    """The tokens of kept blocks, in a row."""
+def main_text_words(blocks: Sequence[ScoredBlock]) -> list[str]:
+    """The tokens of the main text, in order."""
     return [*chain.from_iterable(block.tokens for block in blocks if block.kept)]
 
 
-def longest_left_out(blocks: Sequence[ScoredBlock], most: int) -> tuple[str, ...]:
-    """The words of the longest blocks that are left out, the longest first."""
-    left_out = sorted((block.tokens for block in blocks if not block.kept), key=len, reverse=True)
-    return tuple(" ".join(tokens) for tokens in left_out[:most])
+def longest_boilerplate(blocks: Sequence[ScoredBlock], count: int) -> tuple[str, ...]:
+    """The words of the longest `count` blocks of boilerplate, the longest first."""
+    boilerplate = sorted((block.tokens for block in blocks if not block.kept), key=len, reverse=True)
+    return tuple(" ".join(tokens) for tokens in boilerplate[:count])
 
 
 def longest_run(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The longest run of words that both have."""
+    """The longest run of words in common."""
     match = SequenceMatcher(None, words, others, autojunk=False).find_longest_match()
     return tuple(words[match.a : match.a + match.size])
 
 
 def source_lines(page: bytes, original: bytes, run: tuple[str, ...]) -> tuple[str, str]:
-    """The bytes of both pages around the first words of the run that stand together in both, on one line each.
+    """The source of both pages around the start of the run, on one line each.
 
-    The very first words may not stand together: kept words are in a row even if a block between them is left out.
+    It starts at the first SOURCE_WORDS words of the run that are adjacent in both sources. The very first ones may not
+    be: words of the main text count as adjacent even if boilerplate lies between them.
     """
     texts = page.decode("utf-8", "replace"), original.decode("utf-8", "replace")
     between = r"(?:<[^>]*>|&\w+;|[^\w<&])+"
@@ -151,39 +151,35 @@ def source_lines(page: bytes, original: bytes, run: tuple[str, ...]) -> tuple[st
     return _line(texts[0], starts[0]), _line(texts[1], starts[1])
 
 
-def _host_alike(page: Page, other: Page) -> bool:
-    return host_of(page.url) == host_of(other.url)
-
-
-def _shown(
+def _page_text(
     page: Page,
     blocks: Sequence[ScoredBlock],
-    kept: Sequence[str],
+    main_words: Sequence[str],
     both: Mapping[tuple[str, ...], int],
     length: int,
     template: Mapping[int, bool] | None,
     sieves: bool,
 ) -> PageText:
-    """A page with its shared shingles marked. both: shingles of both pages"""
-    marks, shown_text = iter(_marks(kept, both, length)), read_text(page.body, page.markup)
+    """A page with the shingles of both pages marked."""
+    marks, shown_text = iter(_marks(main_words, both, length)), read_text(page.body, page.markup)
     places = iter(spell_out(shown_text, [*chain.from_iterable(block.tokens for block in blocks)]))
-    shown = list[Block]()
+    marked = list[Block]()
     for block in blocks:
         shared = [next(marks) if block.kept else False for _ in block.tokens]
         spelled = _spelled(shown_text.text, block.tokens, [next(places) for _ in block.tokens])
         pieces = tuple(_pieces(spelled, shared))
         reason = block.reason if sieves else _WHOLE_TEXT
-        shown.append(Block(len(block.tokens), block.kept, reason, _is_template(block, template), pieces))
-    words = sum(block.words for block in shown)
-    return PageText(shown_text.title, words, len(kept), len(shingles_in_words(kept, length)), tuple(shown))
+        marked.append(Block(len(block.tokens), block.kept, reason, _is_template(block, template), pieces))
+    words, shingles = sum(block.words for block in marked), len(shingles_in_words(main_words, length))
+    return PageText(shown_text.title, words, len(main_words), shingles, tuple(marked))
 
 
 def _spelled(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] | None]) -> list[tuple[str, str]]:
-    """The tokens of a block as they stand in the text, each with what stands before it in its block."""
+    """The tokens of a block as (gap, word): the word as the page spells it, and the text between it and the last."""
     spelled, before = list[tuple[str, str]](), None
     for token, place in zip(tokens, places, strict=True):
         between = " "
-        if before is not None and place is not None and place[0] - before[1] <= MOST_BETWEEN:
+        if before is not None and place is not None and place[0] - before[1] <= MAX_GAP:
             between = text[before[1] : place[0]]
         spelled.append((between if spelled else "", token if place is None else text[place[0] : place[1]]))
         before = place
@@ -191,7 +187,7 @@ def _spelled(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] 
 
 
 def _marks(words: Sequence[str], both: Mapping[tuple[str, ...], int], length: int) -> list[bool]:
-    """Of each word, whether it is of a shingle that both pages have."""
+    """Whether each word belongs to a shingle of both pages."""
     marks = [False] * len(words)
     for place, shingle in enumerate(shingles_in_words(words, length)):
         if shingle in both:
@@ -200,13 +196,13 @@ def _marks(words: Sequence[str], both: Mapping[tuple[str, ...], int], length: in
 
 
 def _pieces(spelled: Sequence[tuple[str, str]], shared: Sequence[bool]) -> list[Piece]:
-    """Words that stand together and are shared, or are not, as one piece."""
+    """Joins adjacent words into pieces that are shared or not."""
     pieces = list[Piece]()
     for (before, word), mark in zip(spelled, shared, strict=True):
         if pieces and pieces[-1].shared == mark:
             pieces[-1] = Piece(pieces[-1].text + before + word, mark)
         else:
-            # What stands between a shared word and another one belongs to neither.
+            # The gap between a shared word and another one belongs to neither.
             if before:
                 pieces.append(Piece(before, False))
             pieces.append(Piece(word, mark))

@@ -1,1 +1,1 @@
-"""Moves a log into another one with other settings, record by record, and tells which verdicts differ."""
+"""Moves a log into a new one with other settings, record by record, and reports the verdicts that differ."""

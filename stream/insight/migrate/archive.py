@@ -1,13 +1,13 @@
-"""Finds the pages of an old log in files: it signs all of them by the new settings, and keeps these signatures on disk.
+"""Finds pages of an old log in files: signs all pages of the files with the new settings, and stores the signatures.
 
     DIRECTORY/migration/pages.sqlite
-        pages(number, signature)   a page's signature by the new settings: the body of a log record (kind 1)
-        names(name, page)          BLAKE2b-128 of what a page is found by; the first page of a name counts
-        files(name, size, time)    what was read
+        pages(number, signature)   signature with the new settings: the body of a log record (kind 1)
+        names(name, page)          BLAKE2b-128 of a search key of the page; the first page with a key counts
+        files(name, size, time)    the files that were read
 
-A page of the log is found by its own id, which pages of a file have where `filter` read the same file; else by its
-address and the digest that the old settings give its bytes; else, where these cannot be had, by its address and time. A
-page of the same address and other bytes is another page: a later copy would be dropped for a text that nobody was sent.
+A page of the log is found by its id, if `filter` read the same file; else by its URL and the digest of its bytes with
+the old settings; else, without the old settings, by its URL and time. A page with the same URL and other bytes is
+another page: with its signature, later copies would be dropped for a text that was never emitted.
 """
 
 import hashlib
@@ -41,9 +41,9 @@ CREATE TABLE files (name TEXT, size INTEGER, time REAL);
 
 
 class ArchiveMatches(NamedTuple):
-    """Pages of a record, in its order. from_files: how many are from files
+    """Signatures for the pages of a record, in order. from_files: number of pages found in files
 
-    unlike: how many are not here, though the files have pages of their addresses, of other bytes or times
+    unlike: number of missing pages whose URL is in the files with other bytes or another time
     """
 
     signatures: Signatures
@@ -52,10 +52,10 @@ class ArchiveMatches(NamedTuple):
 
 
 class ArchivedPages:
-    """Signatures of the pages of files. A context. One thread at a time may use it."""
+    """Signatures of the pages of files. A context manager. Only one thread at a time may use it."""
 
     def __init__(self, folder: Path, old: Scheme | None) -> None:
-        """folder: of the journal  old: the scheme of the old settings; None where it is not to be had"""
+        """folder: of the journal  old: scheme of the old settings; None if it is not available"""
         self._path = folder / PAGES_FILE
         self._old = old
         self._pages: sqlite3.Connection | None = None
@@ -67,16 +67,16 @@ class ArchivedPages:
         if self._pages is not None:
             self._pages.close()
 
-    def read(self, files: Sequence[Input], settings: InputSettings, new: Scheme, told: OnProgress) -> None:
-        """Sign the pages of these files, unless a migration before has done so.
+    def read(self, files: Sequence[Input], settings: InputSettings, new: Scheme, on_progress: OnProgress) -> None:
+        """Sign the pages of these files, unless an earlier run has done so.
 
-        new: the scheme of the new settings  Raises InputError, StateError.
+        new: scheme of the new settings. Raises InputError, StateError.
         """
-        known = [_known(file) for file in files]
+        described = [_file_row(file) for file in files]
         try:
             if self._path.exists():
                 self._pages = sqlite3.connect(self._path, check_same_thread=False)
-                if known == self._pages.execute("SELECT name, size, time FROM files ORDER BY rowid").fetchall():
+                if described == self._pages.execute("SELECT name, size, time FROM files ORDER BY rowid").fetchall():
                     return
                 self._pages.close()
             partial = self._path.with_suffix(".partial")
@@ -86,17 +86,17 @@ class ArchivedPages:
             self._pages.executescript(_TABLES)
             number = 0
             for batch in _batches(pages_of(files, settings)):
-                self._keep(batch, new, number)
+                self._store(batch, new, number)
                 number += len(batch)
-                told("pages of files signed", number, 0)
-            self._pages.executemany("INSERT INTO files VALUES (?, ?, ?)", known)
+                on_progress("pages of files signed", number, 0)
+            self._pages.executemany("INSERT INTO files VALUES (?, ?, ?)", described)
             self._pages.commit()
             partial.replace(self._path)
         except (sqlite3.Error, OSError) as error:
             raise _unusable(self._path, error) from None
 
     def fill(self, pages: Signatures, signed: Signatures) -> ArchiveMatches:
-        """The pages of a record of the old log, signed by the new settings. signed: those that are so already
+        """The pages of a record of the old log, signed with the new settings. signed: the pages that already are
 
         Raises StateError.
         """
@@ -109,37 +109,37 @@ class ArchivedPages:
                 parts.append(signed.part(at[page], at[page] + 1))
                 continue
             one = pages.part(row, row + 1)
-            number = self._numbered(one)
+            number = self._number_of(one)
             if number is None:
-                unlike += self._find(_address(one)) is not None
+                unlike += self._find(_url_key(one)) is not None
             else:
                 parts.append(self._signature(number, one))
                 from_files += 1
         return ArchiveMatches(join_signatures(parts) if parts else NO_PAGES, from_files, unlike)
 
-    def _keep(self, pages: Sequence[Page], new: Scheme, first: int) -> None:
+    def _store(self, pages: Sequence[Page], new: Scheme, first: int) -> None:
         assert self._pages is not None
         signed, old = new.sign(pages), None if self._old is None else self._old.sign(pages)
         bare = replace(signed, urls=(b"",) * len(pages), labels=(b"",) * len(pages))
         rows, names = list[tuple[int, bytes]](), list[tuple[bytes, int]]()
         for row in range(len(pages)):
-            one, was = signed.part(row, row + 1), None if old is None else old.part(row, row + 1)
+            one, before = signed.part(row, row + 1), None if old is None else old.part(row, row + 1)
             rows.append((first + row, encode_pages(bare.part(row, row + 1), ())))
-            names += [(name, first + row) for name in (_id(one), _content(one, was), _address(one))]
+            names += [(name, first + row) for name in (_id_key(one), _content_key(one, before), _url_key(one))]
         self._pages.executemany("INSERT INTO pages VALUES (?, ?)", rows)
         self._pages.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", names)
 
-    def _numbered(self, page: Signatures) -> int | None:
-        number = self._find(_id(page))
-        return number if number is not None else self._find(_content(page, page if self._old is not None else None))
+    def _number_of(self, page: Signatures) -> int | None:
+        number = self._find(_id_key(page))
+        return number if number is not None else self._find(_content_key(page, page if self._old is not None else None))
 
     def _find(self, name: bytes) -> int | None:
-        found = self._ask("SELECT page FROM names WHERE name = ?", name)
+        found = self._query("SELECT page FROM names WHERE name = ?", name)
         return None if found is None else int(found)  # type: ignore[call-overload]
 
     def _signature(self, number: int, page: Signatures) -> Signatures:
-        """The signature of a page of the files, as the page of the log that it is."""
-        found, _ = decode_pages(self._ask("SELECT signature FROM pages WHERE number = ?", number))  # type: ignore[arg-type]
+        """The stored signature with the identity of the page of the log."""
+        found, _ = decode_pages(self._query("SELECT signature FROM pages WHERE number = ?", number))  # type: ignore[arg-type]
         return replace(
             found,
             sources=page.sources,
@@ -151,10 +151,10 @@ class ArchivedPages:
             labels=page.labels,
         )
 
-    def _ask(self, question: str, value: object) -> object:
+    def _query(self, statement: str, value: object) -> object:
         assert self._pages is not None
         try:
-            row = self._pages.execute(question, (value,)).fetchone()
+            row = self._pages.execute(statement, (value,)).fetchone()
         except sqlite3.Error as error:
             raise _unusable(self._path, error) from None
         return None if row is None else row[0]
@@ -165,34 +165,34 @@ def _batches(pages: Iterator[Page]) -> Iterator[list[Page]]:
         yield batch
 
 
-def _known(file: Input) -> tuple[str, int | None, float | None]:
+def _file_row(file: Input) -> tuple[str, int | None, float | None]:
     return file.source, file.size, None if file.path is None else file.path.stat().st_mtime
 
 
-def _id(page: Signatures) -> bytes:
+def _id_key(page: Signatures) -> bytes:
     (page_id,) = page_ids_of(page)
-    return _named(b"id", page_id_text(*page_id).encode())
+    return _key(b"id", page_id_text(*page_id).encode())
 
 
-def _content(page: Signatures, old: Signatures | None) -> bytes:
-    """A page's address with its digest by the old settings, or with its time where that is not to be had."""
+def _content_key(page: Signatures, old: Signatures | None) -> bytes:
+    """A page's URL with its digest by the old settings, or with its time if the old settings are not available."""
     if old is not None:
-        return _named(b"digest", cut_url(page.urls[0]), old.digest.tobytes())
-    return _named(b"time", cut_url(page.urls[0]), int(page.event_time_ms[0]).to_bytes(8, "little", signed=True))
+        return _key(b"digest", cut_url(page.urls[0]), old.digest.tobytes())
+    return _key(b"time", cut_url(page.urls[0]), int(page.event_time_ms[0]).to_bytes(8, "little", signed=True))
 
 
-def _address(page: Signatures) -> bytes:
-    return _named(b"address", cut_url(page.urls[0]))
+def _url_key(page: Signatures) -> bytes:
+    return _key(b"address", cut_url(page.urls[0]))
 
 
-def _named(*parts: bytes) -> bytes:
+def _key(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
 
 
 def _unusable(path: Path, error: Exception) -> StateError:
     return StateError(
         f"signatures {path}",
-        f"must be a file that can be written and read: {error}",
+        f"cannot be written or read: {error}",
         None,
-        "free disk space, or delete it, and start again: the files are then read once more",
+        "free disk space or delete the file, then run the command again: it reads the files of pages again",
     )

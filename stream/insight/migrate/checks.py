@@ -1,4 +1,4 @@
-"""Checks that two configurations are the two sides of a migration: what they share, what they must not share."""
+"""Checks that two configurations fit together for a migration, and reads the start of the old log."""
 
 from typing import NamedTuple
 
@@ -18,11 +18,11 @@ from spotsieve.stream.service.log.skips import log_records
 
 
 class OldLog(NamedTuple):
-    """What the old log says of itself.
+    """Facts about the old log.
 
-    first: the offset of the first record of ours that it holds  text: the settings that it was begun with
-    None where it is of the former record version, which does not say them  digest: of all its records
-    judged_as_now: whether this release judges by these settings as the log's workers do
+    first: offset of the first record of ours  text: canonical settings of the log; None for the former record version,
+    which does not contain them  digest: settings digest of its records
+    judged_as_now: whether this release judges with these settings like the workers of the log
     """
 
     first: int
@@ -32,44 +32,48 @@ class OldLog(NamedTuple):
 
 
 def check_sides(old: Settings, new: Settings) -> None:
-    """Check what both sides must share and what not. Raises SettingError."""
+    """Check the settings that both sides must share, and those that must differ. Raises SettingError."""
     for name, why in (
-        ("kafka.bootstrap_servers", "the new workers go on where the old ones stop"),
-        ("kafka.group_id", "the new workers go on at the committed offsets of the group"),
-        ("topics.input", "the pages are the same"),
+        ("kafka.bootstrap_servers", "the new workers continue where the old ones stop"),
+        ("kafka.group_id", "the new workers continue at the committed offsets of the group"),
+        ("topics.input", "both sides judge the same pages"),
     ):
         section, field = name.split(".")
-        theirs, ours = (getattr(getattr(side, section), field) for side in (old, new))
-        if theirs != ours:
-            raise SettingError(name, f"must be that of the old configuration, {theirs!r}: {why}", ours, "correct it")
+        old_value, new_value = (getattr(getattr(side, section), field) for side in (old, new))
+        if old_value != new_value:
+            rule = f"must be {old_value!r}, as in the old configuration: {why}"
+            raise SettingError(name, rule, new_value, "correct it")
     if old.topics.log == new.topics.log:
         raise SettingError(
             "topics.log",
-            "must be another one under the new settings: a log belongs to one choice of them",
+            "must differ from the old configuration: a log belongs to one set of settings",
             new.topics.log,
             "name a new one, in the configuration of --to or with --set topics.log=NAME",
         )
     if old.index.directory.resolve() == new.index.directory.resolve():
         raise SettingError(
             "index.directory",
-            "must be another one under the new settings",
+            "must differ from the old configuration",
             str(new.index.directory),
             "name a new one, in the configuration of --to or with --set index.directory=DIR",
         )
 
 
 async def check_logs(old: Settings, new: Settings) -> OldLog:
-    """Look at the topics of both sides, and at the old log's beginning.
+    """Check the topics of both sides, and read the first record of the old log.
 
     Raises SettingError, SettingsMismatch, StateError, BrokerError.
     """
     await check_topics(new)
     if old.topics.log not in await topic_facts(old, [old.topics.log]):
-        raise SettingError("topics.log", "of the old configuration does not exist", old.topics.log, "see -c")
+        raise SettingError("topics.log", "of the old configuration does not exist", old.topics.log, "check -c")
     found = await _first_moved(old)
     if found is None:
         raise StateError(
-            f"log {old.topics.log}", "must hold pages, and is empty", None, "there is nothing to move: just start anew"
+            f"log {old.topics.log}",
+            "is empty",
+            None,
+            "there is nothing to migrate: start the workers with the new settings",
         )
     offset, record, former = found
     if former:
@@ -82,7 +86,7 @@ async def check_logs(old: Settings, new: Settings) -> OldLog:
 
 
 async def _first_moved(old: Settings) -> tuple[int, LogRecord, bool] | None:
-    """The first record of ours that the old log holds, its offset, and whether it is of the former version; or None."""
+    """The offset of our first record in the old log, the record, and whether it has the former version; or None."""
     async for offset, value in log_records(old, 0, None):
         try:
             record = decode_moved(value, old.topics.log, offset)
@@ -94,7 +98,7 @@ async def _first_moved(old: Settings) -> tuple[int, LogRecord, bool] | None:
 
 
 async def check_group(new: Settings) -> None:
-    """Check that the group has committed offsets of the input: there the new workers go on.
+    """Check that the group has committed offsets of the input, where the new workers continue.
 
     Raises SettingError, BrokerError.
     """
@@ -102,11 +106,11 @@ async def check_group(new: Settings) -> None:
         async with administrator(**client_options(new.kafka)) as admin:
             offsets = await admin.list_consumer_group_offsets(new.kafka.group_id)
     except KafkaError as error:
-        raise explain_error(error, new, "asking for the committed offsets") from None
+        raise explain_error(error, new, "reading the committed offsets") from None
     if not any(partition.topic == new.topics.input for partition in offsets):
         raise SettingError(
             "kafka.group_id",
-            f"must be the group of the service, and this one has committed nothing of {new.topics.input!r}",
+            f"must be the group of the service; this group has no committed offset of {new.topics.input!r}",
             new.kafka.group_id,
-            "correct it: the new workers would not know where to go on",
+            "correct it; otherwise the new workers would not know where to continue",
         )

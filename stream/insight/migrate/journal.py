@@ -1,11 +1,11 @@
-"""Keeps how far a migration has come, what it counted, and the verdicts that differ; after any kill it goes on there.
+"""Stores the progress, the counts and the differing verdicts of a migration, so that a killed one can continue.
 
-    DIRECTORY/migration/journal.json        the next records of both logs, the lengths of the other files, the counts
-    DIRECTORY/migration/differences.jsonl   a line for each page whose verdicts differ
-    DIRECTORY/migration/unsent.jsonl        pages that the old settings dropped and the new ones would have let through
-    DIRECTORY/migration/old/                the state of the old settings, until the migration has ended
+    DIRECTORY/migration/journal.json        next offsets in both logs, lengths of the other files, counts
+    DIRECTORY/migration/differences.jsonl   a line for each page with differing verdicts
+    DIRECTORY/migration/unsent.jsonl        pages that the old settings dropped and that are novel with the new ones
+    DIRECTORY/migration/old/                the state of the old settings, until the migration ends
 
-A line is written before the journal says so. What a kill leaves behind the lengths in the journal is cut off.
+A line is written before the journal that counts it. After a kill, the files are cut to the lengths in the journal.
 """
 
 import os
@@ -29,10 +29,10 @@ _JOURNAL_FILE = "journal.json"
 
 
 class Journal:
-    """The files of one migration. One thread at a time may use it; close() ends it.
+    """The files of one migration. Only one thread at a time may use it.
 
-    record: the offset in the old log of the next record to move  offset: in the new log, that of the next to apply
-    counts: how often, by name
+    record: old log offset of the next record to move  offset: new log offset of the next record to apply
+    counts: number of pages, by the names in record_move.py
     """
 
     def __init__(self, directory: Path) -> None:
@@ -51,12 +51,12 @@ class Journal:
 
     @property
     def old_directory(self) -> Path:
-        """Where the state of the old settings lies."""
+        """The directory of the state with the old settings."""
         return self.folder / OLD_FOLDER
 
     @property
     def differences(self) -> Path:
-        """The file of verdicts that differ."""
+        """The file with the differing verdicts."""
         return self.folder / DIFFERENCES_FILE
 
     def note(
@@ -67,7 +67,7 @@ class Journal:
         differences: Iterable[dict[str, object]],
         unsent: Iterable[ForgottenPage],
     ) -> None:
-        """Note what one record of the old log came to. record, offset: the next ones. Raises StateError."""
+        """Add the results of one record of the old log. record, offset: the next offsets. Raises StateError."""
         self.counts += counts
         self.record, self.offset = record, offset
         try:
@@ -78,14 +78,14 @@ class Journal:
             raise _unusable(self.folder, error) from None
 
     def unsent(self) -> Iterator[ForgottenPage]:
-        """The pages that the old settings dropped, and the new state has filed."""
+        """The pages that the old settings dropped and the new state has indexed."""
         with (self.folder / _UNSENT_FILE).open("rb") as file:
             for line in file:
                 number, source, partition, offset, keys, _ = orjson.loads(line)
                 yield ForgottenPage(number, source, partition, offset, tuple(keys))
 
     def reset(self) -> None:
-        """Begin anew: one of the states that the journal goes with is gone."""
+        """Start over, because one of the two states was lost."""
         self.record = self.offset = 0
         self.counts = Counter()
         self._save((0, 0))
@@ -93,7 +93,7 @@ class Journal:
         self._unsent.truncate(0)
 
     def end(self) -> None:
-        """Remove the state of the old settings: nothing is compared any more."""
+        """Remove the state of the old settings after the migration."""
         shutil.rmtree(self.old_directory, ignore_errors=True)
 
     def close(self) -> None:
@@ -104,22 +104,22 @@ class Journal:
     def _load(self) -> None:
         path = self.folder / _JOURNAL_FILE
         try:
-            known = orjson.loads(path.read_bytes()) if path.exists() else {}
-            self.record, self.offset = known.get("record", 0), known.get("offset", 0)
-            self.counts = Counter(known.get("counts", {}))
-            self._differences.truncate(known.get("differences_bytes", 0))
-            self._unsent.truncate(known.get("unsent_bytes", 0))
+            fields = orjson.loads(path.read_bytes()) if path.exists() else {}
+            self.record, self.offset = fields.get("record", 0), fields.get("offset", 0)
+            self.counts = Counter(fields.get("counts", {}))
+            self._differences.truncate(fields.get("differences_bytes", 0))
+            self._unsent.truncate(fields.get("unsent_bytes", 0))
         except (OSError, orjson.JSONDecodeError, AttributeError) as error:
             raise StateError(
                 f"journal {path}",
-                f"must be the JSON that spotsieve migrate wrote ({error})",
+                f"is not the JSON that spotsieve migrate writes ({error})",
                 None,
-                f"delete {self.folder} and start again: the verdicts are then compared from the beginning",
+                f"delete {self.folder} and run the command again: it compares the verdicts from the beginning",
             ) from None
 
     def _save(self, lengths: tuple[int, int]) -> None:
         partial = self.folder / f"{_JOURNAL_FILE}.partial"
-        known = {
+        fields = {
             "record": self.record,
             "offset": self.offset,
             "differences_bytes": lengths[0],
@@ -127,7 +127,7 @@ class Journal:
             "counts": self.counts,
         }
         with open_file(partial, "wb") as file:
-            file.write(orjson.dumps(known))
+            file.write(orjson.dumps(fields))
         partial.replace(self.folder / _JOURNAL_FILE)
 
 
@@ -138,7 +138,7 @@ def _size(file: BinaryIO) -> int:
 def _unusable(folder: Path, error: OSError) -> StateError:
     return StateError(
         f"journal {folder}",
-        f"must be a directory that can be written: {error.strerror}",
+        f"cannot be written: {error.strerror}",
         None,
-        "free disk space, and start again: it goes on where it was",
+        "free disk space and run the command again: it continues where it stopped",
     )

@@ -1,4 +1,4 @@
-"""Migrates a state with a local log: its log is judged again by other settings, into another directory."""
+"""Migrates a state with a local log: judges its log again with other settings, into another directory."""
 
 import json
 import time
@@ -31,13 +31,13 @@ from spotsieve.stream.local.engines import is_open, open_log
 
 
 def migrate_state(
-    old: Path, new: Path, settings: Settings, told: OnProgress, files: Sequence[Input] = ()
+    old: Path, new: Path, settings: Settings, on_progress: OnProgress, files: Sequence[Input] = ()
 ) -> MigrationReport:
-    """Judge the local log of one directory again, into another one.
+    """Judge the local log of one directory again, into another directory. The old directory does not change.
 
-    settings: the new ones  files: the pages, needed where the new settings sign them otherwise
-    A migration that was interrupted goes on where it was. Nothing in the old directory changes.
-    Raises SettingError where signing differs and there are no files, InputError, StateError, CorruptRecord.
+    settings: the new settings  files: files of the pages, needed if the new settings sign pages differently
+    A second call continues an interrupted migration. Raises SettingError if files are needed but missing, InputError,
+    StateError, CorruptRecord.
     """
     with ExitStack() as stack:
         old_log, notices = open_old_log(old)
@@ -47,11 +47,11 @@ def migrate_state(
         if signing and not files:
             raise SettingError(
                 "settings",
-                f"must sign pages as those of {old} do, since a local log has signatures and no pages: {signing}",
+                f"sign pages differently from those of {old}, whose log has signatures but no pages: {signing}",
                 None,
-                "name the files of the pages: --from-pages FILE...",
+                "add the files of the pages: --from-pages FILE...",
             )
-        new_log, more = open_log(new)
+        new_log, new_notices = open_log(new)
         stack.enter_context(new_log)
         begun = first_of_ours(new_log.read_from(0), LocalLog.name)
         engine = _engine(settings, new, stack)
@@ -61,50 +61,50 @@ def migrate_state(
         report = MigrationReport(
             str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None
         )
-        report.notices = [*notices, *more]
+        report.notices = [*notices, *new_notices]
         migration = Migration(str(old), old_engine, engine, journal, RECORD_BYTES, drops=True)
         if files and not signing:
             report.notices.append(FILES_NOT_NEEDED)
         elif files:
             archived = ArchivedPages(journal.folder, None if old_engine is None else old_engine.scheme)
-            stack.enter_context(archived).read(files, settings.input, engine.scheme, told)
+            stack.enter_context(archived).read(files, settings.input, engine.scheme, on_progress)
             migration.archived = archived
         if old_engine is None:
             report.notices.append(f"{UNCOMPARED}; {ONLY_NOVEL}")
         _begin(migration, new_log, begun, text)
         began = time.monotonic()
-        _move(migration, old_log, new_log, told)
+        _move(migration, old_log, new_log, on_progress)
         report.seconds = time.monotonic() - began
         report.counts, report.record, report.open = journal.counts, old_log.end, migration.open
         new_log.sync()
     journal.end()
-    report.next_step = f"filter with --state {new} and these settings from now on"
+    report.next_step = f"run spotsieve filter with --state {new} and these settings from now on"
     return report
 
 
 def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
-    """Open the log of a state at rest, with its notices. Raises StateError where there is none, StateLockedError."""
+    """Open the log of a state that is not in use; -> the log, and notices. Raises StateError, StateLockedError."""
     if not (directory / LOG_FILE).is_file():
         raise StateError(
             "--from-state",
-            f"must be the directory of `spotsieve filter --state`, and holds no file {LOG_FILE!r}",
+            f"must be a directory of `spotsieve filter --state`; it has no file {LOG_FILE!r}",
             str(directory),
-            "for a service, name its configuration: -c OLD --to NEW",
+            "for a service, give its configuration: -c OLD --to NEW",
         )
     return open_log(directory)
 
 
 def _configuration(log: LocalLog, directory: Path) -> str | None:
-    """The canonical text of the settings of a local log; None for one of the former record version.
+    """The canonical text of the settings of a local log; None for the former record version.
 
-    Raises StateError where it is empty.
+    Raises StateError if the log is empty.
     """
     if any(is_former(value) for _, value in islice(log.read_from(0), 1)):
         return None
     first = first_of_ours(log.read_from(0), LocalLog.name)
     if first is None or first[1].configuration is None:
         raise StateError(
-            "--from-state", "must hold a log that says its settings", str(directory), "it is empty: begin anew"
+            "--from-state", "has an empty log", str(directory), "there is nothing to migrate: run spotsieve filter"
         )
     return first[1].configuration
 
@@ -117,11 +117,11 @@ def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:
 
 
 def _old_engine(stored: str | None, settings: Settings, directory: Path, stack: ExitStack) -> Engine | None:
-    """The engine of the old settings; None where this release cannot judge by them, or their model is not at hand."""
+    """The engine with the old settings; None if this release does not support them, or their model is missing."""
     if stored is None or json.loads(stored)["revision"] != VERDICTS_REVISION:
         return None
     try:
-        # The text names a model by its digest: it can only be the one that the new settings name.
+        # The text has only the digest of a model. The only candidate is the model of the new settings.
         old_settings = settings_of_text(stored, getattr(settings.scheme, "idf_model", ""))
         return _engine(old_settings, directory, stack)
     except SettingError:
@@ -136,13 +136,13 @@ def _begin(migration: Migration, log: LocalLog, begun: tuple[int, LogRecord] | N
     if is_open(log):
         raise StateError(
             "--state",
-            "must not hold a migration that has ended",
+            "has a completed migration",
             str(log.path.parent),
-            "use it as it is; to move what was filtered since, name another directory",
+            "use it as it is; to migrate later pages, choose another directory",
         )
 
 
-def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: OnProgress) -> None:
+def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, on_progress: OnProgress) -> None:
     ahead = _MigratedRecords(migration, new_log)
     first = migration.journal.record
     for offset, value in old_log.read_from(max(first - 1, 0)):
@@ -156,16 +156,16 @@ def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: OnPr
         if ahead.ended:
             signed = NO_PAGES if migration.archived is not None else moving.record.signatures
             values = migration.values(moving, signed)
-            migration.take(moving, [(new_log.append(made), made) for made in values])
+            migration.take(moving, [(new_log.append(value), value) for value in values])
         migration.note(moving)
-        told("records moved", offset + 1, old_log.end)
+        on_progress("records moved", offset + 1, old_log.end)
     migration.pass_on(ahead.up_to(old_log.end))
     if not migration.open:
-        migration.pass_on([(new_log.append(made), made) for made in migration.ending(old_log.end)])
+        migration.pass_on([(new_log.append(value), value) for value in migration.ending(old_log.end)])
 
 
 class _MigratedRecords:
-    """What the new log has already, as a migration left it that was interrupted."""
+    """The records that an interrupted migration already wrote to the new log."""
 
     def __init__(self, migration: Migration, log: LocalLog) -> None:
         self._migration = migration
@@ -174,11 +174,11 @@ class _MigratedRecords:
 
     @property
     def ended(self) -> bool:
-        """Whether all of it was given."""
+        """Whether all of them were returned."""
         return self._next is None
 
     def up_to(self, origin: int) -> Iterator[tuple[int, bytes]]:
-        """The next records, as long as they come from this old record or from none or earlier ones."""
+        """The next records whose origin is this old record, an earlier one, or none."""
         while self._next is not None and self._migration.origin(*self._next) <= origin:
             yield self._next
             self._next = next(self._records, None)

@@ -1,15 +1,12 @@
-"""Moves a log into another one, record by record: judges it by the old and by the new settings, and compares.
+"""Moves records of an old log to a new one: judges them with both settings, and compares the verdicts.
 
-The order is that of the old log. A record of the new log says which record of the old log it comes from, so a migration
-that was killed goes on behind the last one that it wrote, and writes none twice. The new state follows the new log, as
-every worker's does. That of the old settings follows the old log, in a folder beside it, while the migration lasts.
+Records keep the order of the old log. Each record of the new log has an origin, the record of the old log that it comes
+from. So a killed migration continues after its last record, and writes none twice. The new state follows the new log,
+like the state of any worker. During the migration a second state follows the old log with the old settings, in a folder
+beside the new one.
 
-Reading and writing logs is the caller's. Of each record of the old log: begin(), take() what the new log has of it
-already, values() and take() for what it lacks, note().
-
-Makes the records of the new log from one record of the old log.
-
-Compares the old and the new verdicts on the pages of one record.
+The caller reads and writes the logs. For each record of the old log it calls begin(), take() with the records that the
+new log already has, values() and take() for the missing ones, and note().
 """
 
 from collections import Counter
@@ -21,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from spotsieve.state.identity import check_last_record
-from spotsieve.state.index import State
 from spotsieve.state.log.bodies import Handover, Origin, is_migrating, migration_writer, origin_of, split_pages
 from spotsieve.state.log.former import decode_moved
 from spotsieve.state.log.record import (
@@ -38,7 +34,8 @@ from spotsieve.state.log.record import (
 )
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.finding import PageQuery, file_places, find_entries
-from spotsieve.state.still.reading import own_read_only_state
+from spotsieve.state.still.reading import own_checkpoint
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Entry, Signatures, page_id_text, page_ids_of
@@ -49,12 +46,13 @@ from spotsieve.stream.insight.migrate.archive import ArchivedPages, ArchiveMatch
 from spotsieve.stream.insight.migrate.journal import Journal
 from spotsieve.stream.judge import entry_of
 
-_OF_PAGE = ("id", "url")
+PAGES, FORGOTTEN, UNSENT, GONE, UNLIKE, FROM_FILES = "pages", "forgotten", "unsent", "gone", "unlike", "from_files"
 OTHER_ORIGINAL = "other_original"
+_PAGE_FIELDS = ("id", "url")
 
 
 class VerdictBatch(NamedTuple):
-    """Pages with their verdicts, and the scheme that gave them."""
+    """Pages with their verdicts, and the scheme that judged them."""
 
     signatures: Signatures
     verdicts: Verdicts
@@ -62,7 +60,7 @@ class VerdictBatch(NamedTuple):
 
 
 class PagePair(NamedTuple):
-    """A page that both sides have judged. row, new_row: in the old and the new part  part: the number of the new one"""
+    """A page that both sides judged. row: in the old batch  part, new_row: index of the new batch, and row in it"""
 
     row: int
     part: int
@@ -70,17 +68,17 @@ class PagePair(NamedTuple):
 
 
 def page_pairs(old: Signatures, new: Sequence[VerdictBatch]) -> Iterator[PagePair]:
-    """The pages of the old side that the new one has too, in their order."""
-    found = {page: (part, row) for part, judged in enumerate(new) for row, page in _rows(judged.signatures)}
+    """The pages that both sides have, in the order of the old side."""
+    new_rows = {page: (part, row) for part, judged in enumerate(new) for row, page in _rows(judged.signatures)}
     for row, page in _rows(old):
-        if page in found:
-            yield PagePair(row, *found[page])
+        if page in new_rows:
+            yield PagePair(row, *new_rows[page])
 
 
-def count_differences(old: VerdictBatch, new: Sequence[VerdictBatch], met: Sequence[PagePair]) -> Counter[str]:
-    """How many pages have which two verdicts, such as "novel/duplicate"."""
+def count_differences(old: VerdictBatch, new: Sequence[VerdictBatch], pairs: Sequence[PagePair]) -> Counter[str]:
+    """The number of pages by their old and new verdict, such as "novel/duplicate"; and of those with OTHER_ORIGINAL."""
     counts: Counter[str] = Counter()
-    for row, part, new_row in met:
+    for row, part, new_row in pairs:
         kinds = Kind(old.verdicts.kind[row]), Kind(new[part].verdicts.kind[new_row])
         counts["/".join(kind.name.lower() for kind in kinds)] += 1
         counts[OTHER_ORIGINAL] += kinds[0] == kinds[1] and _differ(old.verdicts, row, new[part].verdicts, new_row)
@@ -88,22 +86,22 @@ def count_differences(old: VerdictBatch, new: Sequence[VerdictBatch], met: Seque
 
 
 def difference_lines(
-    record: int, old: VerdictBatch, new: Sequence[VerdictBatch], met: Sequence[PagePair]
+    record: int, old: VerdictBatch, new: Sequence[VerdictBatch], pairs: Sequence[PagePair]
 ) -> Iterator[dict[str, object]]:
-    """A line for each page whose verdicts differ: in kind, in the original, or in the page that it replaces."""
-    for row, part, new_row in met:
+    """A line for each page whose verdicts differ in kind, in the original, or in the superseded page."""
+    for row, part, new_row in pairs:
         judged = new[part]
         if not _differ(old.verdicts, row, judged.verdicts, new_row):
             continue
         page = entry_of(old.signatures, row)
-        was = verdict_fields(page, old.verdicts, row, old.scheme)
-        becomes = verdict_fields(page, judged.verdicts, new_row, judged.scheme)
+        before = verdict_fields(page, old.verdicts, row, old.scheme)
+        after = verdict_fields(page, judged.verdicts, new_row, judged.scheme)
         yield {
-            **{name: was[name] for name in _OF_PAGE},
+            **{name: before[name] for name in _PAGE_FIELDS},
             "page": page.page_id,
             "record": record,
-            "old": {name: value for name, value in was.items() if name not in _OF_PAGE},
-            "new": {name: value for name, value in becomes.items() if name not in _OF_PAGE},
+            "old": {name: value for name, value in before.items() if name not in _PAGE_FIELDS},
+            "new": {name: value for name, value in after.items() if name not in _PAGE_FIELDS},
         }
 
 
@@ -114,35 +112,34 @@ def _rows(signatures: Signatures) -> Iterator[tuple[int, PageId]]:
 def _differ(old: Verdicts, row: int, new: Verdicts, new_row: int) -> bool:
     if old.kind[row] != new.kind[new_row]:
         return True
-    return _page(old.originals[row]) != _page(new.originals[new_row]) or _page(old.replaces[row]) != _page(
-        new.replaces[new_row]
-    )
+    same_original = _page_id(old.originals[row]) == _page_id(new.originals[new_row])
+    return not same_original or _page_id(old.replaces[row]) != _page_id(new.replaces[new_row])
 
 
-def _page(entry: Entry | None) -> PageId | None:
+def _page_id(entry: Entry | None) -> PageId | None:
     return None if entry is None else (entry.source, entry.partition, entry.offset)
 
 
 class Translator:
-    """Writes records for the new log, by one writer, each with its origin in the old one."""
+    """Encodes records for the new log, each with its origin in the old log."""
 
-    def __init__(self, engine: Engine, writer: bytes, most_bytes: int) -> None:
-        """engine: of the new log  most_bytes: of one record"""
+    def __init__(self, engine: Engine, writer: bytes, max_bytes: int) -> None:
+        """engine: of the new log  writer: id of the migration  max_bytes: of one record"""
         self._engine = engine
         self._writer = writer
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
 
     def of_pages(self, offset: int, record: LogRecord, signatures: Signatures, written: int) -> list[bytes]:
-        """The records for one of pages. offset: of the old record  written: how many of them the new log has already"""
+        """The new records for an old record with pages. offset: of the old one  written: new ones already in the log"""
         if not len(signatures):
-            again = written or not record.committed
-            return [] if again else [self._encoded(offset, 0, NO_PAGES, record)]
-        parts = enumerate(split(signatures, self._most_bytes, record.committed))
+            done = written or not record.committed
+            return [] if done else [self._encoded(offset, 0, NO_PAGES, record)]
+        parts = enumerate(split(signatures, self._max_bytes, record.committed))
         return [self._encoded(offset, number, part, record) for number, part in parts if number >= written]
 
     def of_forgotten(self, offset: int, pages: Sequence[ForgottenPage], written: int) -> list[bytes]:
-        """The records that forget these pages, which are filed in the new state."""
-        parts = enumerate(split_pages(pages, self._most_bytes - FRAME_BYTES), written)
+        """The records that forget these pages, which are indexed in the new state."""
+        parts = enumerate(split_pages(pages, self._max_bytes - FRAME_BYTES), written)
         return [
             encode_forget(part, self._writer, Origin(offset, number).sequence, self._engine.settings_digest)
             for number, part in parts
@@ -155,27 +152,27 @@ class Translator:
 
 
 def translate_forgotten(pages: Sequence[ForgottenPage], state: State, folder: Path) -> list[ForgottenPage]:
-    """The pages that the old log forgets, as the new state has filed them: by other numbers, under other keys.
+    """The pages that the old log forgets, with their entry numbers and keys in the new state.
 
-    A walk over the new state finds them, as `state forget` does. One that it has not filed is passed over. Raises
-    CorruptRecord, StateError.  folder: for the checkpoint
+    A scan over the new state finds them, as for `state forget`. Pages that are not indexed there are skipped.
+    folder: for the checkpoint. Raises CorruptRecord, StateError.
     """
     with_host = {page.page_id: page.with_host for page in pages}
     names = frozenset(page_id_text(*page_id) for page_id in with_host)
-    with own_read_only_state(state, folder) as still:
-        found = find_entries(still, PageQuery(ids=names))
-        # A page's own name may be another one's id.
+    with own_checkpoint(state, folder) as checkpoint:
+        found = find_entries(checkpoint, PageQuery(ids=names))
+        # The label of one page may be the id of another one.
         found.pages = {
             number: entry
             for number, entry in found.pages.items()
             if (entry.source, entry.partition, entry.offset) in with_host
         }
-        places = file_places(still, found) if found.pages else []
+        places = file_places(checkpoint, found) if found.pages else []
     return [page._replace(with_host=with_host[page.page_id]) for page in places]
 
 
 def unsent_pages(signatures: Signatures, rows: Sequence[int], engine: Engine) -> Iterator[ForgottenPage]:
-    """Of these rows of pages that were just judged, those that are filed. Raises CorruptRecord, StateError."""
+    """The indexed pages among these rows of the last judged pages. Raises CorruptRecord, StateError."""
     if not rows:
         return
     probes = engine.scheme.probe(signatures)
@@ -192,15 +189,12 @@ def unsent_pages(signatures: Signatures, rows: Sequence[int], engine: Engine) ->
                 yield ForgottenPage(number, *page, tuple(keys.tolist()))
 
 
-PAGES, FORGOTTEN, UNSENT, GONE, UNLIKE, FROM_FILES = "pages", "forgotten", "unsent", "gone", "unlike", "from_files"
-
-
 @dataclass(slots=True)
 class RecordMove:
-    """A record of the old log on its way.
+    """The move of one record of the old log.
 
-    old: what the old settings say of it, if that is known  new: what has become of it so far  filled: where its pages
-    were looked for in files, what was found
+    old: verdicts with the old settings, if known  new: the new records so far, with their verdicts
+    filled: the result of the search in files, if any
     """
 
     offset: int
@@ -211,7 +205,7 @@ class RecordMove:
 
 
 class EndsInError(Exception):
-    """The old log ends at the record that was begun. handover: what it says"""
+    """Signals the handover record at the end of the old log. handover: its content"""
 
     def __init__(self, handover: Handover) -> None:
         super().__init__(handover.log)
@@ -219,50 +213,50 @@ class EndsInError(Exception):
 
 
 class Migration:
-    """One migration: both states, and the journal between them. Call it from one thread at a time.
+    """One migration with both states and the journal. Only one thread at a time may call it.
 
-    open: whether the new log is open, so that nothing is left to do  archived: pages of files, if any are given
+    open: whether the new log is open, which completes the migration  archived: pages of files, if given
     """
 
     def __init__(
-        self, old_log: str, old: Engine | None, new: Engine, journal: Journal, most_bytes: int, *, drops: bool
+        self, old_log: str, old: Engine | None, new: Engine, journal: Journal, max_bytes: int, *, drops: bool
     ) -> None:
-        """old: the engine of the old settings, None where verdicts cannot be compared
+        """old: engine with the old settings; None if verdicts cannot be compared
 
-        most_bytes: of a record of the new log  drops: whether the old settings left duplicates out
+        max_bytes: of a record of the new log  drops: whether the old settings dropped duplicates
         """
         self._old_log = old_log
         self._old = old
         self._new = new
         self._drops = drops
         self._writer = migration_writer(old_log)
-        self._translator = Translator(new, self._writer, most_bytes)
+        self._translator = Translator(new, self._writer, max_bytes)
         self.archived: ArchivedPages | None = None
         self.journal = journal
         self.open = False
         if journal.offset > new.state.position or (old is not None and journal.record > old.state.position):
             journal.reset()
-        # Not the position of the new state: after a loss of the other one that may lie ahead.
+        # Not the position of the new state, which may be ahead if the old state was lost.
         self._taken = journal.offset
 
     def configuration(self, text: str) -> bytes:
-        """The record that the new log begins with. text: the canonical text of the new settings"""
+        """The first record of the new log. text: canonical text of the new settings"""
         return encode_configuration(text, self._writer)
 
     def check_begun(self, offset: int, record: LogRecord) -> None:
-        """Check that the first record of the new log is of this migration. Raises StateError."""
+        """Check that this migration wrote the first record of the new log. Raises StateError."""
         if record.writer != self._writer:
             raise StateError(
                 f"log {self._new.log_name}[{offset}]",
-                f"must be empty, or begun by a migration of {self._old_log!r}",
+                f"must be empty, or from an earlier run of the migration of {self._old_log!r}",
                 None,
-                "name another log (topics.log) and another state directory for the new settings",
+                "choose another log (topics.log) and another state directory for the new settings",
             )
 
     def origin(self, offset: int, value: bytes) -> int:
-        """The old record that a record of the new log comes from; -1 for one that comes from none.
+        """The offset of a new record's origin in the old log; -1 without an origin.
 
-        Raises StateError where others have written to the new log before it was open.
+        Raises StateError if another process wrote to the new log before it was open.
         """
         record = decode(value, self._new.log_name, offset)
         if record.foreign or record.configuration is not None:
@@ -271,12 +265,12 @@ class Migration:
             return origin_of(record.sequence).offset
         if record.handover is not None and not record.handover.closed:
             return record.handover.offset
-        what = "another migration" if is_migrating(record.writer) else "a worker"
+        writer = "another migration" if is_migrating(record.writer) else "a worker"
         raise StateError(
             f"log {self._new.log_name}[{offset}]",
-            f"must be of this migration, and {what} wrote it",
+            f"must be from this migration; {writer} wrote it",
             None,
-            "begin anew: another log (topics.log) and another state directory",
+            "restart with another log (topics.log) and another state directory",
         )
 
     def opens(self, offset: int, value: bytes) -> bool:
@@ -284,16 +278,16 @@ class Migration:
         return decode(value, self._new.log_name, offset).handover is not None
 
     def check_old(self, offset: int, value: bytes) -> None:
-        """Check that the record before the journal's is the one that the old settings were applied to.
+        """Check that the last moved record is the one that the old state applied.
 
-        Raises StateError: the old log was made anew.
+        Raises StateError: the old log was recreated.
         """
         old = self._old
         if old is not None and old.state.position == offset + 1:
             check_last_record(self._old_log, offset + 1, old.state.last_record, checksum_of(value))
 
     def begin(self, offset: int, value: bytes) -> RecordMove | None:
-        """Judge a record of the old log by the old settings; None for one that holds nothing.
+        """Judge a record of the old log with the old settings; None if there is nothing to move.
 
         Raises EndsInError, DamagedRecord, StateError.
         """
@@ -309,9 +303,9 @@ class Migration:
         return moving
 
     def values(self, moving: RecordMove, signatures: Signatures) -> list[bytes]:
-        """The records that the new log lacks of one of the old log, whose pages have these signatures now.
+        """The missing new records for a record of the old log. signatures: its pages with the new settings
 
-        Pages that have none are looked for in the files, if there are any.
+        Pages without a signature are looked up in the files, if given.
         """
         if self.archived is not None:
             moving.filled = self.archived.fill(moving.record.signatures, signatures)
@@ -323,7 +317,7 @@ class Migration:
         return self._translator.of_pages(moving.offset, record, signatures, written)
 
     def take(self, moving: RecordMove, appended: Iterable[tuple[int, bytes]]) -> None:
-        """Judge records of the new log, (offset, bytes) each, which come from the one that is moving."""
+        """Apply records of the new log, as (offset, bytes), whose origin is the moving record."""
         for offset, value in appended:
             judged = self._apply(offset, value)
             self._taken = offset + 1
@@ -331,35 +325,36 @@ class Migration:
                 moving.new.append(judged)
 
     def note(self, moving: RecordMove) -> None:
-        """Write down what the record came to. Raises StateError."""
+        """Write the counts and differences of a moved record to the journal. Raises StateError."""
         record, old, new = moving.record, moving.old, moving.new
         counts: Counter[str] = Counter({PAGES: len(record.signatures), FORGOTTEN: len(record.forgotten)})
         differing, unsent = list[dict[str, object]](), list[ForgottenPage]()
-        met = list(page_pairs(record.signatures, new))
-        counts[GONE] = len(record.signatures) - len(met)
+        pairs = list(page_pairs(record.signatures, new))
+        counts[GONE] = len(record.signatures) - len(pairs)
         if moving.filled is not None:
             counts[FROM_FILES], counts[UNLIKE] = moving.filled.from_files, moving.filled.unlike
         if old is not None:
-            counts += count_differences(old, new, met)
-            differing = list(difference_lines(moving.offset, old, new, met))
+            counts += count_differences(old, new, pairs)
+            differing = list(difference_lines(moving.offset, old, new, pairs))
             for number, part in enumerate(new if self._drops else ()):
                 rows = [
                     new_row
-                    for row, of, new_row in met
-                    if of == number and old.verdicts.is_duplicate(row) and not part.verdicts.is_duplicate(new_row)
+                    for row, index, new_row in pairs
+                    if index == number and old.verdicts.is_duplicate(row) and not part.verdicts.is_duplicate(new_row)
                 ]
                 unsent += unsent_pages(part.signatures, rows, self._new)
         counts[UNSENT] = len(unsent)
         self.journal.note(moving.offset + 1, self._taken, +counts, differing, unsent)
 
     def pass_on(self, appended: Iterable[tuple[int, bytes]]) -> None:
-        """Apply records of the new log that come from no record that is moving."""
+        """Apply records of the new log without a moving record."""
         for offset, value in appended:
             self._apply(offset, value)
 
     def ending(self, offset: int) -> list[bytes]:
-        """The records that end the migration before this offset of the old log: they forget the pages that nobody was
-        sent, and open the new log. To be passed on once they are appended.
+        """The records that complete the migration at this offset of the old log. Append them and call pass_on().
+
+        They forget the pages that were never emitted, and open the new log.
         """
         forgetting = self._translator.of_forgotten(offset, list(self.journal.unsent()), 0)
         return [*forgetting, encode_handover(Handover(False, self._old_log, offset), self._new.settings_digest)]

@@ -1,4 +1,4 @@
-"""Reports what a migration did: pages, the verdicts that differ, and what to do next, as text and as JSON."""
+"""The report of a migration as text and JSON: pages, differing verdicts, and the next step."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,24 +18,24 @@ from spotsieve.stream.insight.migrate.record_move import (
     UNSENT,
 )
 
-FORMER = f"unknown: the old log has record version {FORMER_VERSION}, which does not say them"
-FILES_NOT_NEEDED = "the files of --from-pages were not read: these settings sign pages as the old ones do"
+FORMER = f"unknown: the old log has record version {FORMER_VERSION}, which does not contain them"
+FILES_NOT_NEEDED = "the files of --from-pages were not needed: the new settings sign pages like the old ones"
 UNCOMPARED = (
-    "which pages the old log dropped is not known, and each is taken for an original now: a later copy of one may be "
-    "dropped though nobody was sent either"
+    "the old verdicts are unknown, so every page of the old log may become an original: if the old settings dropped a "
+    "page, its later copies may be dropped too, and then none of them is emitted"
 )
-ONLY_NOVEL = "begin anew with files of --from-pages that hold the novel pages alone, and only these are originals"
+ONLY_NOVEL = "to avoid this, restart with --from-pages files that have only the novel pages"
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 
 
 @dataclass(slots=True)
 class MigrationReport:
-    """What a migration did.
+    """The result of a migration.
 
-    old_log, new_log: their names  settings: how they differ, or ""  signed_again: whether pages were signed again
-    record: the old log is moved up to here  open: whether the new log is open
-    counts: as of the journal  differences: the file of the verdicts that differ
-    next_step: what to do now  notices: what a person should know besides
+    old_log, new_log: names  settings: the differing settings, or ""  signed_again: whether pages were signed again
+    record: old log offset up to which records are moved  open: whether workers may use the new log
+    compared: whether old and new verdicts were compared  counts: those of the journal
+    differences: file with the differing verdicts  next_step, notices: for people
     """
 
     old_log: str
@@ -53,13 +53,13 @@ class MigrationReport:
 
     @property
     def differ(self) -> int:
-        """How many verdicts differ."""
+        """The number of differing verdicts."""
         kinds = sum(self.counts[f"{old}/{new}"] for old in _KINDS for new in _KINDS if old != new)
         return kinds + self.counts[OTHER_ORIGINAL]
 
 
 def as_json(report: MigrationReport) -> dict[str, Any]:
-    """Every figure by its name."""
+    """The report for machines."""
     counts = report.counts
     return {
         "old_log": report.old_log,
@@ -86,40 +86,40 @@ def as_json(report: MigrationReport) -> dict[str, Any]:
 
 
 def as_text(report: MigrationReport) -> str:
-    """For people."""
+    """The report for people."""
     counts = report.counts
     rate = f" at {counts[PAGES] / report.seconds:,.0f}/s" if report.seconds else ""
     lines = [
         f"moved      {counts[PAGES]:,} pages of the log {report.old_log} into {report.new_log}{rate}",
         f"up to      record {report.record:,} of the old log",
-        f"settings   {report.settings or 'those of the old log'}",
-        f"signed     {'again, from the pages' if report.signed_again else 'as in the old log'}",
+        f"settings   {report.settings or 'same as the old log'}",
+        f"signed     {'again, from the pages' if report.signed_again else 'not again: same signatures as the old log'}",
     ]
     if report.compared:
         corner = "old / new"
         lines += ["", f"{corner:<20}" + "".join(f"{new:>12}" for new in _KINDS)]
         lines += [f"{old:<20}" + "".join(f"{counts[f'{old}/{new}']:>12,}" for new in _KINDS) for old in _KINDS]
-        alone = f" ({counts[OTHER_ORIGINAL]:,} in the original alone)" if counts[OTHER_ORIGINAL] else ""
-        lines += ["", f"differ     {report.differ:,} verdicts{alone}: {report.differences}"]
+        only = f" ({counts[OTHER_ORIGINAL]:,} only in the original)" if counts[OTHER_ORIGINAL] else ""
+        lines += ["", f"differ     {report.differ:,} verdicts{only}: {report.differences}"]
     if counts[UNSENT]:
         lines.append(
-            f"unsent     {counts[UNSENT]:,} pages were dropped that would be let through now: nobody was sent them, so "
-            "they are no originals"
+            f"unsent     {counts[UNSENT]:,} pages were dropped and would be novel now; they were never emitted, so "
+            "they do not become originals"
         )
     if counts[FROM_FILES]:
         lines.append(f"files      {counts[FROM_FILES]:,} pages were found in files")
     if counts[GONE]:
         lines.append(
-            f"gone       {counts[GONE]:,} pages could not be signed again, as nothing holds them any more: the next "
-            "copy of each is novel"
+            f"gone       {counts[GONE]:,} pages could not be signed again, because their content is not available: the "
+            "next copy of each is novel"
         )
     if counts[UNLIKE]:
         lines.append(
-            f"unlike     {counts[UNLIKE]:,} of these have their address in the files, but other bytes: these were not "
-            "taken, as nobody was sent them"
+            f"unlike     {counts[UNLIKE]:,} of these pages have their URL in the files, but with other content, which "
+            "was never emitted"
         )
     if counts[FORGOTTEN]:
-        lines.append(f"forgotten  {counts[FORGOTTEN]:,} pages, where the old log forgets them")
+        lines.append(f"forgotten  {counts[FORGOTTEN]:,} pages, as in the old log")
     lines += [f"notice     {notice}" for notice in report.notices]
     lines += [f"next       {report.next_step}"] if report.next_step else []
     return "\n".join(escape_control_characters(line) for line in lines)

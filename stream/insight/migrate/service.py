@@ -1,10 +1,9 @@
-"""Runs a migration beside a service: follows the old log to its end, fills the new one, and ends the old one on demand.
+"""Migrates a running service: follows the old log, fills the new one, and switches over on request.
 
-The old log ends with a record of its own (kind 5). Whatever is before it belongs to the old settings and is moved; what
-workers still append behind it is judged by nobody. An old worker that comes to it stops, at every start again. A new
-worker joins the group only once the new log is open, which comes after it. So no two workers judge by two logs. What an
-old worker has judged and not committed is fenced by the next owner of the partition, as ever: the group is the same,
-and with it the transactional ids are.
+A handover record (kind 5) ends the old log. All records before it are moved. Records that workers append after it are
+never judged. An old worker that reads it stops, and stops again at every restart. A new worker joins the group only
+when the new log is open, and that comes later. So no two workers judge from two logs. The next owner of a partition
+fences the uncommitted verdicts of an old worker as usual: the group is the same, and so are the transactional ids.
 """
 
 import asyncio
@@ -39,18 +38,18 @@ from spotsieve.stream.service.log.skips import first_record, log_records, log_sp
 from spotsieve.stream.service.log.writer import append_records
 
 NEAR_SECONDS = 2.0
-"""A round that took no longer has reached the end: what came meanwhile takes no longer either."""
-_Done = TypeVar("_Done")
+"""A pass that takes at most this long has caught up: the records that arrived meanwhile take no longer."""
+_Result = TypeVar("_Result")
 
 
 def migrate_service(
-    old: Settings, new: Settings, switch: bool, told: OnProgress, files: Sequence[Input] = ()
+    old: Settings, new: Settings, switch: bool, on_progress: OnProgress, files: Sequence[Input] = ()
 ) -> MigrationReport:
-    """Move the log of a service into another one; with `switch`, end the old one and open the new one.
+    """Move the log of a service into a new one; with `switch`, end the old log and open the new one.
 
-    files: where pages are looked for that must be signed again and that the input topic no longer holds
-    Raises InputError, SettingError, StateError, SettingsMismatch, BrokerError, BrokerTrouble; it goes on where it was
-    when it is started again.
+    files: files with pages that must be signed again and that the input topic no longer has
+    Raises InputError, SettingError, StateError, SettingsMismatch, BrokerError, BrokerTrouble. A second call continues
+    an interrupted migration.
     """
     check_sides(old, new)
     for side in (old, new):
@@ -67,9 +66,9 @@ def migrate_service(
             old_engine = open_engine(old.model_copy(update={"index": placed}), old.topics.log)
             stack.callback(old_engine.state.close)
         judging = stack.enter_context(ThreadPoolExecutor(1, "judge"))
-        migrating = _MigrationRun(old, new, old_log, (old_engine, engine), journal, judging, told)
+        migrating = _MigrationRun(old, new, old_log, (old_engine, engine), journal, judging, on_progress)
         if files:
-            stack.enter_context(migrating.look_into(files, old_engine))
+            stack.enter_context(migrating.read_files(files, old_engine))
         asyncio.run(migrating.run(switch))
     if migrating.report.open:
         journal.end()
@@ -87,13 +86,13 @@ class _MigrationRun:
         engines: tuple[Engine | None, Engine],
         journal: Journal,
         judging: ThreadPoolExecutor,
-        told: OnProgress,
+        on_progress: OnProgress,
     ) -> None:
-        """engines: of the old and of the new settings"""
+        """engines: for the old and the new settings"""
         self._old, self._new, self._old_log = old, new, old_log
         self._engine = engines[1]
         self._judging = judging
-        self._told = told
+        self._on_progress = on_progress
         drops = old.service.mode == "filter"
         self._migration = Migration(old.topics.log, *engines, journal, LOG_RECORD_BYTES, drops=drops)
         self._journal = journal
@@ -108,23 +107,26 @@ class _MigrationRun:
             journal.differences,
             compared=engines[0] is not None,
         )
-        self._tell_notices()
+        self._add_notices()
         self._again = PageSigner(new, engines[1].scheme, judging) if signs_again else None
         self._ahead = NewLogRecords(new, self._migration)
 
-    def look_into(self, files: Sequence[Input], old: Engine | None) -> ExitStack:
-        """Sign the pages of files, if pages are signed again; -> what must be closed. Raises InputError, StateError."""
+    def read_files(self, files: Sequence[Input], old: Engine | None) -> ExitStack:
+        """Sign the pages of files, if the new settings sign pages differently; -> a context to close.
+
+        Raises InputError, StateError.
+        """
         stack = ExitStack()
         if self._again is None:
             self.report.notices.append(FILES_NOT_NEEDED)
             return stack
         archived = stack.enter_context(ArchivedPages(self._journal.folder, None if old is None else old.scheme))
-        archived.read(files, self._new.input, self._engine.scheme, self._told)
+        archived.read(files, self._new.input, self._engine.scheme, self._on_progress)
         self._migration.archived = archived
         return stack
 
     async def run(self, switch: bool) -> None:
-        """Move all that the old log holds; with `switch`, end it, move the rest and open the new log."""
+        """Move the old log; with `switch`, end it, move the rest and open the new log."""
         began = time.monotonic()
         async with AsyncExitStack() as stack:
             self._producer: AIOKafkaProducer = log_producer(self._new)
@@ -150,23 +152,23 @@ class _MigrationRun:
         self.report.counts, self.report.record = self._journal.counts, self._next
         self.report.open = self._migration.open
         self.report.next_step = (
-            f"start workers with the new configuration: the log {self._new.topics.log} is open"
+            f"start workers with the new configuration; the log {self._new.topics.log} is open"
             if self._migration.open
-            else "start this command again with --switch, as soon as workers with the new configuration may take over"
+            else "run this command again with --switch when workers with the new configuration may take over"
         )
 
-    def _tell_notices(self) -> None:
+    def _add_notices(self) -> None:
         name, notices = self._old.topics.log, self.report.notices
         if self._old_log.first:
             notices.append(
-                f"the log {name} begins at record {self._old_log.first:,}: what it had before is not known to the new "
-                "state"
+                f"the log {name} begins at record {self._old_log.first:,}: the new state does not have the pages of "
+                "earlier records"
             )
         if not self.report.compared:
             notices.append(UNCOMPARED)
 
     async def _begin(self) -> None:
-        """Begin the new log with its configuration, or check that this migration has begun it."""
+        """Write the configuration to the new log, or check that this migration wrote it."""
         found = await first_record(self._new)
         if found is None:
             await self._append([self._migration.configuration(verdict_settings_text(self._new))])
@@ -176,27 +178,27 @@ class _MigrationRun:
         await self._ahead.open()
 
     async def _catch_up(self) -> None:
-        """Move records until the end of the old log is at most seconds away. Raises EndsInError where it ends."""
+        """Move records until the end is at most NEAR_SECONDS away. Raises EndsInError at the handover record."""
         while True:
             began = time.monotonic()
-            await self._round()
+            await self._move_available()
             if time.monotonic() - began < NEAR_SECONDS:
                 return
 
-    async def _round(self) -> None:
-        """Move what the old log holds now."""
+    async def _move_available(self) -> None:
+        """Move the records that the old log has now."""
         first, (_, end) = self._next, await log_span(self._old)
         async for offset, value in log_records(self._old, max(first - 1, 0), end):
             if offset < first:
                 self._migration.check_old(offset, value)
                 continue
-            moving = await self._begun(offset, value)
+            moving = await self._begin_move(offset, value)
             if moving is not None:
                 await self._move(moving)
             self._next = offset + 1
-            self._told("records moved", self._next, end)
+            self._on_progress("records moved", self._next, end)
 
-    async def _begun(self, offset: int, value: bytes) -> RecordMove | None:
+    async def _begin_move(self, offset: int, value: bytes) -> RecordMove | None:
         try:
             return await self._judge(self._migration.begin, offset, value)
         except (DamagedRecord, SettingsMismatch) as error:
@@ -216,13 +218,13 @@ class _MigrationRun:
         await self._judge(migration.note, moving)
 
     async def _finish(self, handover: Handover) -> None:
-        """The old log has ended: open the new one."""
+        """Open the new log after the end of the old one."""
         if handover.log != self._new.topics.log:
             raise StateError(
                 f"log {self._old.topics.log}",
-                f"has ended and goes on in the log {handover.log!r}",
+                f"has ended and continues in the log {handover.log!r}",
                 None,
-                "move that log, with the configuration of its workers",
+                "migrate that log instead, with the configuration of its workers",
             )
         migration = self._migration
         await self._judge(migration.pass_on, await self._ahead.up_to(self._next))
@@ -231,7 +233,7 @@ class _MigrationRun:
             await self._judge(migration.pass_on, await self._append(values))
 
     async def _append(self, values: list[bytes]) -> list[tuple[int, bytes]]:
-        """Append records to the new log, one by one; -> (offset, bytes) of each. Raises StateError, BrokerError."""
+        """Append records to the new log; -> (offset, bytes) of each. Raises StateError, BrokerError."""
         name, appended = self._new.topics.log, list[tuple[int, bytes]]()
         expected = self._engine.state.position
         for value in values:
@@ -239,13 +241,13 @@ class _MigrationRun:
                 written = await self._producer.send_and_wait(name, value, partition=0)
             except KafkaError as error:
                 raise final_error(error, self._new, "writing the new log") from None
-            await self._check_alone(expected, written.offset)
+            await self._check_sole_writer(expected, written.offset)
             appended.append((written.offset, value))
             expected = written.offset + 1
         return appended
 
-    async def _check_alone(self, expected: int, offset: int) -> None:
-        """Check that records before the one that was appended are none of ours: this state would not have them."""
+    async def _check_sole_writer(self, expected: int, offset: int) -> None:
+        """Check that no other process of ours wrote records before the appended one: this state does not have them."""
         if offset == expected:
             return
         name = self._new.topics.log
@@ -253,10 +255,10 @@ class _MigrationRun:
             if not decode(value, name, between).foreign:
                 raise StateError(
                     f"log {name}[{between}]",
-                    "must be of this migration, and somebody else wrote it at the same time",
+                    "was written by another process at the same time",
                     None,
-                    "let one migration fill the log: begin anew with another log and another state directory",
+                    "let only one migration fill the log: restart with another log and another state directory",
                 )
 
-    async def _judge(self, act: Callable[..., _Done], *given: object) -> _Done:
-        return await asyncio.get_running_loop().run_in_executor(self._judging, act, *given)
+    async def _judge(self, act: Callable[..., _Result], *arguments: object) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._judging, act, *arguments)

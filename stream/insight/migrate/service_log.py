@@ -1,7 +1,4 @@
-"""Signs the pages of the old log again, from the input topic, where the new settings sign otherwise.
-
-Reads what the new log has already, as a migration left it that was interrupted.
-"""
+"""Reads the topics of a migration: the input topic, to sign pages again, and the new log, to continue after a stop."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,9 +24,9 @@ _STEP = "reading the input"
 
 
 class PageSigner:
-    """Reads the pages that a record names, in its order, and signs them by the new settings. A context.
+    """Reads the pages of a log record from the input topic, and signs them with the new settings. A context manager.
 
-    Retention may have removed some, and the new settings may take some for no pages: they are left out.
+    The result has no rows for pages that retention removed, or that the new settings reject.
     """
 
     def __init__(self, settings: Settings, scheme: Scheme, signing: Executor) -> None:
@@ -38,7 +35,7 @@ class PageSigner:
         self._signing = signing
         self._decoder = Decoder(settings.input)
         self._reader: RangeReader | None = None
-        self._held: MessageBuffer | None = None
+        self._buffer: MessageBuffer | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -47,12 +44,12 @@ class PageSigner:
         await self._close()
 
     async def sign(self, pages: Signatures) -> Signatures:
-        """The pages of a record, signed by the new settings. Raises BrokerError, BrokerTrouble, SettingError."""
+        """The pages of a record, signed with the new settings. Raises BrokerError, BrokerTrouble, SettingError."""
         messages = []
-        of_input = [source == self._settings.topics.input for source in pages.sources]
+        is_input = [source == self._settings.topics.input for source in pages.sources]
         rows = zip(pages.source.tolist(), pages.partition.tolist(), pages.offset.tolist(), strict=True)
         for source, partition, offset in rows:
-            message = await self._message(partition, offset) if of_input[source] else None
+            message = await self._message(partition, offset) if is_input[source] else None
             if message is not None:
                 messages.append(message)
         if not messages:
@@ -63,27 +60,28 @@ class PageSigner:
         return NO_PAGES if batch.signatures is None else batch.signatures
 
     async def _message(self, partition: int, offset: int) -> ConsumerRecord | None:
-        """A message of the input topic; None where the topic does not hold it."""
-        held = await self._holding(partition, offset)
-        if held is None:
+        """A message of the input topic; None if the topic no longer has it."""
+        buffer = await self._buffer_with(partition, offset)
+        if buffer is None:
             return None
-        if held.next[partition] != offset:
-            held.go_to(partition, offset)
-        message = await held.peek(partition)
+        if buffer.next[partition] != offset:
+            buffer.go_to(partition, offset)
+        message = await buffer.peek(partition)
         if message is None or message.offset != offset:
             return None
-        return held.pop(partition)
+        return buffer.pop(partition)
 
-    async def _holding(self, partition: int, offset: int) -> MessageBuffer | None:
-        """What holds the messages of a range with this one; None where the topic does not reach it.
+    async def _buffer_with(self, partition: int, offset: int) -> MessageBuffer | None:
+        """The buffer for a range with this offset; None if the topic does not have it.
 
-        The range ends where the topic did when it was opened, and the service goes on: then another one is opened.
+        The range ends at the end of the topic when it was opened. The service adds messages, so a second try opens a
+        new range.
         """
         for _ in range(2):
             if self._reader is not None:
                 span = self._reader.spans.get(TopicPartition(self._settings.topics.input, partition), (0, 0))
                 if offset < span[1]:
-                    return self._held if offset >= span[0] else None
+                    return self._buffer if offset >= span[0] else None
             await self._open()
         return None
 
@@ -92,11 +90,11 @@ class PageSigner:
         name = self._settings.topics.input
         facts = (await topic_facts(self._settings, [name]))[name]
         partitions = [TopicPartition(name, number) for number in range(facts.partitions)]
-        async with RangeReader(self._settings, {}, _STEP) as asking:
-            spans = await asking.held(partitions)
+        async with RangeReader(self._settings, {}, _STEP) as bounds:
+            spans = await bounds.held(partitions)
         reader = RangeReader(self._settings, spans, _STEP, self._settings.kafka.isolation_level)
         self._reader = await reader.__aenter__()
-        self._held = MessageBuffer(self._reader)
+        self._buffer = MessageBuffer(self._reader)
 
     async def _close(self) -> None:
         reader, self._reader = self._reader, None
@@ -105,9 +103,9 @@ class PageSigner:
 
 
 class NewLogRecords:
-    """The records of the new log from the journal's place on, as the log was when this was opened.
+    """The records of the new log after the journal's offset, up to the end of the log when it was opened.
 
-    ended: whether all of them were given
+    ended: whether all of them were returned
     """
 
     def __init__(self, settings: Settings, migration: Migration) -> None:
@@ -118,16 +116,16 @@ class NewLogRecords:
         self.ended = False
 
     async def open(self) -> None:
-        """Begin to read. Raises StateError where others have written, BrokerError, BrokerTrouble."""
+        """Start reading. Raises StateError if another process has written to the log, BrokerError, BrokerTrouble."""
         self._records = log_records(self._settings, self._migration.journal.offset, None)
         await self._step()
 
     async def up_to(self, origin: int) -> list[tuple[int, bytes]]:
-        """The next records, as long as they come from this old record, from none or from earlier ones."""
+        """The next records whose origin is this old record, an earlier one, or none."""
         found = list[tuple[int, bytes]]()
         while self._next is not None and self._migration.origin(*self._next) <= origin:
             found.append(self._next)
-            # What workers have written behind the opening is none of the migration's.
+            # Records after the one that opens the log are from workers.
             self.ended = self._migration.opens(*self._next)
             await self._step()
         return found

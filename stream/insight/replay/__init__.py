@@ -1,1 +1,1 @@
-"""Compares a replay with the record: the pages of a range, their order in the log, old and new verdicts."""
+"""Judges a range of the input topic again, and compares the verdicts with the recorded ones."""

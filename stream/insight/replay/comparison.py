@@ -1,6 +1,6 @@
-"""Compares recorded with replayed verdicts: counts them by kind, and keeps the first examples of each.
+"""Compares the recorded and the replayed verdicts of a range: counts by kind, and the first examples of each.
 
-Holds the verdicts that were recorded for a range, in 14 bytes an offset.
+`RecordedOutcomes` takes 14 bytes per offset of the range.
 """
 
 import enum
@@ -16,16 +16,16 @@ from spotsieve.stream.insight.replay.range import OUTSIDE, RangePlaces
 
 
 class PageOutcome(enum.IntEnum):
-    """What became of a page, recorded or replayed. Reports show the names in lower case."""
+    """The recorded or replayed outcome for a page. Reports show the names in lower case."""
 
     NOT_RECORDED = 0
     NOVEL = 1
     DUPLICATE = 2
     UNCHECKED = 3
     REJECTED = 4
-    """The message is no page, and a dead letter."""
+    """The message is not a page; it is a dead letter."""
     UNDELIVERED = 5
-    """The page was judged, but no output takes one so large: its verdict is not known."""
+    """The page was judged but is too large for an output, so its verdict is unknown."""
 
     @property
     def label(self) -> str:
@@ -40,20 +40,19 @@ OUTCOME_OF_KIND = {
 }
 UNKNOWN_ORIGINAL = (-1, -1)
 OTHER_TOPIC = (-2, -2)
-"""In place of an original: where the outputs do not name it, and where it is a page of another topic."""
+"""Placeholders for an original that the output topics do not name, and for one of another topic."""
 
 
 @dataclass(slots=True)
 class RecordedOutcomes:
-    """What the output topics say of the pages of a range. Of messages that differ, the first one noted counts.
+    """The verdicts on the pages of a range in the output topics. If messages contradict, the first noted one counts.
 
-    Nothing tells the order of messages in two topics, so reports of duplicates are noted first.
+    The order of messages in two topics is unknown, so the reader notes reports of duplicates first.
 
-    outcome: uint8[p] (Outcome)  reason: uint8[p] (an index into `reasons`)
-    original_partition: int32[p], original_offset: int64[p]: the original of a duplicate, or the page that a novel one
-    replaces
-    again: further messages that say the same of a page (at_least_once)
-    differing: places of which a further message said something else  foreign: messages that name no page
+    outcome: uint8[p] (PageOutcome)  reason: uint8[p] (index into `reasons`)
+    original_partition: int32[p], original_offset: int64[p]: the original of a duplicate, or the page that a novel page
+    supersedes  again: number of messages that repeat a verdict (at_least_once)
+    differing: places of pages with a contradicting message  foreign: number of messages without a page id
     """
 
     places: RangePlaces
@@ -76,7 +75,7 @@ class RecordedOutcomes:
     def note(
         self, place: int, outcome: PageOutcome, reason: str = "", original: tuple[int, int] = UNKNOWN_ORIGINAL
     ) -> None:
-        """Note what a message of the outputs says of a page in the range.  original: partition and offset"""
+        """Add the verdict of an output message. original: partition and offset; pages outside the range are ignored"""
         if place == OUTSIDE:
             return
         if self.outcome[place] == PageOutcome.NOT_RECORDED:
@@ -84,7 +83,8 @@ class RecordedOutcomes:
             self.reason[place] = self._number(reason)
             self.original_partition[place], self.original_offset[place] = original
         elif self.outcome[place] == outcome and UNKNOWN_ORIGINAL in (original, self.original(place)):
-            # Under mode = "annotate" a duplicate is reported and passes, with its original's id but not its page id.
+            # With mode = "annotate" a duplicate is both reported and emitted, but the emitted page does not have the
+            # page id of its original.
             self.again += original == self.original(place)
         elif self.outcome[place] == outcome and self.original(place) == original:
             self.again += 1
@@ -92,15 +92,15 @@ class RecordedOutcomes:
             self.differing.append(place)
 
     def original(self, place: int) -> tuple[int, int]:
-        """The partition and offset of the recorded original, or of the page that a novel one replaces.
+        """The partition and offset of the recorded original, or of the page that a novel page supersedes.
 
-        OTHER_TOPIC where it is in another topic. UNKNOWN_ORIGINAL where the outputs do not name the original of a
-        duplicate, or where a novel page replaces none.
+        OTHER_TOPIC if it is in another topic. UNKNOWN_ORIGINAL if the output topics do not name the original of a
+        duplicate, or if a novel page supersedes none.
         """
         return int(self.original_partition[place]), int(self.original_offset[place])
 
     def _number(self, reason: str) -> int:
-        """The number of a reason. Once foreign messages have filled the byte, a new reason counts as none."""
+        """The index of a reason. If foreign messages have filled the byte, a new reason becomes 0, the empty one."""
         if reason not in self.reasons:
             if len(self.reasons) > np.iinfo(np.uint8).max:
                 return 0
@@ -115,7 +115,7 @@ COMPARED = (PageOutcome.NOVEL, PageOutcome.DUPLICATE, PageOutcome.UNCHECKED, Pag
 class ReplayVerdict:
     """The replay's verdict on one page.
 
-    original: that of a duplicate, or the page that a novel one replaces  score: that of a duplicate
+    original: of a duplicate, or the page that a novel page supersedes  score: of a duplicate
     """
 
     outcome: PageOutcome
@@ -126,7 +126,7 @@ class ReplayVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A page whose verdicts differ. recorded_original is a page id, or None where it is not known."""
+    """A page with differing verdicts. recorded_original: a page id, or None if it is unknown"""
 
     page: str
     url: str
@@ -138,19 +138,19 @@ class Difference:
 
 @dataclass(slots=True)
 class Comparison:
-    """The counts and examples of a comparison, which grow page by page.
+    """The counts and examples of a comparison, filled page by page.
 
-    Two verdicts differ where their kinds differ, where both are duplicates but of different originals, and where both
-    are novel but do not replace the same page or both none. A page that was recorded as the duplicate of a page outside
-    the range, or as replacing one, cannot be judged as it was: where it differs, it is counted apart.
+    Two verdicts differ if their kinds differ, if both are duplicates of different originals, or if both are novel but
+    do not supersede the same page. A page whose recorded original (or superseded page) is outside the range cannot get
+    the same verdict: if it differs, it is counted in original_outside.
 
-    A page that was submitted again may have been judged anew after its original was forgotten, and only one of its
-    attempts was committed. It counts as equal where one of its attempts is equal.
+    A page that was sent again may have been judged a second time after its original was forgotten, but only one of the
+    two verdicts was committed. It counts as equal if one of its replayed verdicts is equal.
 
-    examples: how many are kept of each pair of kinds, at most  done: bool[p], the places that were replayed
-    differing: uint8[p], the replayed PageOutcome where the verdict differs, else 0
-    pages: counts by (recorded, replayed)  other_original: counts, by verdict, of the pages where only the original
-    differs, or only the page that is replaced
+    examples: most examples for each pair of kinds  done: bool[p], the replayed places
+    differing: uint8[p], the replayed PageOutcome of a differing verdict, else 0
+    pages: counts by (recorded, replayed)  other_original: counts by verdict of pages that differ only in the original,
+    or in the superseded page
     """
 
     recorded: RecordedOutcomes
@@ -170,7 +170,7 @@ class Comparison:
         self.differing = np.zeros(len(self.recorded.places), np.uint8)
 
     def note(self, place: int, url: str, replayed: ReplayVerdict) -> None:
-        """A page was replayed, for the first time or again."""
+        """Add the replayed verdict of a page, for the first time or again."""
         recorded = PageOutcome(int(self.recorded.outcome[place]))
         if self.done[place]:
             self._note_again(place, recorded, replayed)
@@ -189,27 +189,27 @@ class Comparison:
         self.differing[place] = replayed.outcome
         if recorded == replayed.outcome:
             self.other_original[recorded] += 1
-        kept = self.differences.setdefault((recorded, replayed.outcome), [])
-        if len(kept) < self.examples:
-            kept.append(self._difference(place, url, recorded, replayed))
+        differences = self.differences.setdefault((recorded, replayed.outcome), [])
+        if len(differences) < self.examples:
+            differences.append(self._difference(place, url, recorded, replayed))
 
     def note_tombstone(self, place: int) -> None:
-        """A message without a value was met, which is passed on and never judged."""
+        """Add a tombstone, which is emitted and never judged."""
         self.done[place] = True
         self.tombstones += 1
 
     @property
     def compared(self) -> int:
-        """Pages with a recorded and a replayed verdict, without those that are counted in original_outside."""
+        """The number of pages with a recorded and a replayed verdict, except original_outside."""
         return sum(self.pages[row, column] for row in COMPARED for column in COMPARED) - self.original_outside
 
     @property
-    def met(self) -> int:
-        """Replayed messages of every kind."""
+    def messages(self) -> int:
+        """The number of replayed messages of every kind."""
         return self.replayed.total() + self.tombstones
 
     def not_replayed(self) -> int:
-        """Pages with a recorded verdict that were not replayed: gone from the input, or not reached."""
+        """The number of recorded pages that were not replayed: removed from the input, or not reached."""
         return int(np.count_nonzero((self.recorded.outcome != PageOutcome.NOT_RECORDED) & ~self.done))
 
     def page_id(self, place: int) -> str:
@@ -229,8 +229,8 @@ class Comparison:
         self.pages[recorded, replayed.outcome] += 1
         self.replayed[first] -= 1
         self.replayed[replayed.outcome] += 1
-        kept, page = self.differences[recorded, first], self.page_id(place)
-        kept[:] = [difference for difference in kept if difference.page != page]
+        differences, page = self.differences[recorded, first], self.page_id(place)
+        differences[:] = [difference for difference in differences if difference.page != page]
 
     def _equal(self, place: int, recorded: PageOutcome, replayed: ReplayVerdict) -> bool:
         if recorded != replayed.outcome:
@@ -241,7 +241,7 @@ class Comparison:
         return recorded not in (PageOutcome.DUPLICATE, PageOutcome.NOVEL) or self._same(original, replayed.original)
 
     def _same(self, recorded: tuple[int, int], replayed: Entry | None) -> bool:
-        """Whether the originals are the same; one that the outputs do not name counts as the same."""
+        """Whether the originals are the same. An original that the output topics do not name counts as the same."""
         if recorded == UNKNOWN_ORIGINAL or replayed is None:
             return replayed is not None
         return (self.recorded.places.topic, *recorded) == (replayed.source, replayed.partition, replayed.offset)

@@ -1,10 +1,8 @@
-"""Holds the order in which a replay judges: that in which the log first names each page of the range.
+"""The order in which a replay judges the pages of the range, and the pages to forget: both from the log.
 
-Finds the pages that the log forgets in the replay's own state.
-
-The log's records name pages by the service's entry numbers and buckets. Under other settings the replay has filed the
-same pages under other numbers and buckets, or not at all. So the keys of each page that will be forgotten are kept when
-the replay judges it.
+A page is judged at its first occurrence in the log. The log forgets pages by the service's entry numbers and buckets.
+With other settings the replay indexes the same pages under other numbers and buckets, or not at all. So `ForgottenKeys`
+stores the keys of each page that will be forgotten when the replay judges it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import CommitMark, State
+from spotsieve.state.index import CommitMark
 from spotsieve.state.removal import ForgottenPage
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.insight.replay.range import OUTSIDE, RangePlaces
 from spotsieve.stream.sign.schemes import Scheme
@@ -22,9 +21,9 @@ from spotsieve.stream.sign.schemes import Scheme
 
 @dataclass(frozen=True, slots=True)
 class LogRun:
-    """Pages of one partition that follow each other in the log, which names every offset from first to last.
+    """Consecutive pages in the log, with all offsets of one partition from first to last.
 
-    again: the log has named them before
+    again: whether they occur in the log before
     """
 
     partition: int
@@ -35,9 +34,9 @@ class LogRun:
 
 @dataclass(frozen=True, slots=True)
 class ForgetEvent:
-    """The pages of the range, by their places in it, that are forgotten at this point of the log.
+    """The pages of the range that the log forgets at this point, by their places in the range.
 
-    with_host: those of them whose host's memory goes too
+    with_host: those whose host statistics are forgotten too
     """
 
     places: tuple[int, ...]
@@ -46,25 +45,24 @@ class ForgetEvent:
 
 @dataclass(frozen=True, slots=True)
 class CommitMarks:
-    """How far the partitions of the range were known to be committed at this point of the log."""
+    """The committed offsets of the range's partitions at this point of the log."""
 
     committed: tuple[CommitMark, ...]
 
 
 _FIRST, _AGAIN, _AFTER_COMMIT = range(3)
-"""How the log names a run: first, again, or again after a mark said that its pages are committed."""
+"""Kinds of runs: first occurrence, repeated, or repeated after a mark of the pages' commit."""
 
 
 class LogOrder:
-    """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first turn.
+    """The pages of the log in order. A page that occurs again (after a crash or a rebalance) keeps its first position.
 
-    It holds a byte for each offset of the range, and 24 bytes for each run; a micro-batch makes a run or two for each
+    It takes a byte for each offset of the range, and 24 bytes for each run. A micro-batch makes one or two runs per
     partition.
 
-    logged: bool[len(places)], whether the log names the page
-    again: how often the log names a page again  forgotten: the places of all pages that the log forgets
-    after_commit: how often it does so after a mark of the page's commit: the verdicts of pages that are not filed are
-    no longer remembered there
+    logged: bool[len(places)], whether the log has the page  forgotten: places of all pages that the log forgets
+    again: number of repeated occurrences  after_commit: those after a mark of the page's commit, where the pending
+    verdicts of pages that are not indexed are already deleted
     """
 
     def __init__(self, places: RangePlaces) -> None:
@@ -76,7 +74,7 @@ class LogOrder:
         self.again = self.after_commit = 0
 
     def add(self, signatures: Signatures) -> None:
-        """Take the pages of the log's next record."""
+        """Add the pages of the log's next record."""
         places = self._places.of(signatures.partition, signatures.offset)
         of_topic = np.array([source == self._places.topic for source in signatures.sources], np.bool_)
         named = places[(places >= 0) & of_topic[signatures.source]]
@@ -88,31 +86,31 @@ class LogOrder:
         self.again += int(np.count_nonzero(again))
         self.logged[named] = True
         partitions = self._places.partitions(named)
-        how = np.where(again, _AGAIN, _FIRST)
-        how[again & (self._places.offsets(named) < self._committed[partitions])] = _AFTER_COMMIT
-        self.after_commit += int(np.count_nonzero(how == _AFTER_COMMIT))
-        cuts = np.flatnonzero((np.diff(named) != 1) | (np.diff(partitions) != 0) | (how[1:] != how[:-1]))
+        kinds = np.where(again, _AGAIN, _FIRST)
+        kinds[again & (self._places.offsets(named) < self._committed[partitions])] = _AFTER_COMMIT
+        self.after_commit += int(np.count_nonzero(kinds == _AFTER_COMMIT))
+        cuts = np.flatnonzero((np.diff(named) != 1) | (np.diff(partitions) != 0) | (kinds[1:] != kinds[:-1]))
         begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(named) - 1]])
-        self._steps.append(np.stack([named[begins], named[ends], how[begins]], axis=1))
+        self._steps.append(np.stack([named[begins], named[ends], kinds[begins]], axis=1))
 
     def commit(self, committed: Iterable[CommitMark]) -> None:
-        """Take the marks of the log's last record, as far as they are of the range's topic."""
-        known = {}
+        """Add the commit marks of the log's last record for the range's topic."""
+        marks = {}
         for mark in committed:
             if mark.source == self._places.topic and 0 <= mark.partition < len(self._committed):
-                known[mark.partition] = mark
+                marks[mark.partition] = mark
                 self._committed[mark.partition] = max(self._committed[mark.partition], mark.offset)
-        if not known:
+        if not marks:
             return
         if self._steps and isinstance(self._steps[-1], CommitMarks):
-            # Between them the log names no page of the range.
+            # There is no page of the range between them.
             before = self._steps.pop()
             assert isinstance(before, CommitMarks)
-            known = {mark.partition: mark for mark in before.committed} | known
-        self._steps.append(CommitMarks(tuple(known.values())))
+            marks = {mark.partition: mark for mark in before.committed} | marks
+        self._steps.append(CommitMarks(tuple(marks.values())))
 
     def forget(self, pages: Iterable[ForgottenPage]) -> None:
-        """Take the pages that the log's next record forgets, if they are in the range."""
+        """Add the pages of the range that the log's next record forgets."""
         named = ((self._places.of_page(*page.page_id), page.with_host) for page in pages)
         inside = {place: with_host for place, with_host in named if place != OUTSIDE}
         if inside:
@@ -120,26 +118,26 @@ class LogOrder:
             self.forgotten.update(inside)
 
     def judged_again(self, again: bool) -> int:
-        """How many pages the steps give once more.  again: as for steps()"""
+        """The number of repeated pages in steps(again)."""
         return self.again if again else self.after_commit
 
     def steps(self, again: bool) -> Iterator[LogRun | ForgetEvent | CommitMarks]:
-        """The runs, forgettings and marks in the order of the log.
+        """The runs, forget events and commit marks in log order.
 
-        again: whether all runs that it names again are among them, or only those after a mark of their commit
+        again: whether to include all repeated runs, or only those after a mark of their commit
         """
         least = _AGAIN if again else _AFTER_COMMIT
         for step in self._steps:
             if isinstance(step, ForgetEvent | CommitMarks):
                 yield step
                 continue
-            for first, last, how in step.tolist():
-                if how == _FIRST or how >= least:
+            for first, last, kind in step.tolist():
+                if kind == _FIRST or kind >= least:
                     partition, offset = self._places.page(first)
-                    yield LogRun(partition, offset, offset + last - first, how != _FIRST)
+                    yield LogRun(partition, offset, offset + last - first, kind != _FIRST)
 
-    def named_span(self, partition: int) -> tuple[int, int] | None:
-        """The first offset of the partition that the log names, and the one after the last; None if there is none."""
+    def logged_span(self, partition: int) -> tuple[int, int] | None:
+        """The first offset of a partition in the log, and the offset after the last; None if the log has none."""
         first, end = self._places.spans[partition]
         base = self._places.of_page(self._places.topic, partition, first)
         if end == first:
@@ -149,15 +147,15 @@ class LogOrder:
 
 
 class ForgottenKeys:
-    """The keys of the pages that the log forgets: a few hundred bytes for each page."""
+    """The keys of the pages that the log will forget, a few hundred bytes per page."""
 
     def __init__(self, order: LogOrder, places: RangePlaces) -> None:
         self._wanted = order.forgotten
         self._places = places
         self._keys: dict[int, NDArray[np.uint64]] = {}
 
-    def judged(self, signatures: Signatures, scheme: Scheme) -> None:
-        """Keep the keys of those judged pages that will be forgotten."""
+    def add(self, signatures: Signatures, scheme: Scheme) -> None:
+        """Store the keys of the judged pages that will be forgotten."""
         if not self._wanted:
             return
         places = self._places.of(signatures.partition, signatures.offset).tolist()
@@ -168,7 +166,7 @@ class ForgottenKeys:
                 self._keys[places[row]] = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
 
     def pages(self, forget: ForgetEvent, state: State) -> list[ForgottenPage]:
-        """The pages that are forgotten now, as the state has filed them. Raises CorruptRecord, StateError."""
+        """The indexed pages of a forget event, as the state has them. Raises CorruptRecord, StateError."""
         return [page for place in forget.places for page in self._indexed(place, place in forget.with_host, state)]
 
     def _indexed(self, place: int, with_host: bool, state: State) -> Iterable[ForgottenPage]:

@@ -1,4 +1,4 @@
-"""Writes replayed verdicts to a file of verdict lines, or the novel pages to a topic."""
+"""Writes replayed verdicts to a file of verdict lines, or novel pages to a topic."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,39 +25,39 @@ TOPIC_PREFIX = "topic:"
 
 
 class VerdictSink(Protocol):
-    """Takes judged micro-batches, in order."""
+    """The output of a replay. It receives the judged micro-batches in order."""
 
     async def start(self) -> None:
-        """Called before the first micro-batch. Raises SpotsieveError where nothing can be written."""
+        """Open the output before the first micro-batch. Raises SpotsieveError."""
 
     async def write(self, batch: MicroBatch) -> None:
         """Write one micro-batch. Raises SpotsieveError."""
 
     async def close(self, complete: bool) -> list[str]:
-        """Called at the end; complete: the whole range was judged. Returns notices for a person."""
+        """Close the output. complete: whether the whole range was judged  -> notices for people"""
 
 
-def open_sink(name: str | None, settings: Settings, taken: Iterable[str]) -> VerdictSink | None:
-    """The writer for what --into names: topic:NAME, or a file.
+def open_sink(name: str | None, settings: Settings, reserved: Iterable[str]) -> VerdictSink | None:
+    """The sink for --into: topic:NAME or a file; None without --into.
 
-    taken: topics that only a service may write. Raises SettingError.
+    reserved: topics that only a service may write to. Raises SettingError.
     """
     if name is None:
         return None
     if not name.startswith(TOPIC_PREFIX):
         if name == "-":
             raise SettingError(
-                "--into", "must be a file or topic:NAME, because standard output has the report", name, "name one"
+                "--into", "must be a file or topic:NAME, because the report goes to standard output", name, "choose one"
             )
         return FileSink(name, settings.scheme.name)
     topic = name.removeprefix(TOPIC_PREFIX)
-    if topic in set(taken):
-        raise SettingError("--into", "must not be a topic of a service", topic, "create another one, and name that")
+    if topic in set(reserved):
+        raise SettingError("--into", "must not be a topic of a service", topic, "create another topic for it")
     return TopicSink(topic, settings)
 
 
 class FileSink:
-    """A verdict line for each page, as `spotsieve filter --verdicts` writes them, in the order of judging."""
+    """Writes a verdict line for each page, as `spotsieve filter --verdicts` does, in the order of judging."""
 
     def __init__(self, name: str, scheme: str) -> None:
         self._name = name
@@ -79,20 +79,20 @@ class FileSink:
         self._file.flush()
 
     async def close(self, complete: bool) -> list[str]:
-        """Give the file its name, or leave it as NAME.partial."""
+        """Rename the file to its final name if complete; otherwise leave NAME.partial."""
         if self._file is None:
             return []
         if complete:
             self._file.complete()
             return []
-        left = self._file.abandon()
-        return [f"the verdicts so far are in {left}"] if left is not None else []
+        partial = self._file.abandon()
+        return [f"the verdicts so far are in {partial}"] if partial is not None else []
 
 
 class TopicSink:
-    """Sends the novel pages, with the bytes, keys and headers that they would have in topics.novel.
+    """Sends the novel pages with the same bytes, keys and headers as in topics.novel.
 
-    Its producer is idempotent and has no transactions: what an interrupted replay has sent stays there.
+    The producer is idempotent but has no transactions: messages of an interrupted replay stay in the topic.
     """
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -103,21 +103,21 @@ class TopicSink:
         self._too_large = 0
 
     async def start(self) -> None:
-        """Look at the topic, and connect."""
+        """Check the topic, and connect. Raises SettingError, BrokerError."""
         facts = (await topic_facts(self._settings, [self._name])).get(self._name)
         if facts is None:
-            raise SettingError("--into", "must name a topic that exists", self._name, "create it first")
-        # Reports and dead letters are built as in the service, and then left out.
+            raise SettingError("--into", "must be an existing topic", self._name, "create it first")
+        # The builder also makes reports and dead letters, as in the service. write() drops them.
         self._builder = OutputBuilder(self._settings, dict.fromkeys(("novel", "duplicates", "rejected"), facts))
         self._producer: AIOKafkaProducer = output_producer(self._settings, None)
         try:
             await self._producer.start()
         except KafkaError as error:
             await stop_client(self._producer)
-            raise self._ended(error) from None
+            raise self._final_error(error) from None
 
     async def write(self, batch: MicroBatch) -> None:
-        """Send the micro-batch's pages, and wait until the broker has them all."""
+        """Send the pages of the micro-batch, and wait for the acknowledgement of the broker."""
         slices: dict[int, list[tuple[MicroBatch, Slice]]] = {}
         first = 0
         for partition, run in groupby(batch.messages, lambda message: TopicPartition(message.topic, message.partition)):
@@ -132,24 +132,24 @@ class TopicSink:
                 for number, work in slices.items():
                     outputs = await asyncio.to_thread(self._builder.build, number, work)
                     self._too_large += outputs.dead_letters[RejectReason.TOO_LARGE.value]
-                    outputs.batches[:] = [made for made in outputs.batches if made[0] == self._name]
+                    outputs.batches[:] = [part for part in outputs.batches if part[0] == self._name]
                     await deliver(self._producer, outputs)
         except KafkaError as error:
-            raise self._ended(error) from None
+            raise self._final_error(error) from None
         except TimeoutError:
             raise BrokerError(
                 "kafka",
-                f"did not take what was sent to {self._name} within {timeout_ms} ms (kafka.request_timeout_ms)",
+                f"did not acknowledge messages to {self._name} within {timeout_ms} ms (kafka.request_timeout_ms)",
                 None,
-                "check that the broker runs, then start again",
+                "check that the broker is running, then run the replay again",
             ) from None
 
-    async def close(self, complete: bool) -> list[str]:  # noqa: ARG002 - what was sent stays in any case
+    async def close(self, complete: bool) -> list[str]:  # noqa: ARG002 - sent messages stay in any case
         """Stop the producer."""
         await stop_client(self._producer)
         if not self._too_large:
             return []
-        return [f"{self._too_large:,} pages are larger than topic {self._name} takes, and were left out"]
+        return [f"{self._too_large:,} pages are too large for topic {self._name} and were not written"]
 
-    def _ended(self, error: KafkaError) -> Exception:
+    def _final_error(self, error: KafkaError) -> Exception:
         return final_error(error, self._settings, f"writing {self._name}")

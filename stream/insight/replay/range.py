@@ -1,6 +1,6 @@
-"""Reads --from and --to: an offset, one offset for each partition, or a time.
+"""The range of a replay: parses --from and --to, and numbers the offsets of the range.
 
-Numbers the offsets of a range of a topic, so that what is known of its pages fits in arrays.
+A bound is an offset, an offset for each partition, or a time. `RangePlaces` maps (partition, offset) to an array index.
 """
 
 import re
@@ -16,15 +16,17 @@ from spotsieve.stream.base.errors import PageError, SettingError
 from spotsieve.stream.sign.intake.fields import read_time
 
 FIRST_MILLISECONDS = 10**11
-"""A whole number from here on is a time. It is 1973 in milliseconds, and more messages than a partition has."""
+"""Whole numbers from here on are times: this is 1973 in ms, and more messages than a partition has."""
 _BY_PARTITION = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*", re.ASCII)
 _DATED = re.compile(r"\d{4}-", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+OUTSIDE = -1
+"""The place of a page that is not in the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One of three: an offset for every partition, offsets by partition, or milliseconds since the epoch."""
+    """One of three: an offset for all partitions, offsets by partition, or milliseconds since the epoch."""
 
     offset: int | None = None
     by_partition: Mapping[int, int] = field(default_factory=dict)
@@ -32,7 +34,7 @@ class Bound:
 
 
 def parse_bound(flag: str, text: str) -> Bound:
-    """Read a bound. A time without zone is UTC.  flag: its name in messages. Raises SettingError."""
+    """Parse a bound. A time without zone is UTC. flag: the option, for messages. Raises SettingError."""
     if _WHOLE.fullmatch(text):
         number = int(text)
         return Bound(offset=number) if number < FIRST_MILLISECONDS else Bound(time_ms=number)
@@ -55,17 +57,17 @@ def parse_bound(flag: str, text: str) -> Bound:
 
 def span(
     partition: int,
-    held: tuple[int, int],
+    available: tuple[int, int],
     first: Bound | None,
     end: Bound | None,
     times: Mapping[str, Mapping[int, int | None]],
 ) -> tuple[int, int]:
-    """The first offset of a partition that is replayed, and the one after the last.
+    """The first offset of a partition to replay, and the offset after the last.
 
-    held: the same two offsets of what the topic holds  times: for "first" and "end", by partition, the first offset at
-    or after the bound's time, None where there is none
+    available: the same two offsets of the topic  times: for "first" and "end", the first offset at or after the bound's
+    time by partition, None without one
     """
-    low, high = held
+    low, high = available
     begin = _offset_of(first, partition, low, high, times["first"])
     last = _offset_of(end, partition, high, high, times["end"])
     return (min(max(begin, low), high), min(max(last, begin, low), high))
@@ -82,15 +84,11 @@ def _offset_of(bound: Bound | None, partition: int, default: int, high: int, tim
     return bound.by_partition.get(partition, default)
 
 
-OUTSIDE = -1
-"""The place of a page that is not in the range, or of another topic."""
-
-
 class RangePlaces:
-    """Partition after partition, offset after offset: place 0 is the first offset of partition 0."""
+    """Numbers the pages of a range by partition, then offset: place 0 is the first offset of partition 0."""
 
     def __init__(self, topic: str, spans: Sequence[tuple[int, int]]) -> None:
-        """spans: for each partition 0, 1, ... the first offset, and the one after the last"""
+        """spans: first offset and offset after the last, for partitions 0, 1, ..."""
         self.topic = topic
         self.spans = tuple((first, max(first, end)) for first, end in spans)
         self._first = np.array([first for first, _ in self.spans], np.int64)
@@ -101,7 +99,7 @@ class RangePlaces:
         return int(self._base[-1])
 
     def of(self, partition: NDArray[np.int32], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places of pages, or OUTSIDE.  partition: int32[n]  offset: int64[n]  ->  int64[n]"""
+        """The places of pages, or OUTSIDE. partition: int32[n]  offset: int64[n]  -> int64[n]"""
         known = (partition >= 0) & (partition < len(self.spans))
         row = np.where(known, partition, 0)
         inside = known & (offset >= self._first[row]) & (offset < self._end[row])
@@ -120,10 +118,10 @@ class RangePlaces:
         return partition, int(place - self._base[partition] + self._first[partition])
 
     def partitions(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The partitions of places.  places: int64[n], all in the range  ->  int64[n]"""
+        """The partitions of places. places: int64[n], all in the range  -> int64[n]"""
         return np.searchsorted(self._base, places, "right") - 1
 
     def offsets(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The offsets of places.  places: int64[n], all in the range  ->  int64[n]"""
+        """The offsets of places. places: int64[n], all in the range  -> int64[n]"""
         partitions = self.partitions(places)
         return places - self._base[partitions] + self._first[partitions]

@@ -1,4 +1,4 @@
-"""Reads the record of a range: its order in the log, and its verdicts in the output topics."""
+"""Reads the recorded order and verdicts of a range: from the log and from the output topics."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,98 +16,98 @@ from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.kafka.topics import TopicFacts
 
 OnRead = Callable[[str, int, int], None]
-"""told(what, done, of): how many messages of a topic are read."""
+"""on_read(step, done, total), in messages of a topic."""
 
 _OUTCOMES = {outcome.label: outcome for outcome in (PageOutcome.NOVEL, PageOutcome.DUPLICATE, PageOutcome.UNCHECKED)}
 
 
-async def read_log(settings: Settings, order: LogOrder, told: OnRead) -> tuple[list[str], bytes | None]:
-    """Read the order of the range from the log; -> (notices for a person, the settings digest of the log's writer).
+async def read_log(settings: Settings, order: LogOrder, on_read: OnRead) -> tuple[list[str], bytes | None]:
+    """Read the order of the range from the log; -> (notices for people, settings digest of the log).
 
-    Raises StateError for a record that cannot be read, BrokerError, BrokerTrouble.
+    Raises DamagedRecord for a damaged record that is not skipped, BrokerError, BrokerTrouble.
     """
     name = settings.topics.log
     partition = TopicPartition(name, 0)
     step = "reading the log"
-    async with RangeReader(settings, {}, step) as asking:
-        held = await asking.held([partition])
-    first, end = held[partition]
+    async with RangeReader(settings, {}, step) as bounds:
+        spans = await bounds.held([partition])
+    first, end = spans[partition]
     digest, foreign = None, 0
-    unread, skipped, ended = dict[int, DamagedRecord](), set[int](), False
-    async with RangeReader(settings, held, step, "read_uncommitted") as reader:
+    damaged, skipped, ended = dict[int, DamagedRecord](), set[int](), False
+    async with RangeReader(settings, spans, step, "read_uncommitted") as reader:
         async for fetched in reader.batches():
             for record in () if ended else fetched.get(partition, ()):
                 try:
                     logged = decode(record.value or b"", name, record.offset)
                 except DamagedRecord as error:
-                    unread[record.offset] = error
+                    damaged[record.offset] = error
                     continue
                 foreign += logged.foreign
                 skipped |= {logged.skips} if logged.skips is not None else set()
                 ended = logged.handover is not None and logged.handover.closed
                 if ended:
-                    break  # What is behind it is judged by nobody (spotsieve migrate).
+                    break  # no worker judges the records after it (spotsieve migrate)
                 if logged.foreign or logged.configuration is not None or logged.handover is not None:
                     continue
                 digest = logged.settings_digest
                 order.add(logged.signatures)
                 order.forget(logged.forgotten)
                 order.commit(logged.committed)
-            told(step, reader.positions[partition] - first, end - first)
-    stopping = [error for offset, error in unread.items() if offset not in skipped]
-    if stopping:
-        raise stopping[0]
+            on_read(step, reader.positions[partition] - first, end - first)
+    fatal = [error for offset, error in damaged.items() if offset not in skipped]
+    if fatal:
+        raise fatal[0]
     notices = []
     if foreign:
-        notices.append(f"{foreign:,} records of the log {name} are none of ours, and were passed over")
+        notices.append(f"{foreign:,} records of the log {name} are not from Spotsieve and were skipped")
     if first:
-        notices.append(f"the log {name} begins at record {first:,}: what it had before is judged by timestamp")
+        notices.append(f"the log {name} begins at record {first:,}: pages of earlier records are judged by timestamp")
     elif first == end:
         notices.append(f"the log {name} is empty: all pages are judged by timestamp")
     return notices, digest
 
 
 async def read_recorded(
-    settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: RecordedOutcomes, told: OnRead
+    settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: RecordedOutcomes, on_read: OnRead
 ) -> list[str]:
-    """Read the recorded verdicts; -> notices for a person.
+    """Read the recorded verdicts from the output topics; -> notices for people.
 
-    facts: those of the output topics that exist, by role. Reports are read first. Only they name a duplicate's
-    original, and under mode = "annotate" a duplicate is in topics.novel, too. And a duplicate that no output could hold
-    was reported before it became a dead letter.
+    facts: of the existing output topics, by role
+    Reports are read first: only they name the original of a duplicate. With mode = "annotate" a duplicate is also in
+    topics.novel, and a duplicate that is too large for an output is reported before it becomes a dead letter.
     """
     notices = []
     for role in ("duplicates", "novel", "rejected"):
         name = getattr(settings.topics, role)
         if role not in facts:
-            notices.append(f"topics.{role} {name!r} does not exist: what it recorded is not known")
+            notices.append(f"topics.{role} {name!r} does not exist: its verdicts are unknown")
             continue
         partitions = [TopicPartition(name, number) for number in range(facts[role].partitions)]
         step = f"reading {name}"
-        async with RangeReader(settings, {}, step) as asking:
-            held = await asking.held(partitions)
-        total = sum(end - first for first, end in held.values())
-        if any(first for first, _ in held.values()):
-            notices.append(f"{name} has lost its first messages (retention): what they recorded is not known")
-        async with RangeReader(settings, held, step) as reader:
+        async with RangeReader(settings, {}, step) as bounds:
+            spans = await bounds.held(partitions)
+        total = sum(end - first for first, end in spans.values())
+        if any(first for first, _ in spans.values()):
+            notices.append(f"{name} has lost its first messages (retention): their verdicts are unknown")
+        async with RangeReader(settings, spans, step) as reader:
             async for fetched in reader.batches():
                 for records in fetched.values():
                     for record in records:
                         _note(role, record, order, recorded)
-                told(step, total - sum(end - reader.positions[at] for at, (_, end) in held.items()), total)
+                on_read(step, total - sum(end - reader.positions[at] for at, (_, end) in spans.items()), total)
     return notices
 
 
 def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: RecordedOutcomes) -> None:
-    """Note what one message of the outputs says."""
+    """Add the verdict in one message of an output topic."""
     if role == "duplicates":
         _note_report(message.value or b"", recorded)
         return
-    # The last header of a name is ours: a page may bring the headers of another filter.
+    # The last header of a name counts: the page may already have headers from another filter.
     headers = dict(message.headers)
     place = _place(recorded, headers.get("spotsieve-page"))
     if place is None:
-        # A tombstone that passed has no page id.
+        # An emitted tombstone has no page id.
         recorded.foreign += message.value is not None
         return
     reason = _text(headers.get("spotsieve-reason"))
@@ -137,7 +137,7 @@ def _note_report(value: bytes, recorded: RecordedOutcomes) -> None:
 
 
 def _original(page: object, recorded: RecordedOutcomes) -> tuple[int, int]:
-    """The partition and offset that a message names as the original of its page, or as the page that it replaces."""
+    """The partition and offset of the page that a message names as original, or as superseded."""
     found = page_of_id(page) if isinstance(page, str) else None
     if found is None:
         return UNKNOWN_ORIGINAL
@@ -145,7 +145,7 @@ def _original(page: object, recorded: RecordedOutcomes) -> tuple[int, int]:
 
 
 def _place(recorded: RecordedOutcomes, page: object) -> int | None:
-    """The place of a page id: OUTSIDE where it is not in the range, None where the text is not a page id."""
+    """The place of a page id; OUTSIDE if it is not in the range, None if the text is not a page id."""
     found = page_of_id(_text(page)) if isinstance(page, (bytes, str)) else None
     return None if found is None else recorded.places.of_page(*found)
 

@@ -1,9 +1,6 @@
-"""Runs a replay: reads the range, the log's order and the recorded verdicts, and judges every page again.
+"""Runs a replay: reads the range, the order of the log and the recorded verdicts, and judges every page again.
 
-It has a state of its own, and writes only this state and what --into names: no consumer group, no commit, no
-transaction.
-
-Judges the micro-batches of a replay with the engine, and compares them with what is recorded.
+A replay writes only its own state and the output of --into. It has no consumer group, no commits and no transactions.
 """
 
 import asyncio
@@ -54,29 +51,29 @@ _WRITER = bytes(16)
 
 
 class ReplayJudge:
-    """The engine over the replay's own state, and the report that it fills. Call it from one thread.
+    """Judges micro-batches with the replay's own state, and fills the report. Only one thread may call it.
 
-    No log holds the records that it applies; the state's position counts them.
+    The records that it applies are in no log; the state's position counts them.
     """
 
     def __init__(self, engine: Engine, report: ReplayReport) -> None:
         self._engine = engine
         self._report = report
-        self._own = ForgottenKeys(report.order, report.comparison.recorded.places)
+        self._forgotten_keys = ForgottenKeys(report.order, report.comparison.recorded.places)
         self._sequence = 0
 
     def apply(self, batch: MicroBatch, turns: Counter[ReplayOrder], committed: Sequence[CommitMark] = ()) -> None:
-        """Judge a signed micro-batch, and compare its verdicts.
+        """Judge a signed micro-batch, and compare its verdicts with the recorded ones.
 
-        committed: the marks of the log since the micro-batch before. Only pages that are judged again are judged by
-        them, so they may come after the pages.
+        committed: commit marks of the log since the previous micro-batch. They affect only pages that are judged again,
+        so they are applied after the pages.
         """
         engine, report = self._engine, self._report
         if batch.signatures is not None:
             parts: list[Verdicts] = []
             for part in split(batch.signatures, LOG_RECORD_BYTES):
                 parts.append(self._apply(part))
-                self._own.judged(part, engine.scheme)
+                self._forgotten_keys.add(part, engine.scheme)
             batch.verdicts = concatenate(parts)
         for first in range(0, len(committed), MAX_MARKS):
             self._apply(NO_PAGES, committed[first : first + MAX_MARKS])
@@ -93,9 +90,9 @@ class ReplayJudge:
         return self._engine.apply(record, self._engine.state.position).verdicts
 
     def forget(self, forget: ForgetEvent) -> None:
-        """Take the pages that the log forgets here out of the state."""
+        """Forget the pages of a forget event in the replay's state."""
         engine = self._engine
-        pages = self._own.pages(forget, engine.state)
+        pages = self._forgotten_keys.pages(forget, engine.state)
         self._report.forgotten += len(pages)
         for part in split_pages(pages, LOG_RECORD_BYTES - FRAME_BYTES):
             record = encode_forget(part, _WRITER, self._sequence, engine.settings_digest)
@@ -104,7 +101,7 @@ class ReplayJudge:
 
 
 def compare(batch: MicroBatch, comparison: Comparison) -> None:
-    """Compare each message of a judged micro-batch with what is recorded of it."""
+    """Compare the verdict on each message of a judged micro-batch with the recorded one."""
     places = comparison.recorded.places
     for number, message in enumerate(batch.messages):
         place = places.of_page(message.topic, message.partition, message.offset)
@@ -131,12 +128,12 @@ def _replayed(verdicts: Verdicts, row: int) -> ReplayVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What a replay is asked for.
+    """The parameters of a replay.
 
-    recorded: the settings of the service  judged: the settings to judge by; broker and topics are always the service's
-    directory: the directory of the replay's own state  first, end: the bounds of the range
-    examples: how many are shown of each kind of difference, at most
-    into: where replayed verdicts go, if anywhere: a file, or topic:NAME
+    recorded: settings of the service  judged: settings to judge with; broker and topics are always the service's
+    directory: for the replay's own state  first, end: bounds of the range
+    examples: most examples for each kind of difference
+    into: file or topic:NAME for the replayed verdicts, or None
     """
 
     recorded: Settings
@@ -149,35 +146,35 @@ class ReplayRequest:
 
 
 class _StoppedError(Exception):
-    """A person has stopped the replay before anything was judged."""
+    """Signals that the user stopped the replay before it judged any page."""
 
 
 class Replay:
-    """One replay. It calls told(text) often, with its progress."""
+    """One replay. say: called often with the progress as text"""
 
-    def __init__(self, wanted: ReplayRequest, told: Callable[[str], None]) -> None:
-        self._wanted = wanted
-        self._settings = wanted.judged.model_copy(
+    def __init__(self, request: ReplayRequest, say: Callable[[str], None]) -> None:
+        self._request = request
+        self._settings = request.judged.model_copy(
             update={
-                "kafka": wanted.recorded.kafka,
-                "topics": wanted.recorded.topics,
-                "index": wanted.judged.index.model_copy(update={"directory": wanted.directory}),
+                "kafka": request.recorded.kafka,
+                "topics": request.recorded.topics,
+                "index": request.judged.index.model_copy(update={"directory": request.directory}),
             }
         )
-        of_services = [*topic_names(wanted.recorded.topics).values(), *topic_names(wanted.judged.topics).values()]
-        self._into = open_sink(wanted.into, self._settings, of_services)
-        self._told = told
+        reserved = [*topic_names(request.recorded.topics).values(), *topic_names(request.judged.topics).values()]
+        self._sink = open_sink(request.into, self._settings, reserved)
+        self._say = say
         self._decoder = Decoder(self._settings.input)
         self._stopping = False
 
     def run(self) -> ReplayReport:
-        """Judge the range again. The first SIGINT or SIGTERM ends it with a report of what was compared so far.
+        """Judge the range again. The first SIGINT or SIGTERM ends it with a report of the pages compared so far.
 
         Raises SettingError (nothing to replay), StateError, BrokerError, BrokerTrouble.
         """
         name = self._settings.topics.input
         check_topic_names(self._settings)
-        self._told(COMPILING)
+        self._say(COMPILING)
         with ThreadPoolExecutor(1, "sign") as signing, ThreadPoolExecutor(1, "judge") as judging:
             engine = open_engine(self._settings, f"replay of {name}")
             try:
@@ -191,31 +188,33 @@ class Replay:
         topics = self._settings.topics
         facts = await topic_facts(self._settings, sorted(topic_names(topics).values()))
         if topics.input not in facts:
-            raise SettingError("topics.input", "does not exist on the broker", topics.input, "name the topic to replay")
+            raise SettingError(
+                "topics.input", "does not exist on the broker", topics.input, "set it to the topic to replay"
+            )
         spans = await self._range(facts[topics.input].partitions)
         places = RangePlaces(topics.input, [spans[at] for at in sorted(spans)])
         order, recorded = LogOrder(places), RecordedOutcomes(places)
-        comparison = Comparison(recorded, self._wanted.examples)
+        comparison = Comparison(recorded, self._request.examples)
         report = ReplayReport(comparison, order, topics.log)
-        if self._into is not None:
-            await self._into.start()
+        if self._sink is not None:
+            await self._sink.start()
         complete = False
         try:
-            written = None
+            log_digest = None
             if topics.log in facts:
-                report.notices, written = await read_log(self._settings, order, self._tell)
+                report.notices, log_digest = await read_log(self._settings, order, self._report_step)
             else:
                 report.notices = [f"the log {topics.log} does not exist: all pages are judged by timestamp"]
-            known = {role: facts[name] for role, name in topic_names(topics).items() if name in facts}
-            report.notices += await read_recorded(self._settings, known, order, recorded, self._tell)
-            self._compare_settings(report, written)
+            outputs = {role: facts[name] for role, name in topic_names(topics).items() if name in facts}
+            report.notices += await read_recorded(self._settings, outputs, order, recorded, self._report_step)
+            self._compare_settings(report, log_digest)
             await self._judge(engine, report, spans, signing, judging)
             complete = not report.interrupted
         except _StoppedError:
             report.interrupted = True
         finally:
-            if self._into is not None:
-                report.notices += await self._into.close(complete)
+            if self._sink is not None:
+                report.notices += await self._sink.close(complete)
         return report
 
     def _stop_on_signals(self) -> None:
@@ -224,50 +223,50 @@ class Replay:
         def stop() -> None:
             self._stopping = True
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)  # A second signal ends the process at once.
+                loop.remove_signal_handler(number)  # a second signal ends the process at once
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop)
 
-    def _tell(self, what: str, done: int, of: int) -> None:
+    def _report_step(self, step: str, done: int, total: int) -> None:
         if self._stopping:
             raise _StoppedError
-        self._told(f"{what}: {done:,} of {of:,}")
+        self._say(f"{step}: {done:,} of {total:,}")
 
     async def _range(self, count: int) -> Spans:
-        """The offsets of each partition to replay. Raises SettingError where there are none."""
-        wanted, name = self._wanted, self._settings.topics.input
+        """The offsets to replay, by partition. Raises SettingError if the range is empty."""
+        request, name = self._request, self._settings.topics.input
         partitions = [TopicPartition(name, number) for number in range(count)]
-        for flag, bound in (("--from", wanted.first), ("--to", wanted.end)):
+        for flag, bound in (("--from", request.first), ("--to", request.end)):
             unknown = sorted(set(bound.by_partition) - set(range(count))) if bound else []
             if unknown:
-                raise SettingError(flag, f"must name partitions of {name!r}, 0 to {count - 1}", unknown, "correct it")
+                raise SettingError(flag, f"must have partitions of {name!r}, 0 to {count - 1}", unknown, "correct it")
         step = f"looking at {name}"
         async with RangeReader(self._settings, {}, step, self._settings.kafka.isolation_level) as reader:
-            held = await reader.held(partitions)
+            ranges = await reader.held(partitions)
             times: dict[str, dict[int, int | None]] = {"first": {}, "end": {}}
-            for which, bound in (("first", wanted.first), ("end", wanted.end)):
+            for which, bound in (("first", request.first), ("end", request.end)):
                 if bound is not None and bound.time_ms is not None:
                     times[which] = await reader.offsets_at(partitions, bound.time_ms)
-        spans = {at: span(at.partition, held[at], wanted.first, wanted.end, times) for at in partitions}
+        spans = {at: span(at.partition, ranges[at], request.first, request.end, times) for at in partitions}
         if all(first == end for first, end in spans.values()):
-            offsets = ", ".join(f"{at.partition}: {first} to {end}" for at, (first, end) in held.items())
+            offsets = ", ".join(f"{at.partition}: {first} to {end}" for at, (first, end) in ranges.items())
             raise SettingError(
                 f"topics.input {name!r}",
-                f"must hold messages in the range, and holds these offsets: {offsets}",
+                f"has no messages in the range; it has these offsets: {offsets}",
                 None,
                 "choose another --from and --to",
             )
         return spans
 
-    def _compare_settings(self, report: ReplayReport, written: bytes | None) -> None:
-        """Report whether verdicts can be equal.  written: the digest of the settings that the log was written with"""
-        service, judged = (verdict_settings_text(settings) for settings in (self._wanted.recorded, self._settings))
+    def _compare_settings(self, report: ReplayReport, log_digest: bytes | None) -> None:
+        """Report settings that may change verdicts. log_digest: settings digest of the log"""
+        service, judged = (verdict_settings_text(settings) for settings in (self._request.recorded, self._settings))
         report.settings = describe_difference(service, judged, "service's settings")
-        if written is not None and written != settings_digest(service):
+        if log_digest is not None and log_digest != settings_digest(service):
             report.notices.append(
-                f"the log was written by other settings than those of -c (digest {written.hex()}, those of -c have "
-                f"{settings_digest(service).hex()}): differences may come from that"
+                f"the log was written with other settings than those of -c (digest {log_digest.hex()} instead of "
+                f"{settings_digest(service).hex()}), which may explain differences"
             )
 
     async def _judge(
@@ -278,40 +277,40 @@ class Replay:
         signing: ThreadPoolExecutor,
         judging: ThreadPoolExecutor,
     ) -> None:
-        """Judge every micro-batch, and sign the next one meanwhile."""
+        """Judge all micro-batches, and sign the next one during each judgement."""
         loop = asyncio.get_running_loop()
         isolation = self._settings.kafka.isolation_level
         began = time.monotonic()
         total = sum(end - first for first, end in spans.values())
         judge = ReplayJudge(engine, report)
         async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
-            # Where nothing is forgotten, a page that is judged again gets the verdict that it had, and changes nothing,
-            # unless its commit was known: then its verdict is remembered no longer.
+            # If nothing is forgotten, a repeated page gets the same verdict and changes nothing, unless its commit was
+            # marked: then its pending verdict is deleted.
             again = bool(report.order.forgotten) or self._settings.index.horizon_hours > 0
             total += report.order.judged_again(again)
             ordered = OrderedInput(reader, report.order, report.comparison.recorded.places, again)
-            before: asyncio.Task[None] | None = None
+            previous: asyncio.Task[None] | None = None
             try:
                 async for step in self._batches(ordered):
                     if isinstance(step, ForgetEvent):
-                        if before is not None:
-                            await before
+                        if previous is not None:
+                            await previous
                         await loop.run_in_executor(judging, judge.forget, step)
                         continue
                     batch, turns, committed = step
                     await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
-                    if before is not None:
-                        await before
-                    # An error of the loop does not cancel it: its thread works on the state, which is closed next.
-                    before = asyncio.create_task(self._judge_signed(judge, batch, turns, committed, judging))
+                    if previous is not None:
+                        await previous
+                    # An error in the loop does not cancel the task: its thread uses the state, which is closed next.
+                    previous = asyncio.create_task(self._judge_signed(judge, batch, turns, committed, judging))
                     report.gone, report.seconds = reader.gone, time.monotonic() - began
-                    self._told(_progress(report, total - reader.gone))
-                if before is not None:
-                    await before
+                    self._say(_progress(report, total - reader.gone))
+                if previous is not None:
+                    await previous
             finally:
-                if before is not None:
+                if previous is not None:
                     with suppress(Exception):
-                        await before
+                        await previous
         report.interrupted = self._stopping
         report.gone, report.seconds = reader.gone, time.monotonic() - began
 
@@ -324,15 +323,16 @@ class Replay:
         judging: ThreadPoolExecutor,
     ) -> None:
         await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns, committed)
-        if self._into is not None and not turns[ReplayOrder.AGAIN]:
-            await self._into.write(batch)
+        if self._sink is not None and not turns[ReplayOrder.AGAIN]:
+            await self._sink.write(batch)
 
     async def _batches(
         self, ordered: OrderedInput
     ) -> AsyncIterator[tuple[MicroBatch, Counter[ReplayOrder], Sequence[CommitMark]] | ForgetEvent]:
-        """The messages in order, in micro-batches of the service's size. Verdicts do not depend on the cuts.
+        """The messages in order, in micro-batches of the service's size, and the forget events between them.
 
-        Messages that are judged again have micro-batches of their own, and are judged by the marks before them.
+        Verdicts do not depend on where batches end. Repeated messages have micro-batches of their own, which follow the
+        commit marks before them.
         """
         level = FillLevel(self._settings.service.batch_pages, self._settings.service.batch_bytes)
         messages: list[ConsumerRecord] = []
@@ -373,7 +373,7 @@ class Replay:
 def _progress(report: ReplayReport, total: int) -> str:
     """A line such as "judging: 12,345 of 80,000 messages  1,020/s  31.4% dropped, 0:01:05 left"."""
     comparison = report.comparison
-    done, seconds = comparison.met + report.again, max(report.seconds, 1e-9)
+    done, seconds = comparison.messages + report.again, max(report.seconds, 1e-9)
     dropped = comparison.replayed[PageOutcome.DUPLICATE] / max(comparison.replayed.total(), 1)
     left = duration(seconds * max(total - done, 0) / done) if done else "?"
     return f"judging: {done:,} of {total:,} messages  {done / seconds:,.0f}/s  {dropped:.1%} dropped, {left} left"

@@ -1,5 +1,8 @@
-"""Looks at a service of shards from its topics alone, and asks its resolver for another number of shards.
+"""Shows the status of a service with shards from its topics, and requests another number of shards.
 
-reading.py reads the ends of the topics, status.py says what these mean, awaiting.py who holds a round up, told_text.py
-says it to a person, and asking.py asks for a resize. Nothing here is a member of a group, and only an ask writes.
+reading.py    the ends of the topics, and the sizes of the consumer groups
+status.py     what the ends mean: the newest round, the shards that are behind, and what the service waits for
+request.py    the request to the resolver to start or cancel a resize
+
+No process joins a consumer group. Only a request writes to a topic.
 """

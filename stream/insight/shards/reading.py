@@ -1,4 +1,4 @@
-"""Reads what the roles of a service of shards have said last: the ends of its topics, and its groups."""
+"""Reads the latest records of a service with shards: the ends of its topics, and the sizes of its groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -22,22 +22,22 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 STEP = "looking at the rounds"
 VERDICTS_TAIL, MATCHES_TAIL = 32, 8
-"""Offsets that are looked at first: some rounds of `verdicts`, and the last answers of each shard."""
+"""How many offsets to read: several rounds of `verdicts`, and the last responses of each shard."""
 FILLING_MS = 5_000
-"""A shard that fills itself says every second how far it is; a rate needs two of these."""
+"""A shard that fills its state publishes its progress every second. A rate needs two such records."""
 
 
 class TimedMessage(NamedTuple):
-    """A record about a round, and when it was written."""
+    """A record of a round with its timestamp."""
 
-    heard: RoundMessage
+    message: RoundMessage
     time_ms: int
 
 
 class ServiceMembers(NamedTuple):
-    """Processes of a service. None where the broker does not tell: the right to describe groups is missing.
+    """The group sizes of a service; None if the client may not describe groups.
 
-    messages: of the input that are not committed
+    messages: number of uncommitted input messages
     """
 
     workers: int | None
@@ -46,10 +46,11 @@ class ServiceMembers(NamedTuple):
 
 
 class TopicEnds(NamedTuple):
-    """The ends of the topics. log_end: offset of the log  verdicts: from the last range on, with some records before it
+    """The ends of the topics.
 
-    matches: by partition, what was said since the newest round was named, with some records before it
-    walks: whether shards confirm and walk before a round is resolved
+    log_end: end offset of the log  verdicts: the newest round and some records before it
+    matches: by partition, the records since the newest round was published, and some records before them
+    walks: whether the shards confirm and resolve candidates before the resolver completes a round
     """
 
     log_end: int
@@ -60,83 +61,86 @@ class TopicEnds(NamedTuple):
 
     @property
     def cluster_size(self) -> ClusterSize:
-        """The shards now."""
+        """The current number of shards, and the resize in progress."""
         return cluster_size_of(self.verdicts)
 
 
 def cluster_size_of(verdicts: Sequence[TimedMessage]) -> ClusterSize:
-    """The shards behind these records of `verdicts`."""
+    """The number of shards after these records of `verdicts`."""
     cluster_size = ClusterSize()
-    for said in verdicts:
-        cluster_size = said.heard.cluster_size(cluster_size)
+    for record in verdicts:
+        cluster_size = record.message.cluster_size(cluster_size)
     return cluster_size
 
 
-def cluster_size_after(cluster_size: ClusterSize, said: Sequence[TimedMessage]) -> ClusterSize:
-    """The shards once a resolver has answered all asks. said: the first partition of `matches`"""
-    for one in said:
-        heard = one.heard
-        if heard.told.kind == KIND_REQUEST and not heard.told.share.number:
-            answer = cluster_size.answer(heard.ask(), heard.offset)
-            cluster_size = cluster_size if answer is None else cluster_size.told(cluster_size.shards, answer)
+def cluster_size_after(cluster_size: ClusterSize, records: Sequence[TimedMessage]) -> ClusterSize:
+    """The number of shards after a resolver has answered all requests. records: of the first partition of `matches`"""
+    for record in records:
+        message = record.message
+        if message.told.kind == KIND_REQUEST and not message.told.share.number:
+            resize = cluster_size.answer(message.ask(), message.offset)
+            cluster_size = cluster_size if resize is None else cluster_size.told(cluster_size.shards, resize)
     return cluster_size
 
 
 async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
-    """The shards now, and once a resolver has answered all asks. Raises SpotsieveError."""
-    await _partitions(settings)
-    topic, asks = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
-    async with RangeReader(settings, {}, STEP) as asking:
-        spans = await asking.held([topic, asks])
-    told = await _verdicts(settings, topic, spans[topic])
-    cluster_size, (begin, end) = cluster_size_of(told), spans[asks]
-    # A resolver that takes over listens from the answers to the newest round on; it has dealt with all before.
-    first = max(begin, cluster_size.answered, _newest_answers(told).get(0, 0))
-    # A topic that ends before was made anew.
-    said = await _read(settings, {asks: (first if first <= end else begin, end)}, is_strict=False)
-    return cluster_size, cluster_size_after(cluster_size.over(end), said[asks])
+    """The number of shards now, and after a resolver has answered all open requests. Raises SpotsieveError."""
+    await _partition_counts(settings)
+    topic, requests = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
+    async with RangeReader(settings, {}, STEP) as bounds:
+        spans = await bounds.held([topic, requests])
+    verdicts = await _read_verdicts(settings, topic, spans[topic])
+    cluster_size, (begin, end) = cluster_size_of(verdicts), spans[requests]
+    # A new resolver reads from the responses to the newest round on. All requests before them are answered.
+    first = max(begin, cluster_size.answered, _newest_responses(verdicts).get(0, 0))
+    # If the topic ends before this offset, it was recreated.
+    records = await _read(settings, {requests: (first if first <= end else begin, end)}, is_strict=False)
+    return cluster_size, cluster_size_after(cluster_size.over(end), records[requests])
 
 
 async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
-    """Read the ends of all topics. now_ms: Unix time. Raises SpotsieveError."""
-    partitions = await _partitions(settings)
+    """Read the ends of all topics. now_ms: Unix time in ms. Raises SpotsieveError."""
+    partitions = await _partition_counts(settings)
     topics = settings.topics
     log, verdicts = TopicPartition(topics.log, 0), TopicPartition(topics.verdicts, 0)
     matches = [TopicPartition(topics.matches, number) for number in range(partitions["matches"])]
     pages = [TopicPartition(topics.input, number) for number in range(partitions["input"])]
-    async with RangeReader(settings, {}, STEP) as asking:
-        spans = await asking.held([log, verdicts, *matches, *pages])
-        told = await _verdicts(settings, verdicts, spans[verdicts])
-        answers = _newest_answers(told)
+    async with RangeReader(settings, {}, STEP) as bounds:
+        spans = await bounds.held([log, verdicts, *matches, *pages])
+        records = await _read_verdicts(settings, verdicts, spans[verdicts])
+        responses = _newest_responses(records)
         tails = {
-            one: (max(first, min(end - MATCHES_TAIL, answers.get(one.partition, end))), end)
-            for one, (first, end) in spans.items()
-            if one in matches
+            partition: (max(first, min(end - MATCHES_TAIL, responses.get(partition.partition, end))), end)
+            for partition, (first, end) in spans.items()
+            if partition in matches
         }
-        if cluster_size_of(told).asked:
-            since = await asking.offsets_at(matches, now_ms - FILLING_MS)
-            tails = {one: (_earlier(first, since[one.partition]), end) for one, (first, end) in tails.items()}
-    said = await _read(settings, tails, is_strict=False)
-    members = await _members(settings, {one: spans[one] for one in pages})
-    by_shard = {one.partition: said[one] for one in matches}
-    return TopicEnds(spans[log][1], told, by_shard, members, scheme_in_scope(settings).bars is not None)
+        if cluster_size_of(records).asked:
+            since = await bounds.offsets_at(matches, now_ms - FILLING_MS)
+            tails = {at: (_earlier(first, since[at.partition]), end) for at, (first, end) in tails.items()}
+    by_partition = await _read(settings, tails, is_strict=False)
+    members = await _read_members(settings, {partition: spans[partition] for partition in pages})
+    by_shard = {partition.partition: by_partition[partition] for partition in matches}
+    return TopicEnds(spans[log][1], records, by_shard, members, scheme_in_scope(settings).bars is not None)
 
 
-def _newest_answers(verdicts: Sequence[TimedMessage]) -> dict[int, int]:
-    """By partition of `matches`, from where on the answers to the newest round stand."""
-    named = [said.heard.named() for said in verdicts if said.heard.told.kind == KIND_RANGE]
-    return dict(enumerate(named[-1].answers)) if named else {}
+def _newest_responses(verdicts: Sequence[TimedMessage]) -> dict[int, int]:
+    """The first offset of the responses to the newest round, by partition of `matches`."""
+    rounds = [record.message.named() for record in verdicts if record.message.told.kind == KIND_RANGE]
+    return dict(enumerate(rounds[-1].answers)) if rounds else {}
 
 
 def _earlier(first: int, since: int | None) -> int:
     return first if since is None else min(first, since)
 
 
-async def _partitions(settings: Settings) -> dict[str, int]:
-    """How many partitions the topics have, by role. Raises SettingError where one is missing, BrokerError."""
+async def _partition_counts(settings: Settings) -> dict[str, int]:
+    """The number of partitions of each topic, by role. Raises SettingError if a topic is missing, BrokerError."""
     if not settings.cluster.shards:
         raise SettingError(
-            "cluster.shards", "must be set: this configuration is of one process", None, "give that of the roles (-c)"
+            "cluster.shards",
+            "is not set: this is the configuration of a service without shards",
+            None,
+            "give the configuration of the roles (-c)",
         )
     names = names_of(settings)
     facts = await topic_facts(settings, sorted(names.values()))
@@ -148,19 +152,19 @@ async def _partitions(settings: Settings) -> dict[str, int]:
     return {role: facts[name].partitions for role, name in names.items()}
 
 
-async def _verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, int]) -> list[TimedMessage]:
-    """The end of `verdicts`, with the last range in it where there is any."""
+async def _read_verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, int]) -> list[TimedMessage]:
+    """The end of `verdicts`, which includes the newest round if there is one."""
     (begin, end), tail = span, VERDICTS_TAIL
     while True:
         first = max(begin, end - tail)
-        said = (await _read(settings, {topic: (first, end)}, is_strict=True))[topic]
-        if first == begin or any(one.heard.told.kind == KIND_RANGE for one in said):
-            return said
+        records = (await _read(settings, {topic: (first, end)}, is_strict=True))[topic]
+        if first == begin or any(record.message.told.kind == KIND_RANGE for record in records):
+            return records
         tail *= 2
 
 
 async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[TopicPartition, list[TimedMessage]]:
-    """The records of these ranges. is_strict: whether one that is none of ours is an error; else it is passed over"""
+    """The records in these ranges. is_strict: raise an error for a foreign or damaged record; else skip it"""
     digest = settings_digest(verdict_settings_text(settings))
     found = {partition: list[TimedMessage]() for partition in spans}
     async with RangeReader(settings, spans, STEP) as reader:
@@ -176,12 +180,12 @@ async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[Topic
 
 
 def _timed_message(record: ConsumerRecord, digest: bytes) -> TimedMessage:
-    told = decode_round_record(record.value or b"", digest, None, record.topic, record.offset)
-    return TimedMessage(message_of(told, record), record.timestamp)
+    decoded = decode_round_record(record.value or b"", digest, None, record.topic, record.offset)
+    return TimedMessage(message_of(decoded, record), record.timestamp)
 
 
-async def _members(settings: Settings, pages: Spans) -> ServiceMembers:
-    """Ask the groups. Raises BrokerError where no broker answers."""
+async def _read_members(settings: Settings, pages: Spans) -> ServiceMembers:
+    """The group sizes and the lag of the input. Raises BrokerError if no broker responds."""
     group = settings.kafka.group_id
     try:
         async with administrator(**client_options(settings.kafka)) as admin:
@@ -192,18 +196,17 @@ async def _members(settings: Settings, pages: Spans) -> ServiceMembers:
                 return ServiceMembers(workers, resolvers, None)
     except KafkaError as error:
         raise explain_error(error, settings, STEP) from None
-    at = {one: committed[one].offset if one in committed else -1 for one in pages}
-    # The ends were read before.
-    return ServiceMembers(
-        workers, resolvers, sum(max(0, end - max(begin, at[one])) for one, (begin, end) in pages.items())
-    )
+    at = {partition: committed[partition].offset if partition in committed else -1 for partition in pages}
+    # The offsets are newer than the ends, so a difference may be negative.
+    lag = sum(max(0, end - max(begin, at[partition])) for partition, (begin, end) in pages.items())
+    return ServiceMembers(workers, resolvers, lag)
 
 
 async def _size_of(admin: AIOKafkaAdminClient, group: str) -> int | None:
-    """How many members a group has; None where the broker does not tell."""
+    """The number of members of a group; None if the client may not describe it."""
     try:
-        (answer,) = await admin.describe_consumer_groups([group])
+        (response,) = await admin.describe_consumer_groups([group])
     except KafkaError:
         return None
-    ((code, *_, members),) = [row[:6] for row in answer.groups]
+    ((code, *_, members),) = [row[:6] for row in response.groups]
     return None if code else len(members)

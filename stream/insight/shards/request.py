@@ -1,4 +1,4 @@
-"""Asks the resolver for another number of shards, or for an end of a resize, and waits for its word."""
+"""Requests another number of shards from the resolver, or cancels a resize, and waits for the response."""
 
 import asyncio
 import time
@@ -20,86 +20,81 @@ from spotsieve.stream.sharding.records.resolver import write_request
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import MOST_SHARDS, ClusterSize, Share
 
-ANSWER_SECONDS, LOOK_SECONDS = 30.0, 0.5
+RESPONSE_SECONDS, POLL_SECONDS = 30.0, 0.5
 _NOWHERE = RoundRange(LogPlace(0, 0), LogPlace(0, 0), 0, 0, 0)
 
 
 async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, int]:
-    """Ask that so many shards take over; -> the shards now, and how many partitions `matches` got.
+    """Request a resize to `shards`; -> the number of shards, and how many partitions were added to `matches`.
 
-    Raises SettingError where there are so many or a resize is under way, and other SpotsieveErrors.
+    Raises SettingError if this is the current number or another resize is open, and other SpotsieveErrors.
     """
     if not 1 <= shards <= MOST_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MOST_SHARDS}", shards, "choose another number")
-    cluster_size, to_come = await _present(settings)
+    cluster_size, requested = await _read_sizes(settings)
     if cluster_size.asked:
         raise _under_way(cluster_size, shards)
-    if to_come.asked:
+    if requested.asked:
         raise SettingError(
             "--shards",
-            f"cannot be asked for: a resize {cluster_size.shards} -> {to_come.asked} was asked for, "
-            "and waits for a resolver",
+            f"cannot be requested: a resize {cluster_size.shards} -> {requested.asked} waits for a resolver",
             shards,
-            "start one, which takes it (spotsieve run --role resolver), or cancel it "
+            "start a resolver (spotsieve run --role resolver), or cancel the resize "
             "(spotsieve cluster resize --cancel)",
         )
     if shards == cluster_size.shards:
-        raise SettingError(
-            "--shards", "must differ from the number of shards that answer now", shards, "there is nothing to do"
-        )
+        raise SettingError("--shards", "is already the number of shards", shards, "there is nothing to do")
     added = await add_partitions(settings, settings.topics.matches, shards)
     await _write(settings, cluster_size, shards)
     now = await _wait_for_response(settings, lambda now: bool(now.asked) or now.shards == shards)
     if shards not in (now.shards, now.asked):
-        # Somebody else has asked at the same time, and was first.
+        # Another process sent a request at the same time, and was first.
         raise _under_way(now, shards)
     return now, added
 
 
 async def cancel_resize(settings: Settings) -> tuple[ClusterSize, int]:
-    """End the resize that is under way, or take back an ask that no resolver has answered.
+    """Cancel the open resize, or a request that no resolver has answered.
 
-    -> the shards now, and how many were asked for. Raises as request_resize.
+    -> the number of shards, and the requested number. Raises SettingError if there is nothing to cancel, and other
+    SpotsieveErrors.
     """
-    cluster_size, to_come = await _present(settings)
-    if not cluster_size.asked and not to_come.asked:
+    cluster_size, requested = await _read_sizes(settings)
+    if not cluster_size.asked and not requested.asked:
         raise SettingError(
-            "--cancel",
-            "needs a resize that is under way, and there is none",
-            None,
-            f"the number of shards is {cluster_size.shards}",
+            "--cancel", "has no resize to cancel", None, f"the number of shards is {cluster_size.shards}"
         )
     await _write(settings, cluster_size, 0)
     if not cluster_size.asked:
-        # Nothing has begun, and a resolver that comes finds the ask and its end together.
-        return cluster_size, to_come.asked
+        # No resize has begun. The next resolver finds the request and the cancellation together.
+        return cluster_size, requested.asked
     return await _wait_for_response(settings, lambda now: not now.asked), cluster_size.asked
 
 
 def _under_way(cluster_size: ClusterSize, shards: int) -> SettingError:
     return SettingError(
         "--shards",
-        f"cannot be asked for: a resize {cluster_size.shards} -> {cluster_size.asked} is under way",
+        f"cannot be requested: a resize {cluster_size.shards} -> {cluster_size.asked} is under way",
         shards,
-        "wait for its end (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
+        "wait until it ends (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
     )
 
 
-async def _present(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
-    """The shards now, and once all asks are answered. Raises StateError where no round was named."""
-    cluster_size, to_come = await read_cluster_sizes(settings)
+async def _read_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
+    """The number of shards now, and after all open requests. Raises StateError if the service has no round yet."""
+    cluster_size, requested = await read_cluster_sizes(settings)
     if not cluster_size.shards:
         raise StateError(
             f"topics.verdicts {settings.topics.verdicts!r}",
-            "must hold a round, and none was named yet",
+            "has no round yet",
             None,
-            "set cluster.shards of all roles, and start them; a resize is for a service that works",
+            "set cluster.shards for all roles and start them; only a running service can be resized",
         )
-    return cluster_size, to_come
+    return cluster_size, requested
 
 
 async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> None:
-    """Write the ask where the resolver reads it: whoever works next finds it, too."""
+    """Write the request to `matches`, where the current resolver or the next one reads it."""
     digest = settings_digest(verdict_settings_text(settings))
     writer = RecordWriter(settings, Waits(Metrics()), lambda: 0, "matches")
     try:
@@ -108,23 +103,23 @@ async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> 
             encode_round_record(KIND_REQUEST, digest, Share(0, cluster_size.shards), _NOWHERE, write_request(shards))
         )
     except KafkaError as error:
-        raise explain_error(error, settings, "asking for shards") from None
+        raise explain_error(error, settings, "requesting shards") from None
     finally:
         await writer.close()
 
 
-async def _wait_for_response(settings: Settings, is_answer: Callable[[ClusterSize], bool]) -> ClusterSize:
-    """Wait for the resolver's word. Raises BrokerError where none comes: what was asked stands."""
-    deadline = time.monotonic() + ANSWER_SECONDS
+async def _wait_for_response(settings: Settings, is_response: Callable[[ClusterSize], bool]) -> ClusterSize:
+    """Wait for the resolver's response. Raises BrokerError after RESPONSE_SECONDS; the request stays open."""
+    deadline = time.monotonic() + RESPONSE_SECONDS
     while True:
         cluster_size, _ = await read_cluster_sizes(settings)
-        if is_answer(cluster_size):
+        if is_response(cluster_size):
             return cluster_size
         if time.monotonic() > deadline:
             raise BrokerError(
                 "resolver",
-                f"has not answered within {ANSWER_SECONDS:g} s",
+                f"has not responded within {RESPONSE_SECONDS:g} s",
                 None,
-                "start one (spotsieve run --role resolver): it finds what was asked; see spotsieve cluster status",
+                "start one (spotsieve run --role resolver): it will read the request; check spotsieve cluster status",
             )
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)

@@ -1,8 +1,7 @@
-"""Says how a service of shards stands, by the ends of its topics: which round, who is behind, who holds all up.
+"""Derives the status of a service with shards from the ends of its topics, as data, JSON and text.
 
-Says who holds the open round up, by what `verdicts` and `matches` hold of it.
-
-Says to a person how a service of shards stands.
+The status names the newest round, the shards that are behind, the progress of a resize, and the shards or the resolver
+that the open round waits for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +32,9 @@ from spotsieve.stream.sharding.rounds import LogPlace
 
 
 class OpenRoundState(NamedTuple):
-    """What the resolver has said of the open round. excluded: rows that it goes on without
+    """The resolver's records of the open round. excluded: rows of poison pages that the round continues without
 
-    speculation: under which shards walk; None: the first one, which each of them makes by itself
+    speculation: for the shards' sequential resolution, bool[n]; None for the first one, which shards compute themselves
     """
 
     excluded: frozenset[int] = frozenset()
@@ -49,69 +48,80 @@ def awaited_shards(
     shards: int,
     walks: bool,
 ) -> list[int]:
-    """The shards that the open round waits for; none: it is the resolver's turn.
+    """The shards that the open round waits for; an empty list if it waits for the resolver.
 
-    matches: by partition, all that was said of the round  range_: its own; an answer to a larger one that was given up
-    counts for nothing  shards: so many answer  walks: whether they confirm and walk
+    matches: records of the round, by partition  range_: of the round; responses to an abandoned larger one do not count
+    shards: number of shards  walks: whether the shards confirm and resolve candidates
     """
-    spoken = _open_round_state(verdicts, range_)
-    told = {number: _of(matches.get(number, ()), range_, number, shards) for number in range(shards)}
-    if any(_awaits_resolver(heard, spoken) for answers in told.values() for heard in answers):
+    state = _open_round_state(verdicts, range_)
+    responses = {number: _responses(matches.get(number, ()), range_, number, shards) for number in range(shards)}
+    if any(_awaits_resolver(message, state) for messages in responses.values() for message in messages):
         return []
-    met = {number: heard for number, answers in told.items() for heard in answers if heard.told.kind == KIND_CANDIDATES}
-    if len(met) < shards or not walks:
-        return _all_but(met, shards)
-    word = combined_checksum([met[number] for number in range(shards)])
-    confirmed = {number for number, answers in told.items() if any(_confirms(heard, word) for heard in answers)}
-    if len(confirmed) < shards or (spoken.excluded and spoken.speculation is None):
-        # After it has spared pages, the resolver tells all shards under which guess they walk.
-        return _all_but(confirmed, shards)
-    return _all_but({number for number, answers in told.items() if any(_walks(one, spoken) for one in answers)}, shards)
+    candidates = {
+        number: message
+        for number, messages in responses.items()
+        for message in messages
+        if message.told.kind == KIND_CANDIDATES
+    }
+    if len(candidates) < shards or not walks:
+        return _all_except(candidates, shards)
+    checksum = combined_checksum([candidates[number] for number in range(shards)])
+    confirmed = {
+        number for number, messages in responses.items() if any(_confirms(message, checksum) for message in messages)
+    }
+    if len(confirmed) < shards or (state.excluded and state.speculation is None):
+        # After it has excluded pages, the resolver publishes the speculation for all shards.
+        return _all_except(confirmed, shards)
+    resolved = {
+        number for number, messages in responses.items() if any(_resolves(message, state) for message in messages)
+    }
+    return _all_except(resolved, shards)
 
 
 def _open_round_state(verdicts: Sequence[TimedMessage], range_: RoundRange) -> OpenRoundState:
-    spoken = OpenRoundState()
-    for heard in [said.heard for said in verdicts if said.heard.told.range == range_]:
-        if heard.told.kind == KIND_RANGE:
-            spoken = OpenRoundState()
-        elif heard.told.kind == KIND_POISON_ROWS:
-            spoken = OpenRoundState(frozenset(heard.broken().errors))
-        elif heard.told.kind == KIND_SPECULATION:
-            spoken = spoken._replace(speculation=heard.speculation())
-    return spoken
+    state = OpenRoundState()
+    for message in [record.message for record in verdicts if record.message.told.range == range_]:
+        if message.told.kind == KIND_RANGE:
+            state = OpenRoundState()
+        elif message.told.kind == KIND_POISON_ROWS:
+            state = OpenRoundState(frozenset(message.broken().errors))
+        elif message.told.kind == KIND_SPECULATION:
+            state = state._replace(speculation=message.speculation())
+    return state
 
 
-def _of(said: Sequence[TimedMessage], range_: RoundRange, number: int, shards: int) -> list[RoundMessage]:
-    """What this shard has said of the round, in its order."""
-    return [one.heard for one in said if one.heard.told.range == range_ and one.heard.told.share == (number, shards)]
+def _responses(records: Sequence[TimedMessage], range_: RoundRange, number: int, shards: int) -> list[RoundMessage]:
+    """The responses of one shard to the round, in order."""
+    messages = [record.message for record in records]
+    return [message for message in messages if message.told.range == range_ and message.told.share == (number, shards)]
 
 
-def _awaits_resolver(heard: RoundMessage, spoken: OpenRoundState) -> bool:
-    """Whether a shard cannot go on before the resolver spares pages or names a smaller round."""
-    if heard.told.kind == KIND_POISON_ROWS:
-        return not heard.broken().errors.keys() <= spoken.excluded
-    return heard.told.kind == KIND_TOO_LARGE and not spoken.excluded
+def _awaits_resolver(message: RoundMessage, state: OpenRoundState) -> bool:
+    """Whether a shard waits until the resolver excludes poison pages or publishes a smaller round."""
+    if message.told.kind == KIND_POISON_ROWS:
+        return not message.broken().errors.keys() <= state.excluded
+    return message.told.kind == KIND_TOO_LARGE and not state.excluded
 
 
-def _confirms(heard: RoundMessage, word: int) -> bool:
-    return heard.told.kind == KIND_CONFIRMATIONS and read_combined_checksum(heard.told.body) == word
+def _confirms(message: RoundMessage, checksum: int) -> bool:
+    return message.told.kind == KIND_CONFIRMATIONS and read_combined_checksum(message.told.body) == checksum
 
 
-def _walks(heard: RoundMessage, spoken: OpenRoundState) -> bool:
-    """Whether this is what a shard found under the guess that counts, and of no page that is spared."""
-    if heard.told.kind != KIND_RESOLUTIONS:
+def _resolves(message: RoundMessage, state: OpenRoundState) -> bool:
+    """Whether it is a resolution under the current speculation, without excluded pages."""
+    if message.told.kind != KIND_RESOLUTIONS:
         return False
-    walks, under = heard.walks
-    is_of_spared = not spoken.excluded.isdisjoint(walks.rows.tolist())
-    return (spoken.speculation is None or np.array_equal(under, spoken.speculation)) and not is_of_spared
+    resolutions, speculation = message.walks
+    has_excluded = not state.excluded.isdisjoint(resolutions.rows.tolist())
+    return (state.speculation is None or np.array_equal(speculation, state.speculation)) and not has_excluded
 
 
-def _all_but(numbers: Mapping[int, RoundMessage] | set[int], shards: int) -> list[int]:
+def _all_except(numbers: Mapping[int, RoundMessage] | set[int], shards: int) -> list[int]:
     return [number for number in range(shards) if number not in numbers]
 
 
 class RoundStatus(NamedTuple):
-    """The newest round. entries: filed before it  seconds: since it was named  is_open: it has no outcome yet"""
+    """The newest round. entries: indexed before it  seconds: since it was published  is_open: without an outcome yet"""
 
     range: RoundRange
     pages: int
@@ -121,9 +131,10 @@ class RoundStatus(NamedTuple):
 
 
 class ShardStatus(NamedTuple):
-    """A shard that answers. answered: end of the last round that it answered, as far as that is known
+    """A shard in use. answered: end of the last round with its response, if known
 
-    rounds_behind: without its answer, of those that are looked at  answer_ms: from naming a round to its answer, median
+    rounds_behind: number of recent rounds without its response
+    answer_ms: median time from the publication of a round to its response
     """
 
     number: int
@@ -133,9 +144,9 @@ class ShardStatus(NamedTuple):
 
 
 class FillStatus(NamedTuple):
-    """A shard that is to take over. record: of the log, up to which it has filed; None: it has said nothing of late
+    """A new shard of a resize. record: log offset up to which its state is filled; None without recent progress
 
-    records_a_second, seconds_left: None where that is not known
+    records_a_second, seconds_left: None if unknown
     """
 
     number: int
@@ -146,13 +157,15 @@ class FillStatus(NamedTuple):
 
 
 class ServiceStatus(NamedTuple):
-    """A service. record: of the log, up to which there are outcomes  outcome_seconds: since the last one
+    """The status of a service.
 
-    waits_for: who holds the open round up, or the next one, in words; "" without one
+    requested: number of shards after the open resize, 0 without one
+    record: log offset up to which outcomes are published  outcome_seconds: since the last outcome
+    waits_for: the processes that the open round or the next one waits for, in words; "" without a round
     """
 
     shards: int
-    asked: int
+    requested: int
     log_end: int
     record: int
     outcome_seconds: float | None
@@ -164,15 +177,15 @@ class ServiceStatus(NamedTuple):
 
     @property
     def records_behind(self) -> int:
-        """Records of the log without an outcome, those of other kinds among them."""
+        """Records of the log without an outcome, including records without pages."""
         return max(0, self.log_end - self.record)
 
     def as_json(self) -> dict[str, Any]:
-        """What `--json` prints."""
+        """The output of `--json`."""
         round_ = self.round
         return {
             "shards": self.shards,
-            "asked": self.asked or None,
+            "asked": self.requested or None,
             "log_end": self.log_end,
             "outcomes": {
                 "record": self.record,
@@ -199,27 +212,28 @@ class ServiceStatus(NamedTuple):
 
 
 def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
-    """How a service stands. now_ms: Unix time; clocks of other machines may differ"""
+    """The status of a service at `now_ms` (Unix time in ms; the clocks of other machines may differ)."""
     cluster_size = ends.cluster_size
-    named = {said.heard.told.range: said for said in ends.verdicts if said.heard.told.kind == KIND_RANGE}
-    outcomes = [said for said in ends.verdicts if said.heard.told.kind == KIND_OUTCOME]
-    newest = next(reversed(named), None)
-    is_open = newest is not None and all(said.heard.told.range != newest for said in outcomes)
-    # The rounds before a resize were others' to answer.
-    own = {range_: said for range_, said in named.items() if said.heard.told.share.shards == cluster_size.shards}
+    rounds = {record.message.told.range: record for record in ends.verdicts if record.message.told.kind == KIND_RANGE}
+    outcomes = [record for record in ends.verdicts if record.message.told.kind == KIND_OUTCOME]
+    newest = next(reversed(rounds), None)
+    is_open = newest is not None and all(record.message.told.range != newest for record in outcomes)
+    # Rounds before a resize were for other shards.
+    own = {at: record for at, record in rounds.items() if record.message.told.share.shards == cluster_size.shards}
     answering = [
-        _shard(number, own, ends.matches.get(number, ()), cluster_size.shards) for number in range(cluster_size.shards)
+        _shard_status(number, own, ends.matches.get(number, ()), cluster_size.shards)
+        for number in range(cluster_size.shards)
     ]
     record, round_ = 0, None
     if newest is not None:
         place = newest.start if is_open else newest.end
         record = place.record
-        pages = sum(pages for _, pages in named[newest].heard.named().records)
-        round_ = RoundStatus(newest, pages, newest.first_number, _age(named[newest], now_ms), is_open)
-    filling = [_filling(number, ends, now_ms) for number in range(cluster_size.asked)]
+        pages = sum(pages for _, pages in rounds[newest].message.named().records)
+        round_ = RoundStatus(newest, pages, newest.first_number, _age(rounds[newest], now_ms), is_open)
+    filling = [_fill_status(number, ends, now_ms) for number in range(cluster_size.asked)]
     waits_for = _waits_for(ends, newest) if is_open and newest else ""
     if ends.members.resolvers == 0 and (is_open or ends.log_end > record):
-        waits_for = "a resolver: none runs"
+        waits_for = "a resolver: none is running"
     return ServiceStatus(
         cluster_size.shards,
         cluster_size.asked,
@@ -234,19 +248,22 @@ def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
     )
 
 
-def _age(said: TimedMessage, now_ms: int) -> float:
-    return round(max(0, now_ms - said.time_ms) / 1000, 3)
+def _age(record: TimedMessage, now_ms: int) -> float:
+    return round(max(0, now_ms - record.time_ms) / 1000, 3)
 
 
-def _shard(
-    number: int, named: dict[RoundRange, TimedMessage], said: Sequence[TimedMessage], shards: int
+def _shard_status(
+    number: int, rounds: dict[RoundRange, TimedMessage], records: Sequence[TimedMessage], shards: int
 ) -> ShardStatus:
-    """named: the rounds that are looked at, in their order"""
-    own = [one for one in said if one.heard.told.kind == KIND_CANDIDATES and one.heard.told.share.shards == shards]
-    # A round that is named anew with fewer pages takes the place of the larger one, and begins where that did.
-    ranges = list({range_.start: range_ for range_ in named}.values())
-    answered = {one.heard.told.range: one.time_ms for one in own}
-    took = [time_ms - named[range_].time_ms for range_, time_ms in answered.items() if range_ in named]
+    """The status of a shard. rounds: the recent rounds, in order  records: the records of its partition"""
+    # A round that is published again with fewer pages replaces the larger one, and has the same start.
+    ranges = list({range_.start: range_ for range_ in rounds}.values())
+    answered = {
+        record.message.told.range: record.time_ms
+        for record in records
+        if record.message.told.kind == KIND_CANDIDATES and record.message.told.share.shards == shards
+    }
+    took = [time_ms - rounds[range_].time_ms for range_, time_ms in answered.items() if range_ in rounds]
     before = [range_ for range_ in answered if not ranges or range_.start < ranges[0].start]
     last = max(before, default=None)
     behind = len(ranges)
@@ -256,55 +273,56 @@ def _shard(
     return ShardStatus(number, last and last.end, behind, round(max(0.0, median(took)), 1) if took else None)
 
 
-def _filling(number: int, ends: TopicEnds, now_ms: int) -> FillStatus:
-    """A shard that is to take over, by what it said of late."""
-    told = [
-        said
-        for said in ends.matches.get(number, ())
-        if said.heard.told.kind == KIND_FILL_PROGRESS
-        and said.heard.told.share.shards == ends.cluster_size.asked
-        and now_ms - said.time_ms <= READY_SECONDS * 1000
+def _fill_status(number: int, ends: TopicEnds, now_ms: int) -> FillStatus:
+    """The status of a new shard, from its recent progress records."""
+    progress = [
+        record
+        for record in ends.matches.get(number, ())
+        if record.message.told.kind == KIND_FILL_PROGRESS
+        and record.message.told.share.shards == ends.cluster_size.asked
+        and now_ms - record.time_ms <= READY_SECONDS * 1000
     ]
-    if not told:
+    if not progress:
         return FillStatus(number, None, None, None, False)
-    first, last = told[0], told[-1]
-    record, seconds = last.heard.told.range.end.record, (last.time_ms - first.time_ms) / 1000
-    read = record - first.heard.told.range.end.record
+    first, last = progress[0], progress[-1]
+    record, seconds = last.message.told.range.end.record, (last.time_ms - first.time_ms) / 1000
+    read = record - first.message.told.range.end.record
     rate = round(read / seconds, 1) if seconds > 0 and read > 0 else None
-    ready, left = last.heard.filled().ready, None
+    ready, left = last.message.filled().ready, None
     if rate and not ready:
         left = round(max(0, ends.log_end - record) / rate, 1)
     return FillStatus(number, record, rate, left, ready)
 
 
 def _waits_for(ends: TopicEnds, range_: RoundRange) -> str:
-    """Who holds the open round up."""
+    """The processes that the open round waits for."""
     numbers = awaited_shards(ends.verdicts, ends.matches, range_, ends.cluster_size.shards, ends.walks)
-    return _shards(numbers) if numbers else "the resolver"
+    return _shard_list(numbers) if numbers else "the resolver"
 
 
-def _shards(numbers: Sequence[int]) -> str:
+def _shard_list(numbers: Sequence[int]) -> str:
     return f"shard {numbers[0]}" if len(numbers) == 1 else f"shards {', '.join(map(str, numbers))}"
 
 
 def status_lines(status: ServiceStatus) -> list[str]:
-    """A line for each role, and for a resize that is under way."""
+    """The status as text: a line for each role, and for each new shard of a resize."""
     rows = [("shards", _count(status)), ("round", _round(status)), ("outcomes", _outcomes(status))]
     rows += [(f"shard {one.number}", _shard_text(one)) for one in status.answering]
     rows += [("workers", _workers(status.members)), ("resolver", _resolvers(status.members))]
-    rows += [("waits for", status.waits_for or "nobody: no round is open")]
-    rows += [(f"new shard {one.number}", _filling_text(one, status.log_end)) for one in status.filling]
+    rows += [("waits for", status.waits_for or "nothing: no round is open")]
+    rows += [(f"new shard {one.number}", _fill_text(one, status.log_end)) for one in status.filling]
     width = max(len(name) for name, _ in rows) + 2
     return [f"{name:<{width}}{text}" for name, text in rows]
 
 
 def _count(status: ServiceStatus) -> str:
     if not status.shards:
-        return "no round was named yet"
-    if not status.asked:
+        return "none: the service has no round yet"
+    if not status.requested:
         return f"{status.shards}"
     ready = sum(one.is_ready for one in status.filling)
-    return f"{status.shards}; a resize to {status.asked} is under way, {ready} of {status.asked} new ones are ready"
+    resize = f"a resize to {status.requested} is under way, {ready} of {status.requested} new shards are ready"
+    return f"{status.shards}; {resize}"
 
 
 def _round(status: ServiceStatus) -> str:
@@ -312,45 +330,46 @@ def _round(status: ServiceStatus) -> str:
     if newest is None:
         return "none"
     start, end = newest.range.start, newest.range.end
-    state = f"open for {newest.seconds:.1f} s" if newest.is_open else "over"
+    state = f"open for {newest.seconds:.1f} s" if newest.is_open else "closed"
     place = f"records {start.record}:{start.page} to {end.record}:{end.page} of the log"
     return f"{place}, {newest.pages:,} pages, {state}; {newest.entries:,} entries before it"
 
 
 def _outcomes(status: ServiceStatus) -> str:
     last = "" if status.outcome_seconds is None else f"; the last {status.outcome_seconds:.1f} s ago"
-    behind = f"{status.records_behind:,} records behind its end" if status.records_behind else "which is all of it"
+    behind = f"{status.records_behind:,} records behind its end" if status.records_behind else "its end"
     if status.record > status.log_end:
-        behind = f"which ends at {status.log_end}: it was made anew"
+        behind = f"but the log ends at {status.log_end}: it was recreated"
     return f"up to record {status.record} of the log, {behind}{last}"
 
 
 def _shard_text(one: ShardStatus) -> str:
     if one.answered is None:
-        return "has said nothing of the last rounds: is it running?" if one.rounds_behind else "answers the next round"
-    took = "" if one.answer_ms is None else f", {one.answer_ms:.0f} ms after a round is named"
-    behind = "has answered the newest round" if not one.rounds_behind else f"{one.rounds_behind} round(s) behind"
-    return f"{behind}: up to record {one.answered.record}{took}"
+        return "no response to the last rounds: is it running?" if one.rounds_behind else "starts with the next round"
+    took = "" if one.answer_ms is None else f", in {one.answer_ms:.0f} ms"
+    rounds = "1 round" if one.rounds_behind == 1 else f"{one.rounds_behind} rounds"
+    behind = "up to date" if not one.rounds_behind else f"{rounds} behind"
+    return f"{behind}: responded up to record {one.answered.record}{took}"
 
 
-def _filling_text(one: FillStatus, log_end: int) -> str:
+def _fill_text(one: FillStatus, log_end: int) -> str:
     if one.record is None:
-        return "has said nothing of late: start it"
+        return "no recent progress: start it"
     rate = "" if one.records_a_second is None else f", {one.records_a_second:,.1f} records/s"
     left = "" if one.seconds_left is None else f", about {one.seconds_left:.0f} s left"
-    return f"{'ready' if one.is_ready else 'fills itself'}: record {one.record} of {log_end}{rate}{left}"
+    return f"{'ready' if one.is_ready else 'filling its state'}: record {one.record} of {log_end}{rate}{left}"
 
 
 def _workers(members: ServiceMembers) -> str:
-    behind = "" if members.messages is None else f", {members.messages:,} messages of the input are not committed"
+    behind = "" if members.messages is None else f", {members.messages:,} uncommitted input messages"
     return f"{_running(members.workers)}{behind}"
 
 
 def _resolvers(members: ServiceMembers) -> str:
     if not members.resolvers:
         return _running(members.resolvers)
-    return f"1 works, {members.resolvers - 1} stand(s) by"
+    return f"1 active, {members.resolvers - 1} on standby"
 
 
 def _running(count: int | None) -> str:
-    return "unknown: the broker does not describe the group" if count is None else f"{count} running"
+    return "unknown: the client may not describe the group" if count is None else f"{count} running"

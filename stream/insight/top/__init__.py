@@ -1,1 +1,1 @@
-"""A live view of a running service, read from the metrics of its workers."""
+"""Shows the metrics of the workers of a service: the command `spotsieve top`."""

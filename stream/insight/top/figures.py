@@ -1,8 +1,7 @@
-"""Two looks at the metrics of workers become tables of text: what came between them, and what is now. Pure.
+"""Turns the metrics of workers into tables, and shows them as plain text or as a live view.
 
-Shows tables: as plain lines, or live on a terminal by rich.
-
-Looks at the workers of a service again and again, and remembers what each said at the last look.
+Each table compares two scrapes of every worker: rates between them, and current values. `Watch` repeats the scrapes.
+The live view needs the package rich.
 """
 
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import escape_control_characters, show
-from spotsieve.stream.insight.top.scrape import NoAnswer, Scrape, scrape_all
+from spotsieve.stream.insight.top.scrape import NoResponse, Scrape, scrape_all
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -23,12 +22,14 @@ PAGES = "spotsieve_pages_total"
 DEAD_LETTERS = "spotsieve_dead_letters_total"
 HOST_PAGES = "spotsieve_host_pages_total"
 HOST_DROPPED = "spotsieve_host_dropped_pages_total"
-NOTHING = "-"
+UNKNOWN = "-"
+MAX_CELL = 48
+"""Longer cells are cut, in characters: a host may have 253."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Lines of cells under a head; every column but the first is of numbers. none: said where there is no line"""
+    """A table of text. Every column but the first has numbers. none: text to show if there are no lines"""
 
     head: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
@@ -37,60 +38,60 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSample:
-    """A worker at two times. before and now are the same where it answered once only, or was started anew."""
+    """Two scrapes of a worker. They are the same one after its first response, and after a restart."""
 
     before: Scrape
     now: Scrape
 
     @property
     def seconds(self) -> float:
-        """Between the two; 0 where there is one."""
+        """Seconds between the two; 0 if they are the same."""
         return self.now.at - self.before.at
 
     def gained(self, name: str, **labels: str) -> float:
-        """How much a counter has grown between the two."""
+        """The increase of a counter between the two."""
         return self.now.total(name, **labels) - self.before.total(name, **labels)
 
     def rate(self, name: str, **labels: str) -> float | None:
-        """How much a counter grows a second; None where that is not known yet."""
+        """The increase of a counter per second; None if it is not known yet."""
         return self.gained(name, **labels) / self.seconds if self.seconds > 0 else None
 
 
 def sample_worker(before: Scrape | None, now: Scrape) -> WorkerSample:
-    """Both looks at one worker; a counter that is smaller than it was says that the worker was started anew."""
+    """The two scrapes of a worker. A smaller counter means that the worker was restarted."""
     if before is None or any(now.total(name) < before.total(name) for name in (PAGES, DEAD_LETTERS)):
         return WorkerSample(now, now)
     return WorkerSample(before, now)
 
 
-def tables(looks: Sequence[WorkerSample], silent: Sequence[str], most_hosts: int) -> list[Table]:
-    """The service, its workers, its stages and its hosts.
+def tables(samples: Sequence[WorkerSample], silent: Sequence[str], max_hosts: int) -> list[Table]:
+    """The tables of the service, its workers, its stages and its hosts.
 
-    silent: URLs of workers that did not answer  most_hosts: so many with most dropped pages
+    silent: URLs of workers without a response  max_hosts: number of hosts, those with the most dropped pages first
     """
-    return [_service(looks, silent), _workers(looks, silent), _stages(looks), _hosts(looks, most_hosts)]
+    return [_service(samples, silent), _workers(samples, silent), _stages(samples), _hosts(samples, max_hosts)]
 
 
-def _service(looks: Sequence[WorkerSample], silent: Sequence[str]) -> Table:
-    pages, dropped = (_sum_rates(looks, PAGES), _sum_rates(looks, PAGES, verdict="duplicate"))
-    ready = sum(one.now.total("spotsieve_ready") > 0 for one in looks)
-    all_pages = sum(one.now.total(PAGES) for one in looks)
-    all_dropped = sum(one.now.total(PAGES, verdict="duplicate") for one in looks)
-    rejected = sum(one.now.total(DEAD_LETTERS) for one in looks)
+def _service(samples: Sequence[WorkerSample], silent: Sequence[str]) -> Table:
+    pages, dropped = (_sum_rates(samples, PAGES), _sum_rates(samples, PAGES, verdict="duplicate"))
+    ready = sum(one.now.total("spotsieve_ready") > 0 for one in samples)
+    all_pages = sum(one.now.total(PAGES) for one in samples)
+    all_dropped = sum(one.now.total(PAGES, verdict="duplicate") for one in samples)
+    rejected = sum(one.now.total(DEAD_LETTERS) for one in samples)
     lines = (
         ("pages", _per_second(pages), _number(all_pages)),
         ("dropped", _share(dropped, pages), _share(all_dropped, all_pages)),
-        ("rejected", _per_second(_sum_rates(looks, DEAD_LETTERS)), _number(rejected)),
-        ("waiting", _number(sum(one.now.total("spotsieve_consumer_lag") for one in looks)), ""),
-        ("workers ready", f"{ready} of {len(looks) + len(silent)}", ""),
+        ("rejected", _per_second(_sum_rates(samples, DEAD_LETTERS)), _number(rejected)),
+        ("waiting", _number(sum(one.now.total("spotsieve_consumer_lag") for one in samples)), ""),
+        ("workers ready", f"{ready} of {len(samples) + len(silent)}", ""),
     )
     return Table(("service", "now", "since the start"), lines)
 
 
-def _workers(looks: Sequence[WorkerSample], silent: Sequence[str]) -> Table:
-    lines = [_worker(one) for one in looks]
-    lines += [(_address(url), "no answer", *[NOTHING] * 7) for url in silent]
-    head = ("worker", "ready", "pages", "dropped", "waiting", "behind", "knows", "disk free", "memory")
+def _workers(samples: Sequence[WorkerSample], silent: Sequence[str]) -> Table:
+    lines = [_worker(one) for one in samples]
+    lines += [(_address(url), "no reply", *[UNKNOWN] * 7) for url in silent]
+    head = ("worker", "ready", "pages", "dropped", "waiting", "behind", "indexed", "disk free", "memory")
     return Table(head, tuple(lines))
 
 
@@ -110,30 +111,30 @@ def _worker(one: WorkerSample) -> tuple[str, ...]:
     )
 
 
-def _stages(looks: Sequence[WorkerSample]) -> Table:
+def _stages(samples: Sequence[WorkerSample]) -> Table:
     name = "spotsieve_stage_duration_seconds"
     lines = []
     for stage in STAGES:
-        busy = [rate for one in looks if (rate := one.rate(f"{name}_sum", stage=stage)) is not None]
-        spent = sum(one.gained(f"{name}_sum", stage=stage) for one in looks)
-        number = sum(one.gained(f"{name}_count", stage=stage) for one in looks)
+        busy = [rate for one in samples if (rate := one.rate(f"{name}_sum", stage=stage)) is not None]
+        spent = sum(one.gained(f"{name}_sum", stage=stage) for one in samples)
+        number = sum(one.gained(f"{name}_count", stage=stage) for one in samples)
         lines.append(
             (
                 stage,
-                f"{100 * max(busy):.0f}%" if busy else NOTHING,
-                f"{1000 * spent / number:,.1f} ms" if number else NOTHING,
-                _per_second(_sum_rates(looks, f"{name}_count", stage=stage)),
+                f"{100 * max(busy):.0f}%" if busy else UNKNOWN,
+                f"{1000 * spent / number:,.1f} ms" if number else UNKNOWN,
+                _per_second(_sum_rates(samples, f"{name}_count", stage=stage)),
             )
         )
     return Table(("stage", "busiest worker", "a micro-batch", "micro-batches"), tuple(lines))
 
 
-def _hosts(looks: Sequence[WorkerSample], most: int) -> Table:
-    pages, dropped = (_sums([one.now.by(name, "host") for one in looks]) for name in (HOST_PAGES, HOST_DROPPED))
-    seconds = max((one.seconds for one in looks), default=0.0)
-    # A host that was shown for the first time has no value before.
+def _hosts(samples: Sequence[WorkerSample], most: int) -> Table:
+    pages, dropped = (_sums([one.now.by(name, "host") for one in samples]) for name in (HOST_PAGES, HOST_DROPPED))
+    seconds = max((one.seconds for one in samples), default=0.0)
+    # A host that appears for the first time has no previous value.
     gained: Counter[str] = Counter()
-    for one in looks:
+    for one in samples:
         before = one.before.by(HOST_DROPPED, "host")
         for host, value in one.now.by(HOST_DROPPED, "host").items():
             gained[host] += max(0, int(value - before.get(host, value)))
@@ -148,7 +149,7 @@ def _hosts(looks: Sequence[WorkerSample], most: int) -> Table:
         )
         for host in worst
     )
-    head = ("host, by dropped pages", "dropped", "dropped in all", "pages", "share")
+    head = ("host, by dropped pages", "dropped", "total dropped", "pages", "share")
     return Table(head, lines, "no host has 100 pages yet")
 
 
@@ -160,14 +161,14 @@ def _sums(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return sums
 
 
-def _sum_rates(looks: Sequence[WorkerSample], name: str, **labels: str) -> float | None:
-    """Over the workers of which a rate is known; None where it is of none."""
-    known = [rate for one in looks if (rate := one.rate(name, **labels)) is not None]
+def _sum_rates(samples: Sequence[WorkerSample], name: str, **labels: str) -> float | None:
+    """The sum over the workers with a known rate; None if no rate is known."""
+    known = [rate for one in samples if (rate := one.rate(name, **labels)) is not None]
     return sum(known) if known else None
 
 
 def _number(value: float) -> str:
-    """A count in at most 6 characters, so that a line of a worker fits 80 columns."""
+    """A count in at most 6 characters, so that the line of a worker fits into 80 columns."""
     if value < 99_999.5:
         return f"{value:,.0f}"
     for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
@@ -178,24 +179,20 @@ def _number(value: float) -> str:
 
 def _per_second(value: float | None) -> str:
     if value is None:
-        return NOTHING
+        return UNKNOWN
     return f"{value:,.1f}/s" if value < 1000 else f"{_number(value)}/s"
 
 
 def _share(part: float | None, whole: float | None) -> str:
-    return f"{100 * part / whole:.1f}%" if part is not None and whole else NOTHING
+    return f"{100 * part / whole:.1f}%" if part is not None and whole else UNKNOWN
 
 
 def _address(url: str) -> str:
     return url.partition("://")[2].removesuffix("/metrics")
 
 
-MOST_CELL = 48
-"""Characters of a cell: a host may have 253."""
-
-
 def lines_of(tables: Sequence[Table]) -> Iterator[str]:
-    """The tables as lines, an empty one between two."""
+    """The tables as lines, with an empty line between two tables."""
     for number, table in enumerate(tables):
         if number:
             yield ""
@@ -217,7 +214,7 @@ def show_plain(tables: Sequence[Table]) -> None:
 
 
 def show_live(next_tables: Callable[[], Sequence[Table]], every_seconds: float) -> None:
-    """Show the tables on the whole terminal, again and again until Ctrl-C. Raises SettingError without the extra."""
+    """Show the tables full screen, refreshed until Ctrl-C. Raises SettingError without the package rich."""
     try:
         from rich.console import Console
         from rich.live import Live
@@ -226,21 +223,21 @@ def show_live(next_tables: Callable[[], Sequence[Table]], every_seconds: float) 
             "spotsieve top",
             "needs the package rich for a live view",
             None,
-            "pip install 'spotsieve[top]', or give --once",
+            "run: pip install 'spotsieve[top]', or add --once",
         ) from None
     console = Console(highlight=False)
-    live = Live(_drawn(next_tables()), console=console, screen=True, auto_refresh=False)
-    # Not `with`: where Ctrl-C comes while it draws for the first time, the terminal would stay as it then is.
+    live = Live(_renderable(next_tables()), console=console, screen=True, auto_refresh=False)
+    # Not `with`: Ctrl-C during the first refresh would leave the terminal in full-screen mode.
     try:
         live.start(refresh=True)
         while True:
             time.sleep(every_seconds)
-            live.update(_drawn(next_tables()), refresh=True)
+            live.update(_renderable(next_tables()), refresh=True)
     finally:
         live.stop()
 
 
-def _drawn(tables: Sequence[Table]) -> "Group":
+def _renderable(tables: Sequence[Table]) -> "Group":
     from rich.console import Group
     from rich.table import Table as Drawn
     from rich.text import Text
@@ -251,37 +248,37 @@ def _drawn(tables: Sequence[Table]) -> "Group":
         for column, name in enumerate(table.head):
             drawn.add_column(Text(name), justify="right" if column else "left", no_wrap=True)
         for line in table.lines:
-            # Text, not a string: rich would read [square brackets] of a host as its own markup.
+            # Text, not a string: rich would parse [square brackets] in a host name as markup.
             drawn.add_row(*(Text(_cell(cell), style=_style(cell)) for cell in line))
         parts += [drawn, Text(f"  {table.none}" if not table.lines else "")]
-    return Group(*parts, Text("Ctrl-C ends", style="dim"))
+    return Group(*parts, Text("Press Ctrl-C to quit", style="dim"))
 
 
 def _cell(text: str) -> str:
     safe = escape_control_characters(text)
-    return safe if len(safe) <= MOST_CELL else f"{safe[: MOST_CELL - 1]}…"
+    return safe if len(safe) <= MAX_CELL else f"{safe[: MAX_CELL - 1]}…"
 
 
 def _style(cell: str) -> str:
-    return "bold red" if cell in ("no", "no answer") else ""
+    return "bold red" if cell in ("no", "no reply") else ""
 
 
 class Watch:
-    """The workers at these URLs. A worker that does not answer any more is shown as such, and asked again."""
+    """Scrapes the workers at these URLs. A worker that stops responding is shown as such, and scraped again."""
 
-    def __init__(self, urls: Sequence[str], most_hosts: int) -> None:
-        """most_hosts: so many hosts with most dropped pages are shown"""
+    def __init__(self, urls: Sequence[str], max_hosts: int) -> None:
+        """max_hosts: number of hosts in the table of hosts"""
         self._urls = urls
-        self._most_hosts = most_hosts
+        self._max_hosts = max_hosts
         self._last: dict[str, Scrape] = {}
 
     def tables(self) -> list[Table]:
-        """Look again; rates are known from the second look on. Raises NoAnswer where no worker has ever answered."""
-        found = dict(zip(self._urls, scrape_all(self._urls), strict=True))
-        answers = {url: one for url, one in found.items() if isinstance(one, Scrape)}
-        failed = [one for one in found.values() if isinstance(one, NoAnswer)]
-        if not answers and not self._last:
-            raise failed[0]
-        looks = [sample_worker(self._last.get(url), now) for url, now in answers.items()]
-        self._last |= answers
-        return tables(looks, [url for url in self._urls if url not in answers], self._most_hosts)
+        """Scrape all workers; rates are known from the second time on. Raises NoResponse if none has ever responded."""
+        results = dict(zip(self._urls, scrape_all(self._urls), strict=True))
+        scrapes = {url: one for url, one in results.items() if isinstance(one, Scrape)}
+        errors = [one for one in results.values() if isinstance(one, NoResponse)]
+        if not scrapes and not self._last:
+            raise errors[0]
+        samples = [sample_worker(self._last.get(url), now) for url, now in scrapes.items()]
+        self._last |= scrapes
+        return tables(samples, [url for url in self._urls if url not in scrapes], self._max_hosts)

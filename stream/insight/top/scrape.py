@@ -1,4 +1,4 @@
-"""Reads the metrics of workers over HTTP: one worker a URL, all of them at the same time."""
+"""Scrapes the metrics of workers over HTTP, all workers at the same time."""
 
 import http.client
 import time
@@ -15,37 +15,34 @@ from prometheus_client.parser import text_string_to_metric_families
 from spotsieve.stream.base.errors import EXIT_NOT_FOUND, SettingError, SpotsieveError
 
 TIMEOUT_SECONDS = 5.0
-MOST_BYTES = 16 * 2**20
-"""A worker with 1,000 partitions answers with part of a megabyte. More is no worker's."""
-MOST_AT_ONCE = 32
+MAX_BYTES = 16 * 2**20
+"""A worker with 1,000 partitions sends less than a megabyte. A larger response is not from a worker."""
+MAX_CONCURRENT = 32
 PORT = 9464
-OURS = "spotsieve_ready"
-"""The metric by which an answer is known to be a worker's."""
+WORKER_METRIC = "spotsieve_ready"
+"""A response with this metric is from a worker."""
 
 
-class NoAnswer(SpotsieveError):
-    """Stop: a worker that was named does not answer, or what answers is none."""
+class NoResponse(SpotsieveError):
+    """Stop: a worker does not respond, or the response is not from a worker."""
 
     exit_code = EXIT_NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """The metrics of a worker: by name of a sample each set of labels with its value.
-
-    at: seconds of a clock that only goes on
-    """
+    """The metrics of a worker: (labels, value) pairs, by sample name. at: seconds of a monotonic clock"""
 
     url: str
     at: float
     samples: dict[str, list[tuple[dict[str, str], float]]]
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum of all samples of this name whose labels include the given ones; 0 where there are none."""
+        """The sum of the samples with this name and these labels; 0 without samples."""
         return sum(value for found, value in self.samples.get(name, ()) if labels.items() <= found.items())
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """By value of a label the sum of the samples."""
+        """The sums of the samples, by the value of a label."""
         sums: dict[str, float] = {}
         for labels, value in self.samples.get(name, ()):
             key = labels.get(label, "")
@@ -53,12 +50,9 @@ class Scrape:
         return sums
 
 
-def metrics_url(given: str) -> str:
-    """Where the metrics of a worker are, for an address as people write it: host, host:port, or a URL.
-
-    Raises SettingError.
-    """
-    text = given if "://" in given else f"http://{given}"
+def metrics_url(address: str) -> str:
+    """The metrics URL of a worker, given as host, host:port or URL. Raises SettingError."""
+    text = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -68,63 +62,63 @@ def metrics_url(given: str) -> str:
         raise SettingError(
             "URL",
             "must be the address of a worker's metrics",
-            given,
-            "give it as HOST:PORT or http://HOST:PORT/metrics",
+            address,
+            "write it as HOST:PORT or http://HOST:PORT/metrics",
         )
     port = port or (443 if parts.scheme == "https" else PORT)
-    address = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{address}:{port}{parts.path if parts.path.strip('/') else '/metrics'}"
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}:{port}{parts.path if parts.path.strip('/') else '/metrics'}"
 
 
 def scrape(url: str) -> Scrape:
-    """Read the metrics of a worker. Raises NoAnswer."""
+    """Scrape one worker. Raises NoResponse."""
     try:
         body = _read(url)
     except (OSError, http.client.HTTPException) as error:
-        raise NoAnswer(url, "must answer with the metrics of a worker", _why(error), _NEXT) from None
-    if len(body) > MOST_BYTES:
-        raise NoAnswer(url, f"must answer with at most {MOST_BYTES} bytes", "more", _NEXT)
+        raise NoResponse(url, "must respond with the metrics of a worker", _reason(error), _NEXT) from None
+    if len(body) > MAX_BYTES:
+        raise NoResponse(url, f"must respond with at most {MAX_BYTES} bytes", "more", _NEXT)
     at = time.monotonic()
     try:
         samples = _samples(text_string_to_metric_families(body.decode("utf-8", "replace")))
     except (ValueError, KeyError, IndexError):
         samples = {}
-    if OURS not in samples:
-        raise NoAnswer(url, "must answer with the metrics of a worker", f"an answer without {OURS}", _NEXT)
+    if WORKER_METRIC not in samples:
+        raise NoResponse(url, "must respond with the metrics of a worker", f"no {WORKER_METRIC}", _NEXT)
     return Scrape(url, at, samples)
 
 
-def scrape_all(urls: Sequence[str]) -> list[Scrape | NoAnswer]:
-    """Read all at the same time; -> in the order of the URLs each worker's metrics, or why there are none."""
+def scrape_all(urls: Sequence[str]) -> list[Scrape | NoResponse]:
+    """Scrape all workers at the same time; -> the metrics or the error of each URL, in order."""
 
-    def one(url: str) -> Scrape | NoAnswer:
+    def one(url: str) -> Scrape | NoResponse:
         try:
             return scrape(url)
-        except NoAnswer as error:
+        except NoResponse as error:
             return error
 
-    with ThreadPoolExecutor(min(len(urls), MOST_AT_ONCE), thread_name_prefix="scrape") as pool:
+    with ThreadPoolExecutor(min(len(urls), MAX_CONCURRENT), thread_name_prefix="scrape") as pool:
         return list(pool.map(one, urls))
 
 
-# Straight to the worker, whatever http_proxy says: it is in this network.
+# Ignore http_proxy: workers are in this network.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-_NEXT = "start it, or name its metrics.host and metrics.port: spotsieve top HOST:PORT"
+_NEXT = "start the worker, or give its metrics.host and metrics.port: spotsieve top HOST:PORT"
 
 
 def _read(url: str) -> bytes:
-    """The body of the answer, or as much as is too much of it. Raises OSError and HTTPException."""
+    """The body of the response, truncated after more than MAX_BYTES. Raises OSError and HTTPException."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     body = bytearray()
-    with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as answer:
-        while len(body) <= MOST_BYTES and (part := answer.read1(2**16)):
+    with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
+        while len(body) <= MAX_BYTES and (part := response.read1(2**16)):
             body += part
             if time.monotonic() > deadline:
                 raise TimeoutError
     return bytes(body)
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     if isinstance(error, urllib.error.HTTPError):
         return f"status {error.code}"

@@ -1,6 +1,6 @@
 """Judges a record with the memory of its hosts: page after page, since each may teach its host what template is.
 
-What a page that was judged before gets, known.py says: what was learned in between changes no verdict.
+A page that was judged before gets its first verdict again (page_history.py), whatever its host learned in between.
 """
 
 from typing import NamedTuple
@@ -69,7 +69,8 @@ from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 
 class _Record(NamedTuple):
-    """What is known of a record before the walk. sizes, slots: as of walk.py  row: int64[n], of each page's host
+    """What is known of a record before the walk. sizes: int64[u], postings in each
+    bucket  slots: the keys of the pages  row: int64[n], of each page's host
 
     judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `indexed`;
     NOBODY of a candidate that is known to be no original

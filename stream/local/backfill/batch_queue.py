@@ -1,8 +1,7 @@
-"""Holds batches until their verdicts come: their records are read again if that is cheap, else they are held, too.
+"""Queue of batches that wait for their verdicts, without holding their records where they can be read again.
 
-They are held first in memory, and what is more in a temporary file.
-
-Reads records again when their verdicts come, from an input that lets it, so that nobody holds them meanwhile.
+The records of an uncompressed local file are read a second time when their verdicts arrive (RecordRereader). Other
+records are held in memory, and beyond a limit in a temporary file (BatchQueue).
 """
 
 import contextlib
@@ -25,27 +24,27 @@ _HEAD_BYTES = 8
 
 
 class RecordRereader:
-    """The records of a file of this machine that is not compressed. Close it at the end."""
+    """Reads records of an uncompressed local file a second time. Close it at the end."""
 
     def __init__(self, file: Input) -> None:
-        """Raises InputError where it cannot be opened."""
+        """Raises InputError if the file cannot be opened."""
         self._source = file.source
         self._file, _ = open_input(file)
 
     @classmethod
     def of(cls, file: Input) -> Self | None:
-        """None for an input whose records cannot be had twice, or not for little: a pipe, a URL, a compressed file.
+        """A rereader, or None if the records cannot be read twice cheaply: a pipe, a URL, a compressed file.
 
-        None, too, for a file that cannot be opened: who reads it says why.
+        It is also None for a file that cannot be opened, which the first reader reports.
         """
         if file.path is None or not file.path.is_file():
             return None
         with contextlib.suppress(InputError), contextlib.ExitStack() as stack:
-            again = cls(file)
-            stack.callback(again.close)
-            if compression_of(again._read(0, _HEAD_BYTES)) is None:
+            rereader = cls(file)
+            stack.callback(rereader.close)
+            if compression_of(rereader._read(0, _HEAD_BYTES)) is None:
                 stack.pop_all()
-                return again
+                return rereader
         return None
 
     def has(self, outcome: RecordResult) -> bool:
@@ -53,7 +52,7 @@ class RecordRereader:
         return isinstance(outcome.result, Page) and outcome.record.span is not None
 
     def read(self, outcome: RecordResult) -> RecordResult:
-        """The outcome with the bytes of its record. Raises InputError where they are other ones by now."""
+        """The outcome with the bytes of its record. Raises InputError if they have changed."""
         record, page = outcome.record, outcome.result
         assert isinstance(page, Page)
         assert record.span is not None
@@ -61,10 +60,9 @@ class RecordRereader:
         if content_number(raw) != page.partition:
             raise InputError(
                 self._source,
-                f"must stay as it is while it is read, and record {record.number} has changed",
+                f"must not change during a run, and record {record.number} has changed",
                 None,
-                "let nothing write into inputs during a run; delete backfill/run.json in the state directory, and run "
-                "again",
+                "stop writing to inputs during a run; delete backfill/run.json in the state directory, and run again",
             )
         return replace(outcome, record=replace(record, raw=raw))
 
@@ -80,27 +78,27 @@ class RecordRereader:
 
 
 MOST_HELD_BYTES = 256 * 2**20
-"""Of one input, in memory. A file that is read ahead of the judge may be larger than any memory."""
+"""Limit per input in memory. A file that is read ahead of the judge may be larger than memory."""
 _OUTCOME_BYTES = 1024
-"""What an outcome takes beside its record: about so much, with its address and the objects of Python."""
+"""Approximate size of an outcome without its record: its URL and Python objects."""
 
 
 class BatchQueue:
-    """A queue of the batches of an input: the first that is put is the first that is taken."""
+    """First-in, first-out queue of the batches of one input that wait for their verdicts."""
 
     def __init__(self, file: Input, keep_records: bool, most_bytes: int = MOST_HELD_BYTES) -> None:
-        """keep_records: whether pages' records are to be written"""
-        self._again = RecordRereader.of(file) if keep_records else None
+        """keep_records: whether the records of pages will be written  most_bytes: limit on records in memory"""
+        self._rereader = RecordRereader.of(file) if keep_records else None
         self._keep_records, self._most, self._bytes = keep_records, most_bytes, 0
         self._waiting: deque[tuple[int, FileBatch | int]] = deque()
         self._file: BinaryIO | None = None
         self._in_file = 0
 
     def put(self, batch: FileBatch) -> None:
-        """Hold a batch, without what signing alone needs. Raises StateError where that cannot be written."""
+        """Add a batch, without the data that only signing needs. Raises StateError if the disk is full."""
         batch = replace(batch, outcomes=list(map(self._light, batch.outcomes)))
         size = sum(map(_size_of, batch.outcomes))
-        # Rows of Parquet lie in Arrow's memory, many to a part, and are held as they are.
+        # Rows of Parquet share Arrow buffers, so they stay in memory.
         if self._bytes + size <= self._most or any(outcome.record.place for outcome in batch.outcomes):
             self._bytes += size
             self._waiting.append((size, batch))
@@ -117,26 +115,26 @@ class BatchQueue:
         self._waiting.append((0, place))
 
     def take(self) -> FileBatch:
-        """The next batch, with its records. Raises InputError where those have changed in their file."""
+        """Remove and return the next batch, with its records. Raises InputError if they have changed in their file."""
         size, batch = self._waiting.popleft()
         self._bytes -= size
         if not isinstance(batch, FileBatch):
             batch = self._from_file(batch)
-        again = self._again
-        if again is None:
+        rereader = self._rereader
+        if rereader is None:
             return batch
-        outcomes = [again.read(outcome) if again.has(outcome) else outcome for outcome in batch.outcomes]
+        outcomes = [rereader.read(outcome) if rereader.has(outcome) else outcome for outcome in batch.outcomes]
         return replace(batch, outcomes=outcomes)
 
     def close(self) -> None:
-        """Let go of all."""
+        """Drop all batches and close the files."""
         self._waiting.clear()
-        for file in (self._file, self._again):
+        for file in (self._file, self._rereader):
             if file is not None:
                 file.close()
 
     def _to_file(self, batch: FileBatch) -> int:
-        """Where it stands in the file."""
+        """Append a batch to the temporary file and return its offset."""
         if self._file is None:
             self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
         place = self._file.seek(0, 2)
@@ -158,12 +156,12 @@ class BatchQueue:
         if not isinstance(outcome.result, Page):
             return outcome
         record = outcome.record
-        if not self._keep_records or (self._again is not None and self._again.has(outcome)):
+        if not self._keep_records or (self._rereader is not None and self._rereader.has(outcome)):
             record = replace(record, raw=b"", place=None, packed=None)
         return RecordResult(record, outcome.format, outcome.result._replace(body=b""))
 
 
 def _size_of(outcome: RecordResult) -> int:
-    """Bytes that it takes in memory."""
+    """Approximate size of an outcome in memory, in bytes."""
     record = outcome.record
     return _OUTCOME_BYTES + len(record.raw) + len(record.packed or b"")

@@ -1,8 +1,7 @@
-"""Keeps the outcome of every round of a backfill in a file beside the log: records of stream/sharding in a local log.
+"""The outcome of every round of a backfill, in a file beside the log: records of stream/sharding in a local log.
 
-By it a run that was killed repeats the verdicts that it has given, and a lost shard is filled without judging.
-
-Repeats the verdicts of pages that a run has judged already, from the log and the outcomes of its rounds.
+With the outcomes, a killed run repeats the verdicts that it has given (JudgedPages), and a lost shard is filled without
+judging again (OutcomeStore).
 """
 
 import itertools
@@ -33,13 +32,13 @@ from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 
 DIRECTORY = "backfill"
-"""Its place in a state directory; only backfills look at it."""
+"""Folder of a state directory that only backfills use."""
 _ONE = Share(0, 1)
-"""An outcome does not depend on how many shards there were, so that a run may go on with another number."""
+"""An outcome does not depend on the number of shards, so a run may continue with another number."""
 
 
 class StoredOutcome(NamedTuple):
-    """The outcome of a round. body: as write_outcome packs it"""
+    """The outcome of a round. body: its bytes from write_outcome  resolved: decoded"""
 
     range: RoundRange
     body: bytes
@@ -47,74 +46,74 @@ class StoredOutcome(NamedTuple):
 
 
 class OutcomeStore:
-    """The outcomes of rounds, in the order of the log. One process owns them."""
+    """Outcomes of rounds, in the order of the log. One process owns the store."""
 
     def __init__(self, directory: Path, settings_digest: bytes) -> None:
-        """directory: of the state. Raises StateLockedError, StateError, CorruptRecord."""
+        """Open or create the store of a state directory. Raises StateLockedError, StateError, CorruptRecord."""
         self._digest = settings_digest
         self._log = LocalLog(directory / DIRECTORY)
 
     @property
     def end(self) -> int:
-        """How many rounds are kept."""
+        """Number of stored rounds."""
         return self._log.end
 
     def append(self, range_: RoundRange, resolved: RoundOutcome) -> bytes:
-        """Keep the outcome of the next round; its body. Raises StateError."""
+        """Store the outcome of the next round and return its body. Raises StateError."""
         body = write_outcome(resolved)
         self._log.append(encode_round_record(KIND_OUTCOME, self._digest, _ONE, range_, body))
         return body
 
     def read_from(self, number: int) -> Iterator[StoredOutcome]:
-        """The rounds from this one on. Raises CorruptRecord, SettingsMismatch."""
+        """Outcomes from a round number on. Raises CorruptRecord, SettingsMismatch."""
         name = str(self._log.path)
         for at, record in self._log.read_from(number):
-            told = decode_round_record(record, self._digest, _ONE.shards, name, at)
-            first = told.range.first_number
+            stored = decode_round_record(record, self._digest, _ONE.shards, name, at)
+            first = stored.range.first_number
 
             def read(columns: ColumnReader, first: int = first) -> RoundOutcome:
                 return read_outcome(columns, first)
 
-            yield StoredOutcome(told.range, told.body, decode_body(told, KIND_OUTCOME, read, name, at))
+            yield StoredOutcome(stored.range, stored.body, decode_body(stored, KIND_OUTCOME, read, name, at))
 
     def first_from(self, place: LogPlace) -> int:
-        """The number of the first round that begins at this place of the log or behind it."""
+        """Number of the first round that begins at or after a place of the log."""
         number = self.end
         while number and next(self.read_from(number - 1)).range.start >= place:
             number -= 1
         return number
 
     def last_end(self) -> LogPlace:
-        """Where the last round ends in the log."""
+        """Place of the log at which the last round ends."""
         return next(self.read_from(self.end - 1)).range.end if self.end else LogPlace(0, 0)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._log.close()
 
 
 def remove_outcomes(directory: Path) -> None:
-    """Forget all rounds. directory: of the state"""
+    """Delete the outcomes of a state directory."""
     (directory / DIRECTORY / LOG_FILE).unlink(missing_ok=True)
 
 
 class JudgedPages:
-    """The pages of a run, in the order in which they were judged: those of its rounds.
+    """Verdicts of the pages that a run has judged, in order, from the log and the outcomes of its rounds.
 
-    A round of another writer's record is none of them: a `filter` that was killed may have left one to be judged.
+    Rounds of other writers' records are not part of the run: a killed `filter` may have left a record to be judged.
 
-    count: how many there are; whoever judges more adds them
+    count: number of judged pages; the driver adds the pages that it has judged since
     """
 
     def __init__(self, log: LocalLog, outcomes: OutcomeStore, first_round: int, run: bytes) -> None:
-        """first_round: of the run  run: what begins the writer of its records"""
+        """first_round: number of the run's first round  run: prefix of the writer of its records"""
         self._log, self._outcomes, self._next, self._run = log, outcomes, first_round, run
         self._rounds, self._behind = list[int](), list[int]()
         self._count_rounds()
         self.count = self._behind[-1] if self._behind else 0
 
     def _count_rounds(self) -> None:
-        """Count the pages of the rounds that came since."""
+        """Count the pages of the rounds that were stored since the last call."""
         count = self._behind[-1] if self._behind else 0
         for number, kept in enumerate(self._outcomes.read_from(self._next), self._next):
             self._next = number + 1
@@ -128,9 +127,9 @@ class JudgedPages:
         return record
 
     def verdicts_from(self, page: int, signed: Signatures, source: str) -> Verdicts:
-        """The verdicts of these pages, the first of which is the run's page of this number.
+        """Verdicts of signed pages. page: number of the first of them in the run  source: name of their input
 
-        Raises InputError where they are not the pages that were judged: the input, of this source, has changed.
+        Raises InputError if the input has changed, so that its pages are not those that were judged.
         """
         if page + len(signed) > (self._behind[-1] if self._behind else 0):
             self._count_rounds()
@@ -140,9 +139,9 @@ class JudgedPages:
             if ids[len(rows)] != page_id:
                 raise InputError(
                     source,
-                    "must be as it was when the run began: its pages are other ones",
+                    "must not change during a run, and its pages differ from those that were judged",
                     None,
-                    "bring the file back, or name a new --state and --out to begin anew",
+                    "restore the file, or start a new run with a new --state and --out",
                 )
             rows.append((verdicts, row))
         return _gathered(rows)

@@ -1,7 +1,7 @@
-"""Names the parts of a backfill's outputs, one for each input, and writes verdicts as Parquet.
+"""Names of the parts of a backfill's outputs, one per input, and the Parquet file of verdicts.
 
-    DIR/00003-NAME    NAME as of the fourth input, whose format its records keep; NAME.parquet of verdicts, NAME.jsonl
-                      of what was rejected
+    DIR/00003-NAME    NAME of the fourth input, whose format its records keep; NAME.parquet for verdicts, NAME.jsonl
+                      for rejected records
 
 Rows of verdicts have the fields of the lines of `filter --verdicts` (stream/files/verdict_lines.py) as columns.
 """
@@ -39,11 +39,11 @@ _GROUP_ROWS = 50_000
 _WRITTEN_ENDINGS = {
     ending: one.written_as.endings[0] for one in FORMATS if one.written_as != one for ending in one.endings
 }
-"""The ending of a format that is not written, and that of the format in which its records are written."""
+"""For a format that is not written: the ending of the format in which its records are written, by its endings."""
 
 
 class Parts(NamedTuple):
-    """The outputs of one input, by name; None where an output is not wanted."""
+    """Names of the outputs of one input, None for outputs that are off."""
 
     out: str | None
     verdicts: str | None
@@ -51,7 +51,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(number: int, file: Input, out: str | None, verdicts: str | None, rejected: str | None) -> Parts:
-    """The parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs"""
+    """Parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs, or None"""
     name = PurePosixPath(file.source).name or "pages"
     stem = f"{number:05}-{name.split('.', 1)[0] or 'pages'}"
     return Parts(
@@ -68,7 +68,7 @@ def _written_as(name: str) -> str:
     instead = _WRITTEN_ENDINGS.get(inner.suffix.lower())
     if instead is not None:
         return f"{inner.stem}{instead}{packed or '.gz'}"
-    # An output may not end as a file of another format does, such as lines of JSON in .csv.
+    # An output must not have the ending of another format, such as .csv for lines of JSON.
     endings = inner.suffixes[-1:] if packed else inner.suffixes[-2:]
     kept = [ending for ending in endings if ending.lower() not in UNWRITTEN_ENDINGS]
     return inner.name.removesuffix("".join(endings)) + "".join(kept) + packed
@@ -79,16 +79,16 @@ def _within(directory: str, name: str) -> str:
 
 
 def check_pyarrow() -> None:
-    """Raises SettingError where verdicts cannot be written as Parquet."""
+    """Raise SettingError if pyarrow, which writes Parquet, is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise SettingError("--verdicts", "is Parquet, which pyarrow writes", None, "pip install 'spotsieve[parquet]'")
+        raise SettingError("--verdicts", "needs pyarrow to write Parquet", None, "pip install 'spotsieve[parquet]'")
 
 
 class VerdictRows:
-    """A file of verdicts. It has its name only when it is complete."""
+    """A Parquet file of verdicts. It gets its name when it is complete."""
 
     def __init__(self, name: str, scheme: str) -> None:
-        """scheme: its name  Raises SettingError if the file cannot be written."""
+        """name: path or URL  scheme: name of the scheme. Raises SettingError if the file cannot be written."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -100,15 +100,15 @@ class VerdictRows:
         self._rows: list[dict[str, object]] = []
 
     def write(self, pages: Sequence[Page], verdicts: Verdicts) -> None:
-        """Take the verdicts of these pages. Raises StateError where the disk is full."""
+        """Add the verdicts of pages. Raises StateError if the disk is full."""
         self._rows += [verdict_fields(page, verdicts, row, self._scheme) for row, page in enumerate(pages)]
         if len(self._rows) >= _GROUP_ROWS:
-            with self._told():
+            with self._write_errors():
                 self._write_group()
 
     def complete(self) -> None:
-        """Close the file, and give it its name. Raises StateError."""
-        with self._told():
+        """Close the file and give it its name. Raises StateError."""
+        with self._write_errors():
             if self._rows:
                 self._write_group()
             self._writer.close()
@@ -116,13 +116,14 @@ class VerdictRows:
             self._target.name_it()
 
     def abandon(self) -> None:
-        """Leave it as it is, without its name. Raises StateError."""
-        with self._told():
+        """Close the file without giving it its name. Raises StateError."""
+        with self._write_errors():
             self._writer.close()
             self._target.close()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
+        """Raise OSError as the StateError of this output."""
         try:
             yield
         except OSError as error:

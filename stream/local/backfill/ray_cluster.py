@@ -1,4 +1,4 @@
-"""Starts readers and shards as actors on Ray, on this machine or on a cluster, and speaks to them."""
+"""Readers and shards as actors on Ray, on this machine or on a cluster."""
 
 import contextlib
 import importlib.util
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, SpotsieveError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore
@@ -34,26 +34,26 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR
 
 
 def check_ray() -> None:
-    """Raises SettingError where Ray is not installed."""
+    """Raise SettingError if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise SettingError(
-            "spotsieve backfill", "runs on Ray, which is not installed", None, "pip install 'spotsieve[ray]'"
+            "spotsieve backfill", "needs Ray here, which is not installed", None, "pip install 'spotsieve[ray]'"
         )
 
 
 @contextlib.contextmanager
 def connect_ray(address: str | None, processes: int) -> Iterator[Any]:
-    """The module ray, connected to a cluster, or to one of our own on this machine that ends with the context.
+    """The module ray, connected to a cluster, or to a new one on this machine that ends with the context.
 
-    address: of a cluster, as of ray.init; None, "local": this machine  processes: how many actors there will be
-    Raises SettingError where the cluster is not reached or has too few CPUs.
+    address: of a cluster, for ray.init; None or "local" for this machine  processes: number of actors
+    Raises SettingError if the cluster cannot be reached or has too few CPUs, or Ray does not start.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
-    logging.getLogger("ray").setLevel(logging.ERROR)  # What Ray says of its own settings is nothing to act on.
+    logging.getLogger("ray").setLevel(logging.ERROR)  # Its warnings about its own settings need no action.
     if address in (None, _LOCAL):
-        # Actors are charged a CPU each. They share this machine's, as threads would.
+        # Ray reserves one CPU per actor. Declaring one per process lets them share this machine's CPUs.
         _start(
             ray, address=_LOCAL, num_cpus=processes, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES
         )
@@ -70,14 +70,14 @@ def _start(ray: Any, **how: object) -> None:
         try:
             ray.init(**_QUIET, **how)
             return
-        except Exception as error:  # Ray raises this very class where a machine is too busy to start in 30 s.
+        except Exception as error:  # Ray raises Exception itself if a busy machine does not start in 30 s.
             ray.shutdown()
             if attempt + 1 == _STARTS:
                 raise SettingError(
                     "Ray",
                     f"did not start on this machine: {_first_line(error)}",
                     None,
-                    "run again when it is less busy, or give --address of a cluster",
+                    "run again when the machine is less busy, or set --address to a cluster",
                 ) from None
 
 
@@ -87,18 +87,18 @@ def _join(ray: Any, address: str, processes: int) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise SettingError(
             "--address",
-            f"must be of a Ray cluster that answers: {_first_line(error)}",
+            f"must be the address of a reachable Ray cluster: {_first_line(error)}",
             address,
-            "start one with `ray start --head`, or leave --address out",
+            "start a cluster with `ray start --head`, or remove --address",
         ) from None
     cpus = int(ray.cluster_resources().get("CPU", 0))
     if cpus < processes:
         ray.shutdown()
         raise SettingError(
             "--readers and --shards",
-            f"must be at most the {cpus} CPUs of the cluster together",
+            f"must add up to at most {cpus}, the CPUs of the cluster",
             processes,
-            "ask for fewer, or add machines",
+            "lower them, or add machines",
         )
 
 
@@ -107,13 +107,13 @@ def _first_line(error: Exception) -> str:
 
 
 def _lost(ray: Any) -> tuple[type[Exception], ...]:
-    """What Ray raises where an actor is gone. Where Ray ended it for want of memory, that is a class of its own."""
+    """Exceptions of Ray for a lost actor, also for one that Ray ended because memory ran out."""
     return ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError
 
 
 @contextlib.contextmanager
-def _not_of_a_page(ray: Any) -> Iterator[None]:
-    """Ray's own errors, and those of a shard that is filled, become a StateError: they must be blamed on no page."""
+def _ray_errors(ray: Any) -> Iterator[None]:
+    """Raise Ray's own errors as StateError, and those of a shard as they are, so that no page is blamed for them."""
     try:
         yield
     except ray.exceptions.RayError as error:
@@ -122,9 +122,9 @@ def _not_of_a_page(ray: Any) -> Iterator[None]:
             raise cause from None
         raise StateError(
             "the shards",
-            f"must go on, and Ray says: {type(cause).__name__}: {_first_line(cause)}",
+            f"stopped with an error of Ray, {type(cause).__name__}: {_first_line(cause)}",
             None,
-            "see Ray's logs for why; then run the same command again",
+            "read Ray's logs, then run the same command again",
         ) from error
 
 
@@ -145,7 +145,7 @@ class _RayCall:
 
 
 class RayReaders:
-    """Readers that are actors."""
+    """Readers that are actors on Ray."""
 
     def __init__(self, ray: Any, count: int, settings: Settings) -> None:
         self.count = count
@@ -169,7 +169,7 @@ class RayReaders:
 
 
 class RayShards:
-    """Shards that are actors, with their states in memory. One that is lost is filled again from log and outcomes."""
+    """Shards that are actors on Ray, with their states in memory. A lost shard is filled from log and outcomes."""
 
     def __init__(
         self,
@@ -179,64 +179,68 @@ class RayShards:
         state: State,
         log: LocalLog,
         outcomes: OutcomeStore,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """Fill them with what the log has. Raises StateError where the outcomes of some of it are not kept.
+        """Start the shards and fill them from the log. Raises StateError if outcomes of judged pages are missing.
 
-        tell: called with what a person should know of a shard that is lost
+        notify: called with a message for the user when a shard is lost
         """
-        self.count, self._tell = count, tell
+        self.count, self._notify = count, notify
         self._ray, self._settings, self._state, self._log, self._outcomes = ray, settings, state, log, outcomes
         self._actor_class = ray.remote(RemoteShard)
         self.actors = [self._new(number) for number in range(count)]
-        with _not_of_a_page(ray):
+        with _ray_errors(ray):
             self._fill(self.actors)
 
-    def answer(self, round_: Round, record: bytes) -> list[ShardCandidates]:
+    def find_candidates(self, round_: Round, record: bytes) -> list[ShardCandidates]:
         self._record = self._put(record)
         range_ = range_of(round_)
-        self._shard_candidates = self._of_all(lambda actor: actor.answer.remote(self._record, range_, round_.excluded))
+        self._shard_candidates = self._call_all(
+            lambda actor: actor.find_candidates.remote(self._record, range_, round_.excluded)
+        )
         return [read_candidates(ColumnReader(one), range_.first_number) for one in self._shard_candidates]
 
-    def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:  # noqa: ARG002 - these are told as bytes
+    def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:  # noqa: ARG002 - the actors get bytes
         range_ = range_of(round_)
-        self._met = [self._put(one) for one in self._shard_candidates]
-        self._confirms = self._of_all(
-            lambda actor: actor.confirm.remote(self._record, range_, round_.excluded, *self._met)
+        self._candidates = [self._put(one) for one in self._shard_candidates]
+        self._confirmations = self._call_all(
+            lambda actor: actor.confirm.remote(self._record, range_, round_.excluded, *self._candidates)
         )
-        return read_confirmed(self._shard_candidates, self._confirms, range_.first_number)
+        return read_confirmed(self._shard_candidates, self._confirmations, range_.first_number)
 
-    def walk(
+    def resolve_hosts(
         self,
         round_: Round,
         shard_candidates: Sequence[ShardCandidates],  # noqa: ARG002 - the actors have them as bytes
         speculation: NDArray[np.bool_],
     ) -> list[HostResolutions]:
-        range_, told = range_of(round_), [*self._met, *map(self._put, self._confirms)]
-        walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, round_.excluded, speculation, *told))
-        return [read_resolutions(ColumnReader(one), range_.first_number)[0] for one in walks]
+        range_, bodies = range_of(round_), [*self._candidates, *map(self._put, self._confirmations)]
+        resolutions = self._call_all(
+            lambda actor: actor.resolve_hosts.remote(self._record, range_, round_.excluded, speculation, *bodies)
+        )
+        return [read_resolutions(ColumnReader(one), range_.first_number)[0] for one in resolutions]
 
-    def file(self, range_: RoundRange, outcome: bytes) -> None:
-        told = self._put(outcome)
-        self._of_all(lambda actor: actor.file.remote(self._record, range_, told))
+    def index(self, range_: RoundRange, outcome: bytes) -> None:
+        stored = self._put(outcome)
+        self._call_all(lambda actor: actor.index.remote(self._record, range_, stored))
 
     def _new(self, number: int) -> Any:
         options = self._actor_class.options(num_cpus=1, scheduling_strategy="SPREAD")
         return options.remote(self._settings, Share(number, self.count))
 
-    def _of_all(self, call: Callable[[Any], Any]) -> list[Any]:
-        """What comes of a call to each shard. Raises what the shard raised, and StateError."""
-        with _not_of_a_page(self._ray):
+    def _call_all(self, call: Callable[[Any], Any]) -> list[Any]:
+        """Results of a call to each shard. Raises the exception of a shard, or StateError."""
+        with _ray_errors(self._ray):
             refs = [call(actor) for actor in self.actors]
             return [self._result(number, call, ref) for number, ref in enumerate(refs)]
 
-    def _put(self, told: object) -> Any:
-        """Where all shards find it. Raises StateError."""
-        with _not_of_a_page(self._ray):
-            return self._ray.put(told)
+    def _put(self, value: object) -> Any:
+        """Put a value into Ray's object store and return its reference. Raises StateError."""
+        with _ray_errors(self._ray):
+            return self._ray.put(value)
 
     def _result(self, number: int, call: Callable[[Any], Any], ref: Any) -> Any:
-        """What comes of a call to this shard. One that is lost is renewed, and asked again."""
+        """Result of a call to this shard. A lost shard is replaced and called again."""
         for left in reversed(range(TRIES)):
             try:
                 return self._ray.get(ref)
@@ -246,55 +250,56 @@ class RayShards:
                 if not left:
                     raise StateError(
                         f"shard {number}",
-                        f"must live, and was lost {TRIES} times in one round",
+                        f"was lost {TRIES} times in one round",
                         None,
-                        "see Ray's logs for why: more memory, or more --shards; then run the same command again",
+                        "read Ray's logs, give it more memory or more --shards, then run the same command again",
                     ) from None
-                self._tell(f"shard {number} is lost, and another one is filled from the log in its place")
+                self._notify(f"shard {number} is lost, and a new one is filled from the log")
                 self.actors[number] = self._new(number)
                 self._fill([self.actors[number]])
                 ref = call(self.actors[number])
         raise AssertionError
 
     def _fill(self, actors: Sequence[Any]) -> None:
-        """Have shards that are new file all that is judged."""
+        """Have new shards index everything that is judged."""
         parts, size, sent = list[FillRecord](), 0, list[Any]()
         for entered in fill_records(self._log, self._outcomes, self._state.position):
             parts.append(entered)
             size += len(entered.record)
             if size > _FILL_BYTES:
-                # Two parts on their way: memory stays bounded, and no shard waits for us.
+                # Two parts are in flight, so memory stays bounded and no shard waits for the next part.
                 self._ray.get(sent[: -len(actors)])
                 sent, parts, size = sent[-len(actors) :] + self._send(actors, parts), [], 0
         self._ray.get(sent + self._send(actors, parts))
 
     def _send(self, actors: Sequence[Any], parts: list[FillRecord]) -> list[Any]:
-        told = self._put(parts)
-        return [actor.fill.remote(told) for actor in actors]
+        records = self._put(parts)
+        return [actor.fill.remote(records) for actor in actors]
 
 
 def fill_records(log: LocalLog, outcomes: OutcomeStore, position: int) -> Iterator[FillRecord]:
-    """The records of a log up to the last round that is judged, with the outcomes of their rounds.
+    """Records of a log up to the last judged round, with the outcomes of their rounds.
 
-    position: of the state beside. Raises StateError where the outcomes of pages before it are not kept.
+    position: log position of the state of one process
+    Raises StateError if the outcomes of pages before that position are missing.
     """
     rounds = outcomes.read_from(0)
     coming = next(rounds, None)
     for offset, record in log.read_from(0):
-        found = list[tuple[RoundRange, bytes]]()
+        stored = list[tuple[RoundRange, bytes]]()
         at, end = LogPlace(offset, 0), LogPlace(offset + 1, 0)
         has_pages = len(decode(record).signatures) > 0
         while has_pages and at < end and coming is not None and coming.range.start == at:
-            found.append((coming.range, coming.body))
+            stored.append((coming.range, coming.body))
             at, coming = coming.range.end, next(rounds, None)
-        if found or not has_pages:
-            yield FillRecord(offset, record, tuple(found))
+        if stored or not has_pages:
+            yield FillRecord(offset, record, tuple(stored))
         if has_pages and at < end:
             if offset >= position:
-                return  # A run was killed before it had judged this record.
+                return  # A killed run had not judged this record.
             raise StateError(
                 "--shards",
-                "must be 1 with a state whose pages were not all judged by backfills with shards",
+                "must be 1, because not all pages of the state were judged by backfills with shards",
                 str(log.path.parent),
-                "leave --shards out, or name a new --state",
+                "remove --shards, or name a new --state",
             )

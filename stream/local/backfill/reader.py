@@ -1,4 +1,4 @@
-"""Reads inputs: decodes and signs their pages batch by batch, holds the records, and writes them by their verdicts."""
+"""Readers: decode and sign the pages of inputs batch by batch, hold the records, write them by their verdicts."""
 
 import contextlib
 import threading
@@ -16,7 +16,7 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import Outputs
+from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
@@ -25,11 +25,13 @@ from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 BATCH_PAGES = 2048
-"""Pages that are signed, logged and judged together. A call to another process costs some 500 us, whatever it holds."""
+"""Pages that are signed, logged and judged together. A call to another process costs about 500 us for any size."""
 
 
 class SignedRecords(NamedTuple):
-    """A batch of an input. records: of the log, with its pages in order  pages: how many  bytes_read: of the input"""
+    """A signed batch of an input. records: log records of its pages, in order  pages: their number  bytes_read: of the
+    input
+    """
 
     records: tuple[bytes, ...]
     pages: int
@@ -37,7 +39,7 @@ class SignedRecords(NamedTuple):
 
 
 class Reader:
-    """Reads some inputs, one call at a time. Every input is opened, read to its end, written and finished."""
+    """Reads inputs, one call at a time. Every input is opened, signed to its end, written and finished."""
 
     def __init__(self, settings: Settings, batch_pages: int = BATCH_PAGES) -> None:
         service = settings.service.model_copy(update={"batch_pages": batch_pages})
@@ -48,15 +50,15 @@ class Reader:
         self._readings: dict[int, _OpenInput] = {}
 
     def open(self, number: int, file: Input, parts: Parts, run: bytes = b"") -> None:
-        """Begin to read an input. run: what begins the writer of its records, by which the run knows them again
+        """Start reading an input. run: prefix of the writer of its records, which identifies the run in the log
 
-        Raises SettingError where a part cannot be written.
+        Raises SettingError if a part cannot be written.
         """
         self._writer = run + self._writer[len(run) :]
         self._readings[number] = _OpenInput(file, parts, self._settings)
 
     def sign(self, number: int) -> SignedRecords | None:
-        """Read and sign the next batch of an input; None at its end."""
+        """Read and sign the next batch of an input, or return None at its end."""
         reading = self._readings.get(number)
         batch = None if reading is None else reading.next_batch()
         if reading is None or batch is None:
@@ -67,20 +69,20 @@ class Reader:
         return SignedRecords(records, len(pages), batch.bytes_read)
 
     def write(self, number: int, verdicts: Verdicts) -> None:
-        """Write the batch of an input that was signed first of those that wait. verdicts: of its pages"""
+        """Write the oldest batch of an input that waits for its verdicts. verdicts: of its pages"""
         self._readings[number].write(verdicts)
 
     def finish(self, number: int) -> FilterSummary:
-        """All of an input is written: its parts get their names. What there was in it."""
+        """Give the parts of a written input their names, and return its summary."""
         reading = self._readings[number]
         reading.complete()
         del self._readings[number]
         return reading.summary
 
     def close(self) -> None:
-        """Leave the parts of all inputs that are not finished without their names."""
+        """Close the parts of unfinished inputs without giving them their names."""
         for reading in self._readings.values():
-            with contextlib.suppress(OSError, StateError):  # The disk is full, and the run has ended by that.
+            with contextlib.suppress(OSError, StateError):  # The full disk has already ended the run.
                 reading.close()
         self._readings.clear()
 
@@ -90,7 +92,7 @@ class Reader:
 
 
 class _OpenInput:
-    """One input that is being read."""
+    """An input that is being read and written."""
 
     def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
         self.summary = FilterSummary()
@@ -101,7 +103,7 @@ class _OpenInput:
         with contextlib.ExitStack() as stack:
             stack.callback(self.held.close)
             self._outputs = stack.enter_context(
-                Outputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
+                FileOutputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
             )
             if self._outputs.out is not None and parts.out is not None:
                 form = form_of([file], parts.out)
@@ -122,7 +124,7 @@ class _OpenInput:
         return batch
 
     def _check_part(self, batch: FileBatch) -> None:
-        """Check that the part may hold what the input does, before any page of it is judged. Raises InputError."""
+        """Check that the part can hold records of this format, before any page is judged. Raises InputError."""
         first = next((outcome for outcome in batch.outcomes if isinstance(outcome.result, Page)), None)
         if first is None or self._outputs.out is None:
             return
@@ -131,7 +133,7 @@ class _OpenInput:
         except SettingError as error:
             raise InputError(
                 self._source,
-                f"must be named as of its format, and its part {error.name} {error.rule}",
+                f"must be named by its format, because its part {error.name} {error.rule}",
                 None,
                 "rename it; delete backfill/run.json in the state directory, and run again",
             ) from None

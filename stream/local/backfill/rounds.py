@@ -1,6 +1,6 @@
-"""Judges records of the log in rounds, and keeps the outcomes: alone, or by answers of all shards and their walks.
+"""Rounds of a backfill: judge records of the log and store the outcomes, alone or on shards.
 
-The state of one process is kept beside the shards, by filing as its only one. Where there are none, it alone judges.
+The state of one process is kept beside the shards, as if it were the only shard. Without shards, it judges alone.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import IndexUpdate, State
+from spotsieve.state.index import IndexUpdate
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.poison import isolate
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -37,68 +38,68 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 class Shards(Protocol):
-    """All shards of a run. They know every round whose outcome they were told. A round may spare pages, and is then
-    answered anew.
+    """All shards of a run: the steps of one round, in order. Every round that was indexed is part of their states.
 
-    Raises what breaks on a page as it is, and a StateError where the shards do not go on for another reason.
+    A round that excludes poison pages starts again with find_candidates. An exception that a page causes is raised
+    unchanged; a StateError means that the shards cannot continue for another reason.
     """
 
-    def answer(self, round_: Round, record: bytes) -> list[ShardCandidates]:
-        """What each meets. record: of the log, which the round lies in; the other steps are of the same round"""
+    def find_candidates(self, round_: Round, record: bytes) -> list[ShardCandidates]:
+        """Candidates of each shard. record: log record that contains the round; later steps use the same"""
 
     def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> list[ShardCandidates]:
-        """The same, with what the shards say of the entries that they hold."""
+        """The candidates with the confirmations of the shards that hold their entries."""
 
-    def walk(
+    def resolve_hosts(
         self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
     ) -> list[HostResolutions]:
-        """What each finds of the pages of its hosts. shard_candidates: confirmed  speculation: bool[n]"""
+        """Resolution of each shard for the pages of its hosts. shard_candidates: confirmed  speculation: bool[n]"""
 
-    def file(self, range_: RoundRange, outcome: bytes) -> None:
-        """Have each file the round. outcome: the body, which is kept by now"""
+    def index(self, range_: RoundRange, outcome: bytes) -> None:
+        """Index the round on every shard. outcome: its body, which is stored by now"""
 
 
 class RoundEngine(Engine):
-    """Applies the log as Engine does, in rounds whose outcomes it keeps; if there are shards, they judge."""
+    """Applies the log like Engine, in rounds whose outcomes it stores. Shards judge, if there are any."""
 
     def __init__(
         self, settings: Settings, scheme: Scheme, state: State, outcomes: OutcomeStore, shards: Shards | None
     ) -> None:
-        """shards: None where the state alone judges. Raises SettingError for settings that shards do not keep to."""
+        """shards: None if the state judges alone. Raises SettingError for settings that shards do not support."""
         digest = settings_digest(verdict_settings_text(settings))
         super().__init__(scheme, state, settings.index, digest, LocalLog.name, policy_of(settings))
         self._limits = limits_in_shards(settings, scheme)
-        self._keeper = BackfillShard(Share(0, 1), settings, scheme, state)
+        self._local_shard = BackfillShard(Share(0, 1), settings, scheme, state)
         self._shards = shards
         self._outcomes = outcomes
         first = outcomes.first_from(LogPlace(state.position, state.pages_applied))
-        self._unfiled = {kept.range.start: kept for kept in outcomes.read_from(first)}
-        self._kept_to = outcomes.last_end()
+        self._stored = {kept.range.start: kept for kept in outcomes.read_from(first)}
+        self._stored_end = outcomes.last_end()
         self._offset, self._record = 0, b""
 
     def apply(self, record: bytes | LogRecord, offset: int) -> ApplyResult:
-        """As Engine.apply. record: its bytes, which other shards are told"""
+        """Apply a log record like Engine.apply. record: its bytes, which other shards need"""
         if not isinstance(record, bytes):
-            raise TypeError("a record that is judged in rounds is given as bytes")
+            raise TypeError("a record that is judged in rounds must be bytes")
         self._offset, self._record = offset, record
         return super().apply(record, offset)
 
     def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, IndexUpdate]:
         if not len(signatures) or self._offset < self.state.position or start < self.state.pages_applied:
             return super()._judge(signatures, start, end, clock)
-        behind = LogPlace(self._offset + 1, 0) if end == len(signatures) else LogPlace(self._offset, end)
+        round_end = LogPlace(self._offset + 1, 0) if end == len(signatures) else LogPlace(self._offset, end)
         part, number = signatures.part(start, end), self.state.entry_count
-        round_ = Round(LogPlace(self._offset, start), behind, part, number, clock, (), 0)
-        kept = self._unfiled.pop(round_.start, None)
-        if kept is None:
-            resolved, index_update = self._resolve_sparing(round_)
+        round_ = Round(LogPlace(self._offset, start), round_end, part, number, clock, (), 0)
+        stored = self._stored.pop(round_.start, None)
+        if stored is None:
+            resolved, index_update = self._resolve_isolated(round_)
         else:
-            resolved = _same_round(kept, round_)
-            index_update = self._keeper.index_update(round_, resolved)
+            resolved = _outcome_of(stored, round_)
+            index_update = self._local_shard.index_update(round_, resolved)
         return resolved.verdicts, replace(index_update, places=None)
 
-    def _resolve_sparing(self, round_: Round) -> tuple[RoundOutcome, IndexUpdate]:
-        """Judge a round without the pages that break the code, keep its outcome, and have the shards file it."""
+    def _resolve_isolated(self, round_: Round) -> tuple[RoundOutcome, IndexUpdate]:
+        """Judge a round without its poison pages, store its outcome, and index it on the shards."""
         shards = self._shards
 
         def attempt(trial: Round) -> tuple[RoundOutcome, IndexUpdate]:
@@ -106,49 +107,52 @@ class RoundEngine(Engine):
                 judged = self._judge_all(trial.signatures, trial.clock)
                 return outcome_of_one_process(trial, judged), judged.index_update
             resolved = self._resolve(trial, shards)
-            # Before the outcome is kept: what breaks this alone would stop every later start.
-            return resolved, self._keeper.index_update(trial, resolved)
+            # Compute the update before storing the outcome, because a stored outcome that fails here would stop every
+            # later start.
+            return resolved, self._local_shard.index_update(trial, resolved)
 
         (resolved, index_update), broken = isolate(
             lambda rows: attempt(exclude_pages(round_, rows)), len(round_.signatures)
         )
         self._broken |= {round_.start.page + row: error for row, error in broken.items()}
         range_ = range_of(round_)
-        # What lies before is judged anew where the index was lost: outcomes stay in the order of the log.
-        follows = range_.start >= self._kept_to
+        # A lost index makes earlier rounds be judged again. They are not stored twice.
+        follows = range_.start >= self._stored_end
         body = self._outcomes.append(range_, resolved) if follows else write_outcome(resolved)
         if shards is not None:
-            shards.file(range_, body)
+            shards.index(range_, body)
         return resolved, index_update
 
     def _resolve(self, round_: Round, shards: Shards) -> RoundOutcome:
-        """Have the shards judge a round."""
-        shard_candidates = shards.answer(round_, self._record)
+        """Judge a round on the shards."""
+        shard_candidates = shards.find_candidates(round_, self._record)
         if self.scheme.bars is not None:
-            return self._walk(round_, shards, shard_candidates)
+            return self._resolve_hosts(round_, shards, shard_candidates)
         return resolve(
             round_, lay_out_keys(round_.signatures, self.scheme), self.scheme, self._limits, shard_candidates
         )
 
-    def _walk(self, round_: Round, shards: Shards, shard_candidates: Sequence[ShardCandidates]) -> RoundOutcome:
-        """Have the shards walk under one guess after the other, until none is wrong."""
+    def _resolve_hosts(
+        self, round_: Round, shards: Shards, shard_candidates: Sequence[ShardCandidates]
+    ) -> RoundOutcome:
+        """Resolve a round on the shards under one speculation after the other, until one is right."""
         shard_candidates = shards.confirm(round_, shard_candidates)
         speculation = first_speculation(round_, shard_candidates)
         while True:
-            walks = shards.walk(round_, shard_candidates, speculation)
-            checked = check_speculation(round_, self.scheme, self._limits, shard_candidates, walks, speculation)
+            resolutions = shards.resolve_hosts(round_, shard_candidates, speculation)
+            checked = check_speculation(round_, self.scheme, self._limits, shard_candidates, resolutions, speculation)
             if checked.speculation is None:
-                return merge_resolutions(round_, self.scheme, shard_candidates, walks, checked)
+                return merge_resolutions(round_, self.scheme, shard_candidates, resolutions, checked)
             speculation = checked.speculation
 
 
-def _same_round(kept: StoredOutcome, round_: Round) -> RoundOutcome:
-    """The outcome that is kept of a round."""
-    if kept.range != range_of(round_):
+def _outcome_of(stored: StoredOutcome, round_: Round) -> RoundOutcome:
+    """The stored outcome of a round. Raises StateError if it is that of another range of the log."""
+    if stored.range != range_of(round_):
         raise StateError(
             f"the outcomes in {DIRECTORY} of the state",
-            "must be of the rounds of its log",
-            f"{kept.range.start}..{kept.range.end}",
-            f"delete {DIRECTORY} in the state directory, and run again: its inputs are read anew",
+            "must match the rounds of its log",
+            f"{stored.range.start}..{stored.range.end}",
+            f"delete {DIRECTORY} in the state directory, and run again; all inputs are then read again",
         )
-    return kept.resolved
+    return stored.resolved

@@ -1,7 +1,4 @@
-"""Runs a backfill over a state directory: opens or continues the run, judges all inputs, and sums up.
-
-Drives a backfill: takes what readers sign in the order of the inputs, has it judged, and tells them the verdicts.
-"""
+"""A backfill over a state directory: open or continue the run, drive its readers, judge all inputs, sum up."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +8,7 @@ from typing import NamedTuple, Self
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
@@ -29,23 +26,23 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 class BackfillProgress(NamedTuple):
-    """How far a run has come since it was started. bytes_read: of the inputs"""
+    """Progress of a run since its start: pages and duplicates judged, and bytes of inputs read."""
 
     pages: int = 0
     duplicates: int = 0
     bytes_read: int = 0
 
     def plus(self, other: "BackfillProgress") -> "BackfillProgress":
-        """Give both together."""
+        """Sum of both."""
         return BackfillProgress(*(one + more for one, more in zip(self, other, strict=True)))
 
     def less(self, other: "BackfillProgress") -> "BackfillProgress":
-        """Give what is left without the other."""
+        """Difference of both."""
         return BackfillProgress(*(one - more for one, more in zip(self, other, strict=True)))
 
 
 class Driver:
-    """A run over all inputs, from where it was."""
+    """Drives a run over all unfinished inputs: signed batches in, verdicts out."""
 
     def __init__(
         self,
@@ -56,38 +53,44 @@ class Driver:
         readers: Readers,
         stopped: Callable[[], bool],
         on_batch: Callable[[BackfillProgress], None],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """stopped: whether the run is to end after the present batch  on_batch: called after each  tell: as Schedule"""
+        """stopped: whether the run ends after the present batch  on_batch: called after each batch
+
+        notify: called with a message for the user when a reader is lost
+        """
         self._tasks, self._local, self._judged, self._run_file = tasks, local, judged, run_file
         self._with_originals = any(task.parts.verdicts for task in tasks)
         self._digest = local.engine.settings_digest
         self._stopped, self._on_batch, self._progress = stopped, on_batch, BackfillProgress()
         self._so_far = dict[int, BackfillProgress]()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
-        self._schedule = Schedule(readers, tasks, todo, stopped, tell)
+        self._schedule = Schedule(readers, tasks, todo, stopped, notify)
         self._pages = {number: summary.pages for number, summary in run_file.done.items()}
         self._first = [0]
 
     def run(self) -> bool:
-        """Judge every input that is not done; whether all are. Raises what readers raise, StateError, InputError."""
+        """Judge every unfinished input, and return whether all are done.
+
+        Raises the exceptions of readers, StateError, InputError.
+        """
         while not self._stopped():
             self._take_finished()
-            undone = [number for number in range(len(self._tasks)) if number not in self._run_file.done]
-            if not undone:
+            unfinished = [number for number in range(len(self._tasks)) if number not in self._run_file.done]
+            if not unfinished:
                 return True
-            number = next((one for one in undone if not self._schedule.is_finishing(one)), None)
+            number = next((one for one in unfinished if not self._schedule.is_finishing(one)), None)
             if number is None:
                 self._schedule.wait_for_finished()
                 continue
-            with contextlib.suppress(LostReader):  # The input is driven again, from its first page on.
+            with contextlib.suppress(LostReader):  # The input is driven again from its first page.
                 self._drive(number)
         return False
 
     def _drive(self, number: int) -> None:
-        """Judge an input, from its first page on; pages that the run has judged before get the verdicts of then."""
+        """Judge an input from its first page. Pages that the run has already judged get their stored verdicts."""
         page = first = self._first_page(number)
-        # A reader that is lost may have had pages of it judged.
+        # A lost reader may have had pages of this input judged.
         self._progress = self._progress.less(self._so_far.pop(number, BackfillProgress()))
         source = self._tasks[number].file.source
         for signed in self._schedule.batches(number):
@@ -102,13 +105,13 @@ class Driver:
             self._schedule.finish(number)
 
     def _first_page(self, number: int) -> int:
-        """The number in the run of an input's first page; all inputs before are judged."""
+        """Number of an input's first page in the run. All earlier inputs must be judged."""
         while len(self._first) <= number:
             self._first.append(self._first[-1] + self._pages[len(self._first) - 1])
         return self._first[number]
 
     def _judge(self, record: bytes, page: int, source: str) -> Verdicts:
-        """The verdicts of a record, whose first page is the run's page of this number."""
+        """Verdicts of the pages of a record. page: number of the first in the run  source: name of the input"""
         known = self._judged.count - page
         if known <= 0:
             return self._judge_new(record)
@@ -126,12 +129,12 @@ class Driver:
         return verdicts
 
     def _write(self, number: int, signed: SignedRecords, verdicts: Verdicts) -> None:
-        """Have the records of a batch written by its verdicts."""
+        """Have the reader write a batch by its verdicts."""
         done = BackfillProgress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
         self._progress = self._progress.plus(done)
         self._so_far[number] = self._so_far.get(number, BackfillProgress()).plus(done)
         if not self._with_originals:
-            # They take longer to send than all the rest.
+            # Without verdict files nobody reads them, and they take longer to send than everything else.
             nobody = (None,) * len(verdicts)
             verdicts = replace(verdicts, originals=nobody, replaces=nobody)
         self._schedule.write(number, verdicts)
@@ -142,14 +145,14 @@ class Driver:
             self._run_file.finish(number, summary)
 
 
-MakeShards = Callable[[RocksState, LocalLog, OutcomeStore], Shards]
-"""make_shards(state, log, outcomes) gives shards that are filled with what the outcomes have."""
+MakeShards = Callable[[State, LocalLog, OutcomeStore], Shards]
+"""make_shards(state, log, outcomes) returns shards that are filled from the log and the outcomes."""
 
 
 class Backfill:
     """A run, new or continued. Use it as a context, which owns the state directory.
 
-    notices: what a person should know  resumed: whether it continues a run  done_bytes: of inputs that are done
+    notices: messages for the user  resumed: whether it continues an interrupted run
     """
 
     def __init__(
@@ -160,9 +163,9 @@ class Backfill:
         inputs: Sequence[Input],
         outputs: Mapping[str, str | None],
     ) -> None:
-        """outputs: directories or URLs of `out`, `verdicts` and `rejected`. Nothing is opened yet.
+        """Prepare a run without opening anything. outputs: directories or URLs of `out`, `verdicts` and `rejected`
 
-        Raises SettingError where the directory is in the middle of another run, StateError.
+        Raises SettingError if another run of the directory was interrupted, StateError if its run file is unreadable.
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
@@ -181,7 +184,7 @@ class Backfill:
         return [task.parts for task in self.tasks]
 
     def completed(self) -> FilterSummary | None:
-        """What this very run found, if it had come to its end before and all its parts are there; else None."""
+        """Summary of this run if it is already complete and all of its parts exist, else None."""
         names = [name for parts in self.parts for name in parts if name is not None]
         run = (
             None if self.resumed else find_complete_run(self._directory, self._run, [task.file for task in self.tasks])
@@ -197,16 +200,17 @@ class Backfill:
         return summary
 
     def open(self, on_catch_up: OnCatchUp, make_shards: MakeShards | None) -> None:
-        """Open log, state and outcomes, and judge what is logged and was not judged.
+        """Open log, state and outcomes, and judge records that were logged but not judged.
 
-        make_shards: None for one shard, here. Raises StateError, SettingError, SettingsMismatch, CorruptRecord.
+        make_shards: makes the shards that judge; None to judge in this process
+        Raises StateError, SettingError, SettingsMismatch, CorruptRecord.
         """
         self._log: LocalLog
 
-        def make_engine(state: RocksState, log: LocalLog) -> RoundEngine:
-            self._log = log  # The state is locked from here on: what another command has begun is not removed.
+        def make_engine(state: State, log: LocalLog) -> RoundEngine:
+            self._log = log  # The state is locked from here on, so no other command's files are removed.
             if not self.resumed and make_shards is None:
-                remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.
+                remove_outcomes(self._directory)  # Outcomes of other runs only serve to fill shards.
             self.outcomes = OutcomeStore(self._directory, self._digest)
             self._closing.callback(self.outcomes.close)
             shards = None if make_shards is None else make_shards(state, log, self.outcomes)
@@ -222,33 +226,34 @@ class Backfill:
         self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round, self._id)
         if self.resumed:
             self.notices.append(
-                f"the run goes on: {len(self.run_file.done):,} of {len(self.tasks):,} inputs are done, and "
-                f"{self._judged.count:,} pages are judged"
+                f"the interrupted run continues: {len(self.run_file.done):,} of {len(self.tasks):,} inputs are done, "
+                f"and {self._judged.count:,} pages are judged"
             )
 
     @property
     def bytes_to_read(self) -> int | None:
-        """The size of the inputs that are not done; None if one has no known size."""
-        left = [task.file.size for number, task in enumerate(self.tasks) if number not in self.run_file.done]
-        return None if None in left else sum(filter(None, left))
+        """Size of the unfinished inputs, or None if the size of one is unknown."""
+        sizes = [task.file.size for number, task in enumerate(self.tasks) if number not in self.run_file.done]
+        return None if None in sizes else sum(filter(None, sizes))
 
     def run(
         self,
         readers: Readers,
         stopped: Callable[[], bool],
         on_batch: Callable[[BackfillProgress], None],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> FilterSummary:
-        """Judge and write all inputs that are not done. stopped: whether to end after the batch in hand
+        """Judge and write all unfinished inputs.
 
-        tell: called with what a person should know of readers that are lost
-        Raises what readers raise: SettingError (a part cannot be written), InputError, StateError.
+        stopped: whether to end after the present batch  on_batch: called with the progress after each batch
+        notify: called with a message for the user when a reader is lost
+        Raises SettingError (a part cannot be written), InputError, StateError.
         """
-        driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch, tell)
-        whole = driver.run()
+        driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch, notify)
+        is_complete = driver.run()
         summary = self._summary(self.run_file, self.local.entry_count)
-        summary.interrupted = not whole
-        if whole:
+        summary.interrupted = not is_complete
+        if is_complete:
             self.run_file.complete(summary.entries)
         return summary
 

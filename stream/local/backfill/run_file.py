@@ -1,8 +1,8 @@
-"""Remembers which run a state directory is in the middle of, and which of its inputs are done.
+"""The run file of a state directory: which backfill is in progress, and which of its inputs are done.
 
 DIR/backfill/run.json    {"version", "settings": digest, "shards", "inputs": [[source, size], ...], "outputs": {...},
-                         "id": what begins the writer of its records, "first_round", "complete", "entries"}
-DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, a line for each that is done
+                         "id": prefix of the writer of its records, "first_round", "complete", "entries"}
+DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, one line per finished input
 """
 
 import json
@@ -25,31 +25,31 @@ VERSION = 2
 _ID_DIGITS = 16
 _RUN, _DONE = "run.json", "done.jsonl"
 _SAME = ("settings", "inputs", "outputs")
-"""What makes a run the same one."""
+"""Fields that identify a run."""
 
 
 class RunFile:
-    """The run of a state directory. done: what there was in each input that is done, by its number"""
+    """The run file of a state directory. done: summaries of the finished inputs, by input number"""
 
     def __init__(self, directory: Path, run: dict[str, Any]) -> None:
-        """directory: of the state; it has a folder for backfills. run: as of run.json"""
+        """directory: of the state, with a folder for backfills  run: content of run.json"""
         self._directory, self._run = directory / DIRECTORY, run
         self.done = _read_done(self._directory / _DONE)
 
     @property
     def first_round(self) -> int:
-        """The number of the run's first round among the outcomes."""
+        """Number of the run's first round in the outcome store."""
         return int(self._run["first_round"])
 
     def begin(self, first_round: int) -> None:
-        """Write that the run has begun. Raises InputError where that cannot be written."""
+        """Record the start of the run. Raises InputError if the file cannot be written."""
         (self._directory / _DONE).unlink(missing_ok=True)
         self.done = {}
         self._run |= {"first_round": first_round}
         self._write()
 
     def finish(self, number: int, summary: FilterSummary) -> None:
-        """An input is done. Raises StateError."""
+        """Record that an input is finished. Raises StateError if the file cannot be written."""
         line = json.dumps({"input": number, **_as_json(summary)}).encode() + b"\n"
         try:
             with open_file(self._directory / _DONE, "ab") as file:
@@ -61,7 +61,7 @@ class RunFile:
         self.done[number] = summary
 
     def complete(self, entries: int) -> None:
-        """All inputs are done. entries: of the state"""
+        """Record that all inputs are finished. entries: number of entries in the state"""
         self._run |= {"complete": True, "entries": entries}
         self._write()
 
@@ -70,9 +70,10 @@ class RunFile:
 
 
 def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The run that a state directory is in the middle of, which this one continues; None if there is none.
+    """The interrupted run of a state directory, which this run continues, or None.
 
-    wanted: as of described(). Raises SettingError where it is another run, StateError where the file cannot be read.
+    wanted: this run, from run_description
+    Raises SettingError if the interrupted run differs from this one, StateError if the run file cannot be read.
     """
     path = directory / DIRECTORY / _RUN
     try:
@@ -80,7 +81,7 @@ def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str,
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
-        raise StateError("--state", "has a run file that cannot be read", str(path), _GIVE_UP.format(path)) from None
+        raise StateError("--state", "has an unreadable run file", str(path), _GIVE_UP.format(path)) from None
     if isinstance(run, dict) and run.get("complete"):
         return None
     if not isinstance(run, dict) or run.get("version") != VERSION:
@@ -89,17 +90,17 @@ def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str,
         if run.get(name) != wanted[name]:
             raise SettingError(
                 "--state",
-                f"has a backfill that was interrupted, with other {name}{_difference(run.get(name), wanted[name])}",
+                f"has an interrupted backfill with other {name}{_difference(run.get(name), wanted[name])}",
                 str(directory),
-                f"run it again as it was; {_GIVE_UP.format(path)}",
+                f"repeat that command; {_GIVE_UP.format(path)}",
             )
     return run
 
 
 def find_complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any] | None:
-    """The last run of a state directory, if it was this one and came to its end, and nothing was written since.
+    """The last run of a state directory, if it is this run, is complete, and no input has changed since; else None.
 
-    wanted: as of described()  inputs: that one of a later time holds what the run has not read
+    wanted: this run, from run_description  inputs: files to check for later changes
     """
     path = directory / DIRECTORY / _RUN
     try:
@@ -112,13 +113,13 @@ def find_complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequen
     return run if unchanged and has_state and is_this and run.get("complete") and "entries" in run else None
 
 
-_GIVE_UP = "or delete {} to give up the rest of it"
+_GIVE_UP = "or delete {} to abandon it"
 
 
 def run_description(
     settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """What a run is: it goes on only with the same."""
+    """Content of run.json for a new run. A run can only be continued with equal settings, inputs and outputs."""
     return {
         "version": VERSION,
         "settings": settings_digest.hex(),
@@ -132,7 +133,7 @@ def run_description(
 
 
 def _difference(before: object, now: object) -> str:
-    """Of lists and objects, the first thing that differs, in a few words."""
+    """The first difference between two lists or objects, as text."""
     if isinstance(before, list) and isinstance(now, list):
         if len(before) != len(now):
             return f": {len(before):,} then, {len(now):,} now"
@@ -158,14 +159,14 @@ def _read_done(path: Path) -> dict[int, FilterSummary]:
         return done
     for line in lines:
         try:
-            told = json.loads(line)
+            written = json.loads(line)
         except ValueError:
-            continue  # A run that is killed may leave half a line: that input is read once more.
-        counts = told["counts"]
+            continue  # A killed run may leave half a line. That input is read again.
+        counts = written["counts"]
         summary = FilterSummary()
         for name, value in counts.items():
             before = getattr(summary, name)
             setattr(summary, name, Counter(value) if isinstance(before, Counter) else value)
-        summary.faults = [InputError(**fault) for fault in told["faults"]]
-        done[told["input"]] = summary
+        summary.faults = [InputError(**fault) for fault in written["faults"]]
+        done[written["input"]] = summary
     return done

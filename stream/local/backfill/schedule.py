@@ -1,4 +1,4 @@
-"""Says which reader reads which input, how far ahead of the judge, and what is read anew after a reader was lost."""
+"""The schedule of a backfill: which reader reads which input, how far ahead, and what is read again after a loss."""
 
 import heapq
 from collections import Counter, deque
@@ -13,45 +13,45 @@ from spotsieve.stream.local.backfill.reader import SignedRecords
 from spotsieve.stream.local.summary import FilterSummary
 
 _CALLS_AHEAD = 3
-"""Batches that a reader is asked for before the first of them is looked at, so that it need not wait for the judge."""
+"""Batches requested from a reader before the first is judged, so that it need not wait for the judge."""
 _INPUTS_OF_READER = 2
-"""One that it reads, and one that waits for verdicts."""
+"""One input that it reads, and one that waits for verdicts."""
 TRIES = 3
-"""How often a reader, or a shard, is lost over the same work before the run ends: another one would be lost, too."""
+"""Losses of readers or shards over the same work that end the run, because the next one would be lost too."""
 _WAIT_S, _WAIT_FINISHED_S = 0.2, 1.0
 
 
 class LostReader(Exception):
-    """A reader is gone, with all that it held."""
+    """A reader is lost, with all records that it held."""
 
 
 class Call(Protocol):
-    """What a reader was asked to do."""
+    """A pending call of a reader."""
 
     def ready(self) -> bool:
-        """Whether result() would not wait."""
+        """Whether result() returns without waiting."""
 
     def result(self) -> Any:
-        """What came of it. Raises LostReader, and what the reader raised."""
+        """Result of the call. Raises LostReader, or the exception of the reader."""
 
 
 class Readers(Protocol):
-    """Readers in processes of their own. Each does what it is asked in order."""
+    """Readers in processes of their own. Each runs its calls in order."""
 
     count: int
 
     def call(self, reader: int, method: str, *arguments: object) -> Call:
-        """Ask a reader. method: of Reader"""
+        """Call a method of a Reader."""
 
     def renew(self, reader: int) -> None:
-        """Start another one in place of a reader that is lost."""
+        """Replace a lost reader."""
 
     def wait(self, calls: Sequence[Call], seconds: float) -> None:
-        """Return when one of these is ready, or after so long."""
+        """Return when one of the calls is ready, or after this time."""
 
 
 class Task(NamedTuple):
-    """An input and its outputs. run: what begins the writer of its records"""
+    """An input and its outputs. run: prefix of the writer of its records"""
 
     file: Input
     parts: Parts
@@ -60,10 +60,10 @@ class Task(NamedTuple):
 
 @dataclass(slots=True)
 class _ReaderState:
-    """What one reader has.
+    """State of one reader.
 
-    reading: the input that it reads  asked: calls for batches, each with its input  writes: of its inputs that it was
-    given verdicts of, the calls that are not known to be done
+    reading: the input that it reads  asked: pending calls for batches, each with its input  inputs: its inputs
+    writes: pending write calls, by input that has verdicts
     """
 
     reading: int | None = None
@@ -73,7 +73,7 @@ class _ReaderState:
 
 
 class Schedule:
-    """Gives the batches of each input in turn, while readers go on with the next inputs."""
+    """Yields the batches of each input in turn, while readers continue with the next inputs."""
 
     def __init__(
         self,
@@ -81,37 +81,37 @@ class Schedule:
         tasks: Sequence[Task],
         numbers: Sequence[int],
         stopped: Callable[[], bool],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """numbers: the tasks that are to be done, ascending  stopped: whether nothing more is wanted
+        """numbers: the unfinished tasks, ascending  stopped: whether the run is ending
 
-        tell: called with what a person should know of a reader that is lost
+        notify: called with a message for the user when a reader is lost
         """
-        self._readers, self._tasks, self._stopped, self._tell = readers, tasks, stopped, tell
+        self._readers, self._tasks, self._stopped, self._notify = readers, tasks, stopped, notify
         self._waiting = list(numbers)
-        self._desks = [_ReaderState() for _ in range(readers.count)]
-        self._came: dict[int, deque[SignedRecords | None]] = {}
+        self._states = [_ReaderState() for _ in range(readers.count)]
+        self._arrived: dict[int, deque[SignedRecords | None]] = {}
         self._reader: dict[int, int] = {}
         self._finishing: dict[int, Call] = {}
         self._done: dict[int, FilterSummary] = {}
         self._losses = Counter[int]()
 
     def batches(self, number: int) -> Iterator[SignedRecords]:
-        """The batches of an input; ends early where nothing more is wanted.
+        """Batches of an input; ends early if the run is ending.
 
-        Raises LostReader where its reader is lost: ask again, from its first batch. Raises what the reader raised, and
-        InputError where reader after reader is lost over an input.
+        Raises LostReader if its reader is lost; call it again, from the first batch. Raises the exceptions of the
+        reader, and InputError if TRIES readers were lost over the input.
         """
         opened: deque[SignedRecords | None] | None = None
         while not self._stopped():
-            self._go_on()
-            came = self._came.get(number)
-            # Another reader may have begun the input anew by now. Its batches are not those that are wanted here.
-            if opened is not None and came is not opened:
+            self._advance()
+            arrived = self._arrived.get(number)
+            # Another reader may have restarted the input. This iteration must not continue with its batches.
+            if opened is not None and arrived is not opened:
                 raise LostReader
-            opened = came
-            if came:
-                signed = came.popleft()
+            opened = arrived
+            if arrived:
+                signed = arrived.popleft()
                 if signed is None:
                     return
                 yield signed
@@ -119,110 +119,112 @@ class Schedule:
                 self._wait()
 
     def write(self, number: int, verdicts: object) -> None:
-        """Have the next batch of an input written."""
+        """Have the reader write the next batch of an input."""
         reader = self._reader[number]
-        writes = self._desks[reader].writes.setdefault(number, deque())
+        writes = self._states[reader].writes.setdefault(number, deque())
         writes.append(self._readers.call(reader, "write", number, verdicts))
 
     def finish(self, number: int) -> None:
-        """Have an input finished, whose batches are all written."""
+        """Have the reader finish an input whose batches are all written."""
         reader = self._reader[number]
-        self._desks[reader].writes.setdefault(number, deque())
+        self._states[reader].writes.setdefault(number, deque())
         self._finishing[number] = self._readers.call(reader, "finish", number)
 
     def is_finishing(self, number: int) -> bool:
-        """Whether an input is being finished. Where its reader is lost before that, its batches are to be had again."""
+        """Whether an input is being finished. If its reader is lost before that, batches() starts again."""
         return number in self._finishing or number in self._done
 
     def finished(self) -> Iterator[tuple[int, FilterSummary]]:
-        """The inputs that are done since this was asked, and what there was in each. Raises as batches()."""
+        """Inputs finished since the last call, with their summaries. Raises like batches()."""
         self._take_finished()
         while self._done:
             yield self._done.popitem()
 
     def wait_for_finished(self) -> None:
-        """Return when an input may be done."""
+        """Return when an input may be finished, or after a while."""
         self._readers.wait(list(self._finishing.values()), _WAIT_FINISHED_S)
 
-    def _go_on(self) -> None:
-        # A reader that is to have no other input waits for the end of this one.
+    def _advance(self) -> None:
+        # Finish first, because a suspected input waits until its reader has no other.
         self._take_finished()
-        for reader, desk in enumerate(self._desks):
+        for reader, state in enumerate(self._states):
             try:
-                self._take(desk)
-                self._ask(reader, desk)
+                self._take(state)
+                self._ask(reader, state)
             except LostReader:
                 self._lose(reader)
 
     def _take_finished(self) -> None:
         for number, call in list(self._finishing.items()):
-            # A reader that is lost takes along what else it was to finish.
+            # A reader that is lost in this loop takes its other inputs along.
             if number not in self._finishing or not call.ready():
                 continue
             reader = self._reader[number]
-            desk = self._desks[reader]
+            state = self._states[reader]
             try:
-                for write in desk.writes[number]:
+                for write in state.writes[number]:
                     write.result()
                 summary: FilterSummary = call.result()
             except LostReader:
                 self._lose(reader)
                 continue
-            desk.inputs.discard(number)
-            del desk.writes[number]
-            del self._finishing[number], self._reader[number], self._came[number]
+            state.inputs.discard(number)
+            del state.writes[number]
+            del self._finishing[number], self._reader[number], self._arrived[number]
             self._done[number] = summary
 
-    def _take(self, desk: _ReaderState) -> None:
-        for writes in desk.writes.values():
+    def _take(self, state: _ReaderState) -> None:
+        for writes in state.writes.values():
             while writes and writes[0].ready():
                 writes.popleft().result()
-        while desk.asked and desk.asked[0][1].ready():
-            number, call = desk.asked.popleft()
+        while state.asked and state.asked[0][1].ready():
+            number, call = state.asked.popleft()
             signed = call.result()
-            if desk.reading == number:
-                self._came[number].append(signed)
-                desk.reading = None if signed is None else number
+            if state.reading == number:
+                self._arrived[number].append(signed)
+                state.reading = None if signed is None else number
 
-    def _ask(self, reader: int, desk: _ReaderState) -> None:
-        if desk.reading is None and self._waiting and self._has_room(desk):
+    def _ask(self, reader: int, state: _ReaderState) -> None:
+        if state.reading is None and self._waiting and self._has_room(state):
             number = heapq.heappop(self._waiting)
-            desk.reading = number
-            desk.inputs.add(number)
-            self._reader[number], self._came[number] = reader, deque()
-            desk.asked.append((-1, self._readers.call(reader, "open", number, *self._tasks[number])))
-        while desk.reading is not None and len(desk.asked) < _CALLS_AHEAD:
-            desk.asked.append((desk.reading, self._readers.call(reader, "sign", desk.reading)))
+            state.reading = number
+            state.inputs.add(number)
+            self._reader[number], self._arrived[number] = reader, deque()
+            state.asked.append((-1, self._readers.call(reader, "open", number, *self._tasks[number])))
+        while state.reading is not None and len(state.asked) < _CALLS_AHEAD:
+            state.asked.append((state.reading, self._readers.call(reader, "sign", state.reading)))
 
-    def _has_room(self, desk: _ReaderState) -> bool:
-        """Whether the reader takes the next input. One that a reader was lost over is read by a reader that has no
-        other, so that the next loss shows which input it is.
+    def _has_room(self, state: _ReaderState) -> bool:
+        """Whether the reader takes the next input.
+
+        An input over which a reader was lost is read by a reader without other inputs, so that the next loss identifies
+        it.
         """
-        if any(self._losses[number] for number in (self._waiting[0], *desk.inputs)):
-            return not desk.inputs
-        return len(desk.inputs) < _INPUTS_OF_READER
+        if any(self._losses[number] for number in (self._waiting[0], *state.inputs)):
+            return not state.inputs
+        return len(state.inputs) < _INPUTS_OF_READER
 
     def _lose(self, reader: int) -> None:
-        """A reader is lost: another one takes its place, and what it had is read anew."""
-        desk, self._desks[reader] = self._desks[reader], _ReaderState()
-        for number in desk.inputs:
-            del self._reader[number], self._came[number]
+        """Replace a lost reader, and have its inputs read again."""
+        state, self._states[reader] = self._states[reader], _ReaderState()
+        for number in state.inputs:
+            del self._reader[number], self._arrived[number]
             self._finishing.pop(number, None)
             heapq.heappush(self._waiting, number)
-        at_work = desk.inputs & {desk.reading, *desk.writes}
+        at_work = state.inputs & {state.reading, *state.writes}
         self._losses.update(at_work)
         for number in sorted(at_work):
             if self._losses[number] >= TRIES:
                 raise InputError(
                     self._tasks[number].file.source,
-                    f"must leave the process that reads it alive, and {TRIES} were lost over it",
+                    f"ended the process that reads it, {TRIES} times",
                     None,
-                    "see the system's log, or Ray's, for why: more memory, or fewer --readers; then run it again",
+                    "read the system's log, or Ray's; give it more memory or fewer --readers, then run it again",
                 )
-        again = ", ".join(self._tasks[number].file.source for number in sorted(desk.inputs))
-        self._tell(f"reader {reader} is lost, and another one takes its place{again and f'; it reads anew: {again}'}")
+        again = ", ".join(self._tasks[number].file.source for number in sorted(state.inputs))
+        self._notify(f"reader {reader} is lost, and a new one replaces it{again and f'; read again: {again}'}")
         self._readers.renew(reader)
 
     def _wait(self) -> None:
-        asked = [call for desk in self._desks for _, call in desk.asked]
+        asked = [call for state in self._states for _, call in state.asked]
         self._readers.wait([*asked, *self._finishing.values()], _WAIT_S)

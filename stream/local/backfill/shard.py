@@ -1,4 +1,4 @@
-"""One shard: a part of the state, and the steps of a round over it. RemoteShard is told rounds as bytes."""
+"""One shard of a backfill: a part of the state, and the steps of a round over it, here or in another process."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.horizon import step_of
-from spotsieve.state.index import IndexUpdate, LiveView, State, StateView
+from spotsieve.state.horizon import Clock, step_of
+from spotsieve.state.index import IndexUpdate, LiveView, StateView
 from spotsieve.state.log.record import decode
 from spotsieve.state.removal import removal_of
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.sharding.candidates import ShardCandidates
@@ -37,70 +38,74 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 
 class BackfillShard:
-    """The steps of a round over the state of one shard. A round is read from the state once, and again without pages
-    that it spares.
+    """The steps of a round over the state of one shard.
+
+    A round is read from the state once, and again if it excludes poison pages.
     """
 
     def __init__(self, share: Share, settings: Settings, scheme: Scheme, state: State) -> None:
         self.share, self.state = share, state
         self._scheme, self._limits = scheme, limits_in_shards(settings, scheme)
-        self._held: tuple[RoundRange, tuple[int, ...], ShardReads] | None = None
+        self._cached: tuple[RoundRange, tuple[int, ...], ShardReads] | None = None
 
-    def answer(self, round_: Round) -> ShardCandidates:
-        """Whom the pages meet under keys that no host is mixed with."""
-        view, held = self._view(round_), self._hold(round_)
-        return find_shard_candidates(round_.signatures, held, self._scheme, view, self._limits, self.share)
+    def find_candidates(self, round_: Round) -> ShardCandidates:
+        """Candidates found by cross-host keys, for each page of the round."""
+        view, reads = self._view(round_), self._reads_of(round_)
+        return find_shard_candidates(round_.signatures, reads, self._scheme, view, self._limits, self.share)
 
     def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> ShardConfirmations:
-        """What is said of the entries that the shard holds. shard_candidates: of all shards"""
+        """Confirmations of the candidates whose entries this shard holds. shard_candidates: of all shards"""
         return confirm(round_.signatures, shard_candidates, self._scheme, self._view(round_), self.share)
 
-    def walk(
+    def resolve_hosts(
         self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
     ) -> HostResolutions:
-        """Verdicts of the pages of the shard's hosts under a speculation: bool[n]. shard_candidates: of all shards,
-        confirmed
+        """Verdicts of the pages of the shard's hosts under a speculation: bool[n].
+
+        shard_candidates: of all shards, confirmed
         """
-        view, held = self._view(round_), self._hold(round_)
-        return resolve_hosts(round_, held, self._scheme, view, self._limits, shard_candidates, speculation)
+        view, reads = self._view(round_), self._reads_of(round_)
+        return resolve_hosts(round_, reads, self._scheme, view, self._limits, shard_candidates, speculation)
 
     def index_update(self, round_: Round, resolved: RoundOutcome) -> IndexUpdate:
-        """What the round adds to the state; the round is over then.
+        """Update of the state by the round, which ends the round.
 
-        The pages that it spares are those of the outcome: whoever files it knows no others, and must not break on them.
+        It excludes the poison pages of the outcome, because indexing must not fail on them.
         """
         round_ = exclude_pages(round_, np.flatnonzero(resolved.verdicts.reason == Reason.INTERNAL_ERROR).tolist())
-        view, held = self._view(round_), self._answered(round_)
-        self._held = None
-        return index_round(round_, resolved, held, self._scheme, view, self._limits, self.share)
+        view, reads = self._view(round_), self._cached_reads(round_)
+        self._cached = None
+        return index_round(round_, resolved, reads, self._scheme, view, self._limits, self.share)
 
     def _view(self, round_: Round) -> StateView:
         return LiveView(self.state, round_.clock.floor) if round_.clock.floor else self.state
 
-    def _answered(self, round_: Round) -> ShardReads | None:
-        """What was read for this very round."""
-        if self._held is None or self._held[:2] != (range_of(round_), round_.excluded):
+    def _cached_reads(self, round_: Round) -> ShardReads | None:
+        """The reads of this round without its excluded pages, or None if it was not read."""
+        if self._cached is None or self._cached[:2] != (range_of(round_), round_.excluded):
             return None
-        return self._held[2]
+        return self._cached[2]
 
-    def _hold(self, round_: Round) -> ShardReads:
-        held = self._answered(round_)
-        if held is None:
-            held = read_round(round_.signatures, self._scheme, self._view(round_), self.share)
-            self._held = range_of(round_), round_.excluded, held
-        return held
+    def _reads_of(self, round_: Round) -> ShardReads:
+        reads = self._cached_reads(round_)
+        if reads is None:
+            reads = read_round(round_.signatures, self._scheme, self._view(round_), self.share)
+            self._cached = range_of(round_), round_.excluded, reads
+        return reads
 
 
 def read_confirmed(
-    shard_candidates: Sequence[bytes], confirms: Sequence[bytes], first_number: int
+    shard_candidates: Sequence[bytes], confirmations: Sequence[bytes], first_number: int
 ) -> list[ShardCandidates]:
-    """What all shards met, with what the holders of the entries say. Both are bodies, in the order of the shards."""
-    met = [read_candidates(ColumnReader(one), first_number) for one in shard_candidates]
-    return apply_confirmations(met, [read_confirmations(ColumnReader(one), first_number) for one in confirms])
+    """Candidates of all shards with their confirmations. Both arguments are bodies, in the order of the shards."""
+    candidates = [read_candidates(ColumnReader(one), first_number) for one in shard_candidates]
+    return apply_confirmations(
+        candidates, [read_confirmations(ColumnReader(one), first_number) for one in confirmations]
+    )
 
 
 class FillRecord(NamedTuple):
-    """A record of the log that a shard is filled from. outcomes: the rounds of its pages, with their outcomes"""
+    """A record of the log that a shard is filled from. outcomes: ranges and outcome bodies of its rounds"""
 
     offset: int
     record: bytes
@@ -108,38 +113,45 @@ class FillRecord(NamedTuple):
 
 
 class RemoteShard:
-    """A shard with its state in memory, which knows of a round what it is told: a record, a range of it, which of its
-    pages are spared, and bodies of records of stream/sharding.
+    """A shard in another process, with its state in memory.
+
+    Its methods take and return bytes: a log record, the range of the round, the excluded rows, and bodies of records of
+    stream/sharding.
     """
 
     def __init__(self, settings: Settings, share: Share) -> None:
-        self._state = MemoryState()
+        self._state = memory_state()
         self._step_ms = step_of(settings.index.horizon_hours)
         self._shard = BackfillShard(share, settings, scheme_in_scope(settings), self._state)
         self._round: Round | None = None
 
-    def answer(self, record: bytes, range_: RoundRange, excluded: Sequence[int]) -> bytes:
-        """The body of a record of meetings. excluded: rows of the round"""
-        return write_candidates(self._shard.answer(self._round_of(record, range_, excluded)), range_.first_number)
+    def find_candidates(self, record: bytes, range_: RoundRange, excluded: Sequence[int]) -> bytes:
+        """Body of a record of candidates. excluded: rows of the round"""
+        round_ = self._round_of(record, range_, excluded)
+        return write_candidates(self._shard.find_candidates(round_), range_.first_number)
 
     def confirm(self, record: bytes, range_: RoundRange, excluded: Sequence[int], *shard_candidates: bytes) -> bytes:
-        """The body of a record of confirms. shard_candidates: of all shards, as answer() gives them"""
+        """Body of a record of confirmations. shard_candidates: bodies from find_candidates of all shards"""
         read = [read_candidates(ColumnReader(one), range_.first_number) for one in shard_candidates]
         round_ = self._round_of(record, range_, excluded)
         return write_confirmations(self._shard.confirm(round_, read), 0, range_.first_number)
 
-    def walk(
-        self, record: bytes, range_: RoundRange, excluded: Sequence[int], speculation: NDArray[np.bool_], *told: bytes
+    def resolve_hosts(
+        self, record: bytes, range_: RoundRange, excluded: Sequence[int], speculation: NDArray[np.bool_], *bodies: bytes
     ) -> bytes:
-        """The body of a record of walks. told: of all shards, what answer() gives, and then what confirm() gives"""
-        # What comes from another process may be read-only, for which the kernels would be compiled once more.
-        speculation = np.array(speculation)
-        read = read_confirmed(told[: len(told) // 2], told[len(told) // 2 :], range_.first_number)
-        walks = self._shard.walk(self._round_of(record, range_, excluded), read, speculation)
-        return write_resolutions(walks, speculation, range_.first_number)
+        """Body of a record of resolutions.
 
-    def file(self, record: bytes, range_: RoundRange, outcome: bytes) -> None:
-        """File a round by the body of its outcome. One that is filed already changes nothing."""
+        bodies: from find_candidates of all shards, then from confirm of all shards
+        """
+        # Arrays from another process may be read-only, for which numba would compile the kernels again.
+        speculation = np.array(speculation)
+        count = len(bodies) // 2
+        read = read_confirmed(bodies[:count], bodies[count:], range_.first_number)
+        resolutions = self._shard.resolve_hosts(self._round_of(record, range_, excluded), read, speculation)
+        return write_resolutions(resolutions, speculation, range_.first_number)
+
+    def index(self, record: bytes, range_: RoundRange, outcome: bytes) -> None:
+        """Index a round by the body of its outcome. Repeating the call changes nothing."""
         if range_.start < LogPlace(self._state.position, self._state.pages_applied):
             return
         round_ = self._round_of(record, range_)
@@ -148,13 +160,14 @@ class RemoteShard:
         self._round = None
 
     def fill(self, entered: Sequence[FillRecord]) -> None:
-        """Take the next records of the log, which are judged."""
+        """Index the next judged records of the log."""
         for offset, record, outcomes in entered:
             read = decode(record)
             if read.forgotten:
-                self._state.remove(removal_of(read.forgotten, self._state, whole=False), offset + 1, read.checksum)
+                removal = removal_of(read.forgotten, self._state, self._state.clock.floor, whole=False)
+                self._state.remove(removal, offset + 1, read.checksum)
             for range_, outcome in outcomes:
-                self.file(record, range_, outcome)
+                self.index(record, range_, outcome)
 
     def _round_of(self, record: bytes, range_: RoundRange, excluded: Sequence[int] = ()) -> Round:
         if self._round is None or range_of(self._round) != range_:
@@ -166,11 +179,11 @@ class RemoteShard:
 
 
 def round_of(record: bytes, range_: RoundRange) -> Round:
-    """The round of a range that lies within one record; its clock stands at its beginning."""
+    """The round of a range within one record, with the clock of an empty state."""
     read = decode(record)
     end = len(read.signatures) if range_.end.record > range_.start.record else range_.end.page
     part = read.signatures.part(range_.start.page, end)
     return Round(range_.start, range_.end, part, range_.first_number, _BEGINNING, (), read.checksum)
 
 
-_BEGINNING = MemoryState().clock
+_BEGINNING = Clock()

@@ -1,4 +1,4 @@
-"""The library: the engine of the filter for programs that have pages in hand, in memory or over a state directory."""
+"""The library: the engine of the filter for Python programs, in memory or over a state directory."""
 
 from spotsieve.stream.local.library.deduplicator import Deduplicator, Original, Verdict
 from spotsieve.stream.local.library.pages import CrawledPage

@@ -1,7 +1,4 @@
-"""The class that programs call: one engine, in memory, over a state directory, or reading a state that others write.
-
-What the library says of a page: one frozen verdict, with the names that verdict lines of the filter have.
-"""
+"""The class Deduplicator of the library, and its verdicts: an engine in memory or over a state, or queries of one."""
 
 import math
 import os
@@ -22,7 +19,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.local.engines import LocalEngine
-from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_ask
+from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
 
 VerdictKind = Literal["novel", "duplicate", "unchecked"]
@@ -33,7 +30,7 @@ _REASONS = {int(reason): reason.label for reason in Reason}
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A page that was let through. id: as it was added, or as the filter wrote it"""
+    """A novel page that later pages are copies of. id: as it was added, or as the filter wrote it  url: its URL"""
 
     id: str
     url: str
@@ -41,15 +38,15 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a page is.
+    """The verdict of a page.
 
-    id: as it was given, as text  url: as it was given
-    kind: novel (no page that was let through is an original of it), duplicate (of `original`), or unchecked (nothing
-    can be said of it, as of an empty page)
-    reason: why, in the words of docs/guide.md: no_match, near, exact, ...
-    original: the page that it is a copy of; None where it is no duplicate
-    score: similarity to the original, 0 to 1; None where it is no duplicate
-    replaces: where policy.keep is not first, the page let through that this copy is kept in place of; else None
+    id: the given id, as text  url: the given URL
+    kind: novel (no earlier page is its original), duplicate (of `original`), or unchecked (it cannot be compared, like
+    an empty page)
+    reason: the reason, as docs/guide.md lists them: no_match, near, exact, ...
+    original: the page that it is a copy of; None unless it is a duplicate
+    score: similarity to the original, 0 to 1; None unless it is a duplicate
+    replaces: if policy.keep is not "first": the emitted page that this copy replaces; otherwise None
     """
 
     id: str
@@ -62,12 +59,12 @@ class Verdict:
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether the page is a copy. Keep those that are not: novel pages, and those that nothing can be said of."""
+        """Whether the page is a copy. A crawler keeps all other pages: novel and unchecked ones."""
         return self.kind == "duplicate"
 
 
 def verdicts_of(ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdicts]) -> Iterator[Verdict]:
-    """The verdicts of consecutive parts of these pages. ids: of the pages, in the same order"""
+    """Verdicts of pages, from those of consecutive parts of them. ids: ids of the pages, in the same order"""
     first = 0
     for part in parts:
         columns = zip(
@@ -97,38 +94,42 @@ def _named(entry: Entry | None) -> Original | None:
     return None if entry is None else Original(entry.id, entry.url)
 
 
-GivenPage = CrawledPage | tuple[str | int, str, str | bytes]
-"""What add_many and query_many take: an (id, url, body), or with what else a CrawledPage says."""
+PageInput = CrawledPage | tuple[str | int, str, str | bytes]
+"""A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
 _Batch = Sequence[tuple[str, Page]]
 """Pages with their ids as text."""
 
 
 class Deduplicator:
-    """Says of each page whether it is a copy of one that came before. Use it as a context, or call close().
+    """Decides for each page whether it is a copy of an earlier one. Use it as a context, or call close().
 
         with Deduplicator("seen") as seen:
             verdict = seen.add("page 7", "https://example.org/7", "<h1>...</h1>")
 
-    path: None: in memory, forgotten at the end; a directory: a state, made if it is not there, that
-    `spotsieve filter --state` opens too (one process at a time)
-    read_only: ask the state and change nothing. path is then a snapshot, or the state of a filter or service, which may
-    be at work on it: what it files later is not seen
-    config: a TOML file of settings  scheme, threshold: as of `spotsieve filter`
-    settings: any others, with two underscores below each section: index__horizon_hours=24. The environment is not read
-    clock: seconds since the epoch, the time of pages that have none
+    path: a state directory, created if it does not exist, which `spotsieve filter --state` opens too (one process at a
+    time); None keeps pages in memory until close()
+    read_only: query the state and change nothing. path is then a snapshot, or the state of a filter or service, which
+    may be running; pages that it indexes later are not seen
+    config: path of a TOML file of settings
+    scheme, threshold: like the flags of `spotsieve filter`
+    clock: returns the time of pages without fetched_at, in seconds since the epoch
+    settings: any other settings, with two underscores below each section, such as index__horizon_hours=24. The
+    environment is not read.
 
-    A state is asked under the settings that it was made with, where none are given; other ones are refused.
+    Without settings, an existing state is used with the settings that it was created with. Different settings raise
+    SettingsMismatch.
 
-    Threads: any thread may call any method at any time. Pages are signed side by side, without the GIL; one lock lets
-    one batch after the other be judged, and their order is that in which they got the lock. An iterator that add_many
-    or query_many returned belongs to one thread. In asyncio, call `await asyncio.to_thread(seen.add, ...)`.
-    Processes: one owns a directory; others open it read_only. Do not carry an open one over a fork.
+    Threads: any thread may call any method at any time. Pages are signed in parallel, without the GIL. One lock admits
+    one batch after the other to the judge, and the order of pages is the order in which batches get the lock. An
+    iterator from add_many or query_many belongs to one thread. In asyncio, use
+    `await asyncio.to_thread(seen.add, ...)`.
 
-    The first use on a machine compiles the kernels, which takes half a minute; the logger "spotsieve" says so.
+    Processes: one process owns a directory; others open it read_only. Do not use an open Deduplicator after a fork.
 
-    Raises SettingError for wrong settings, StateError for a state that cannot be used: StateLockedError if another
-    process
-    owns it, SettingsMismatch if it was made with other settings, CorruptRecord if it is damaged.
+    The first use on a machine compiles the kernels, which takes half a minute; the logger "spotsieve" reports it.
+
+    Raises SettingError for wrong settings, and StateError for an unusable state: StateLockedError if another process
+    owns it, SettingsMismatch if it was created with other settings, CorruptRecord if it is damaged.
     """
 
     def __init__(
@@ -151,41 +152,39 @@ class Deduplicator:
 
         if path is not None and not str(path).strip():
             raise SettingError("path", "must not be empty", None, "is a variable unset? None keeps pages in memory")
-        opened = (open_to_ask if read_only else open_to_add)(None if path is None else Path(path), settings_for)
-        self._stand_on(opened, clock)
+        opened = (open_to_query if read_only else open_to_add)(None if path is None else Path(path), settings_for)
+        self._use(opened, clock)
 
     @classmethod
-    def over(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:
-        """One over what is open already, for commands whose settings come from the environment and from flags too."""
-        made = cls.__new__(cls)
-        made._stand_on(opened, clock)
-        return made
+    def from_engine(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:
+        """A Deduplicator over an open engine, for commands whose settings also come from the environment and flags."""
+        deduplicator = cls.__new__(cls)
+        deduplicator._use(opened, clock)
+        return deduplicator
 
-    def _stand_on(self, opened: OpenEngine, clock: Callable[[], float]) -> None:
+    def _use(self, opened: OpenEngine, clock: Callable[[], float]) -> None:
         self._settings, self._scheme = opened.settings, opened.scheme
-        self._index_update, self._asking, self._release = opened.index_update, opened.asking, opened.close
+        self._engine, self._view, self._release = opened.engine, opened.view, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
         self._lock = threading.Lock()
         self._open, self._failed = True, False
-        self._idle = (
-            IdleOwner(self._index_update, self._lock).start() if isinstance(self._index_update, LocalEngine) else None
-        )
+        self._idle = IdleOwner(self._engine, self._lock).start() if isinstance(self._engine, LocalEngine) else None
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The settings in use."""
         return self._settings
 
     @property
     def known_pages(self) -> int:
-        """How many pages can be originals: those that were let through, within the horizon."""
+        """Number of pages that can be originals: novel pages within the deduplication window."""
         with self._lock:
             self._check_open()
-            return self._asking.entry_count
+            return self._view.entry_count
 
     def add(
         self,
-        id: str | int,  # noqa: A002 - what every program calls it
+        id: str | int,  # noqa: A002 - the common name
         url: str,
         body: str | bytes,
         *,
@@ -194,32 +193,35 @@ class Deduplicator:
         fetched_at: datetime | str | float | None = None,
         rank: datetime | str | float | None = None,
     ) -> Verdict:
-        """Judge a page, and remember it if it is no copy. The arguments are those of CrawledPage.
+        """Judge a page, and index it unless it is a copy. CrawledPage describes the arguments.
 
-        A page that was added before, the same id with the same body, has the verdict that it had (a novel one the
-        reason first_attempt). The same id with another body is another page, and can be a copy of the first.
-        Raises PageError if there is no page in what was given, StateError (disk full, damage, or read_only).
+        Adding the same id with the same body again gives the same verdict (for a novel page with the reason
+        first_attempt). The same id with another body is another page, and can be a copy of the first.
+
+        Raises PageError for an argument of a wrong type, StateError if the disk is full, the state is damaged, or the
+        Deduplicator is read_only, and ValueError after close().
         """
-        self._check_files()
+        self._check_adds()
         (verdict,) = self._judge([self._maker.make(CrawledPage(id, url, body, content_type, status, fetched_at, rank))])
         return verdict
 
-    def add_many(self, pages: Iterable[GivenPage]) -> Iterator[Verdict]:
-        """Judge pages in their order, and remember those that are no copies: the verdict of each, in the same order.
+    def add_many(self, pages: Iterable[PageInput]) -> Iterator[Verdict]:
+        """Judge pages in order, index those that are not copies, and yield the verdict of each in the same order.
 
         This is the fast way: pages are judged in batches (service__batch_pages=512, service__batch_bytes), in a thread
-        beside the one that takes the next ones from `pages`. So verdicts come two batches later than their pages are
-        taken, and nothing is added unless the iterator is used; to add alone: `for _ in seen.add_many(pages): pass`.
-        Batches change no verdict. If `pages` raises, or holds something that is no page, those before it are judged and
-        given first.
-        Raises PageError, StateError as add().
+        of their own, while the caller's thread takes the next ones from `pages`. Verdicts therefore come two batches
+        later than their pages are taken. Nothing is added unless the iterator is consumed; to ignore the verdicts, use
+        `for _ in seen.add_many(pages): pass`. Batches change no verdict.
+
+        If `pages` raises, or yields something that is no page, the pages before it are judged and their verdicts
+        yielded first. Raises PageError, StateError and ValueError like add().
         """
-        self._check_files()
-        return self._in_batches(pages, self._judge)
+        self._check_adds()
+        return self._act_in_batches(pages, self._judge)
 
     def query(
         self,
-        id: str | int,  # noqa: A002 - as of add()
+        id: str | int,  # noqa: A002 - like add()
         url: str,
         body: str | bytes,
         *,
@@ -228,29 +230,32 @@ class Deduplicator:
         fetched_at: datetime | str | float | None = None,
         rank: datetime | str | float | None = None,
     ) -> Verdict:
-        """Give the verdict that add() would give now, and remember nothing."""
-        given = CrawledPage(id, url, body, content_type, status, fetched_at, rank)
-        (verdict,) = self._ask([self._maker.make(given)])
+        """Return the verdict that add() would return now, and index nothing. Raises like add(), also with read_only."""
+        page = CrawledPage(id, url, body, content_type, status, fetched_at, rank)
+        (verdict,) = self._query([self._maker.make(page)])
         return verdict
 
-    def query_many(self, pages: Iterable[GivenPage]) -> Iterator[Verdict]:
-        """Give the verdict that each page would get if it came next, by itself: they do not meet each other."""
-        return self._in_batches(pages, self._ask)
+    def query_many(self, pages: Iterable[PageInput]) -> Iterator[Verdict]:
+        """Yield the verdict that each page would get if it were added next, without comparing them with each other.
 
-    def add_batch(self, pages: Iterable[GivenPage]) -> list[Verdict]:
-        """Judge the pages in hand as one batch, in the thread that calls: for servers, which collect what arrives.
-
-        Raises PageError before anything is judged, StateError as add().
+        It works in batches like add_many, and raises like query().
         """
-        self._check_files()
-        return self._in_one_batch(pages, self._judge)
+        return self._act_in_batches(pages, self._query)
 
-    def query_batch(self, pages: Iterable[GivenPage]) -> list[Verdict]:
-        """Ask about the pages in hand as one batch, as add_batch adds them; they do not meet each other."""
-        return self._in_one_batch(pages, self._ask)
+    def add_batch(self, pages: Iterable[PageInput]) -> list[Verdict]:
+        """Judge and index pages as one batch in the caller's thread, for servers that collect requests.
+
+        Raises PageError before anything is judged, StateError and ValueError like add().
+        """
+        self._check_adds()
+        return self._act_on_batch(pages, self._judge)
+
+    def query_batch(self, pages: Iterable[PageInput]) -> list[Verdict]:
+        """Return the verdicts of pages as one batch in the caller's thread, without indexing or comparing them."""
+        return self._act_on_batch(pages, self._query)
 
     def close(self) -> None:
-        """Write what is buffered, and let go of the directory. Closing twice does nothing. Raises StateError."""
+        """Write buffered data and release the directory. A second call does nothing. Raises StateError."""
         with self._lock:
             was_open, self._open = self._open, False
         if was_open:
@@ -266,43 +271,45 @@ class Deduplicator:
         self.close()
 
     def _judge(self, batch: _Batch) -> Iterator[Verdict]:
-        assert self._index_update is not None
+        assert self._engine is not None
         signatures = self._sign(batch)
         with self._lock:
             self._check_open()
             if self._failed:
-                then = "close it and open it again: what had a verdict is kept on disk"
-                raise StateError(NAME, "was stopped amid a batch, and adds nothing more", None, then)
-            # A record that is in the log and not in the state must be applied before the next one: opening does that.
+                then = "close it and open it again; pages with a verdict are kept on disk"
+                raise StateError(NAME, "was stopped in a batch, and adds nothing more", None, then)
+            # If judging fails, the log may be ahead of the state. Only opening the state again applies that record.
             self._failed = True
-            parts = list(self._index_update.judge_signed(signatures))
+            parts = list(self._engine.judge_signed(signatures))
             self._failed = False
         return _verdicts_of_batch(batch, parts)
 
-    def _ask(self, batch: _Batch) -> Iterator[Verdict]:
+    def _query(self, batch: _Batch) -> Iterator[Verdict]:
         signatures = self._sign(batch)
         with self._lock:
             self._check_open()
-            parts = list(self._asking.answer(signatures))
+            parts = list(self._view.query(signatures))
         return _verdicts_of_batch(batch, parts)
 
     def _sign(self, batch: _Batch) -> Signatures:
         return self._scheme.sign([page for _, page in batch])
 
-    def _in_one_batch(self, pages: Iterable[GivenPage], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
-        batch = [self._maker.make_of(given) for given in pages]
+    def _act_on_batch(self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
+        batch = [self._maker.make_from(page) for page in pages]
         return list(act(batch)) if batch else []
 
-    def _in_batches(self, pages: Iterable[GivenPage], act: Callable[[_Batch], Iterator[Verdict]]) -> Iterator[Verdict]:
-        """Take pages in the thread that asks, and act on the batch before in another one, as the filter does."""
-        cut = self._batches(pages)
+    def _act_in_batches(
+        self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]
+    ) -> Iterator[Verdict]:
+        """Take pages in the caller's thread, and act on the previous batch in another thread, like the filter."""
+        batches_of_pages = self._batches(pages)
         with ThreadPoolExecutor(1, "spotsieve-batches") as worker:
             before: Future[Iterator[Verdict]] | None = None
             while True:
                 batch, fault = None, None
                 try:
-                    batch = next(cut, None)
-                except Exception as error:  # raised again behind the verdicts of the pages before it
+                    batch = next(batches_of_pages, None)
+                except Exception as error:  # Raised again after the verdicts of the earlier pages.
                     fault = error
                 ready, before = before, None if batch is None else worker.submit(act, batch)
                 if ready is not None:
@@ -312,17 +319,17 @@ class Deduplicator:
                 if batch is None:
                     return
 
-    def _batches(self, pages: Iterable[GivenPage]) -> Iterator[_Batch]:
-        """Cut pages into batches. What stands before an error comes before it."""
-        most, made = self._settings.service, (self._maker.make_of(given) for given in pages)
-        return batches(made, most.batch_pages, most.batch_bytes, lambda one: len(one[1].body))
+    def _batches(self, pages: Iterable[PageInput]) -> Iterator[_Batch]:
+        """Pages in batches. Pages before an error are yielded before it is raised."""
+        limits, made = self._settings.service, (self._maker.make_from(page) for page in pages)
+        return batches(made, limits.batch_pages, limits.batch_bytes, lambda one: len(one[1].body))
 
     def _check_open(self) -> None:
         if not self._open:
-            raise ValueError("the Deduplicator is closed; open another one")
+            raise ValueError("The Deduplicator is closed. Create a new one.")
 
-    def _check_files(self) -> None:
-        if self._index_update is None:
+    def _check_adds(self) -> None:
+        if self._engine is None:
             raise StateError(NAME, "is read_only, and adds nothing", None, "call query(), or open the state")
 
 
@@ -331,7 +338,7 @@ def _verdicts_of_batch(batch: _Batch, parts: Iterable[Verdicts]) -> Iterator[Ver
 
 
 def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
-    """The settings by dotted names, of index__scope="host" and of index={"scope": "host"} alike."""
+    """Settings by dotted names, from index__scope="host" and index={"scope": "host"} alike."""
     for name, value in settings.items():
         path = above + name.replace("__", ".")
         if isinstance(value, Mapping):

@@ -1,8 +1,7 @@
-"""Opens what a Deduplicator stands on: an engine in memory, one over a state directory, or a state to be asked only.
+"""Engines behind a Deduplicator: in memory, over a state directory, or a read-only state for queries.
 
-Answers other processes that ask for a checkpoint while the owner of a state has nothing to judge.
-
-The filter and the service answer between two batches. A program may add no page for hours.
+The owner of a state also answers other processes' requests for checkpoints. The filter and the service do so between
+two batches. A program may add no page for hours, so IdleOwner does it in a thread.
 """
 
 import logging
@@ -18,7 +17,8 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
-from spotsieve.state.still.reading import ReadOnlyState, describe, read_only_state
+from spotsieve.state.still.reading import describe, read_only_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import COMPILING
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -33,39 +33,39 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
 LOGGER = logging.getLogger("spotsieve")
 NAME = "Deduplicator"
-"""What errors call the object that a program opened."""
+"""Name of the library's object in error messages."""
 SettingsFor = Callable[[str | None], Settings]
-"""settings_for(stored) -> the settings; stored: the canonical text of those that a state was made with, or None."""
+"""settings_for(stored) returns the settings. stored: canonical text of the settings of an existing state, or None"""
 Engines = LocalEngine | MemoryEngine
 _owned = weakref.WeakValueDictionary[Path, LocalEngine]()
 _owned_lock = threading.Lock()
-"""The directories that this process adds to. It must not ask these for a checkpoint: locks of RocksDB belong to a
-process, and it would take its own away (state/store/rocks_errors.py)."""
+"""Engines of the directories that this process adds to. It must not open checkpoints of these: RocksDB's locks belong
+to a process, which would release its own lock (state/store/rocks_errors.py)."""
 
 
 class EngineView:
-    """Answers by the state that an engine files into, as it is now."""
+    """Queries of the live state of an engine."""
 
-    def __init__(self, index_update: Engines, settings: Settings) -> None:
-        self._index_update = index_update
+    def __init__(self, engine: Engines, settings: Settings) -> None:
+        self._engine = engine
         self._settings = settings
 
     @property
     def entry_count(self) -> int:
         """How many pages the state knows."""
-        return self._index_update.entry_count
+        return self._engine.entry_count
 
-    def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
+    def query(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Give the verdict that each page would get if it came next. Raises StateError."""
-        engine = self._index_update.engine
+        engine = self._engine.engine
         for _, _, verdicts in query_each(signatures, engine.scheme, engine.state, engine.state.clock, self._settings):
             yield verdicts
 
 
 class FixedView:
-    """Answers by a state that does not change."""
+    """Queries of a read-only state."""
 
-    def __init__(self, state: ReadOnlyState, settings: Settings) -> None:
+    def __init__(self, state: State, settings: Settings) -> None:
         self._query = StateQuery(state, settings)
 
     @property
@@ -73,7 +73,7 @@ class FixedView:
         """How many pages the state knows."""
         return self._query.entries
 
-    def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
+    def query(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Give the verdict that each page would get if it came next. Raises StateError."""
         for verdicts, _ in self._query.answer([signatures], matches=False):
             yield verdicts
@@ -81,23 +81,23 @@ class FixedView:
 
 @dataclass(frozen=True, slots=True)
 class OpenEngine:
-    """What is open. index_update: None where nothing can be added  close: lets go of it, once"""
+    """An open state. engine: adds pages, None if it is read-only  view: answers queries  close: releases it, once"""
 
     settings: Settings
     scheme: Scheme
-    index_update: Engines | None
-    asking: EngineView | FixedView
+    engine: Engines | None
+    view: EngineView | FixedView
     close: Callable[[], None]
 
 
 def open_to_add(
-    directory: Path | None, settings_for: SettingsFor, name: str = NAME, to_ask: str = "open it with read_only=True"
+    directory: Path | None, settings_for: SettingsFor, name: str = NAME, to_query: str = "open it with read_only=True"
 ) -> OpenEngine:
     """Open an engine over a directory, or in memory. Raises SettingError, StateError.
 
-    name: what errors call whoever opens  to_ask: how that one opens a state that it may not add to
+    name: name of the caller for errors  to_query: advice for a state that must not be added to, for errors
     """
-    settings = settings_for(None if directory is None else _stored_settings(directory, name, to_ask))
+    settings = settings_for(None if directory is None else _stored_settings(directory, name, to_query))
     scheme = _ready_scheme(settings)
     if directory is None:
         memory = MemoryEngine(settings, scheme)
@@ -116,16 +116,16 @@ def open_to_add(
     return OpenEngine(settings, scheme, engine, EngineView(engine, settings), close)
 
 
-def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> OpenEngine:
-    """Open a snapshot, or a checkpoint of a state that others may be at work on. Raises SettingError, StateError."""
+def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngine:
+    """Open a snapshot, or a checkpoint of a state that another process may own. Raises SettingError, StateError."""
     if directory is None:
         raise SettingError(
             "read_only", "needs the path of a state, and there is none", None, "name a state or a snapshot"
         )
     with _owned_lock, ExitStack() as opening:
         if directory.resolve() in _owned:
-            then = "call query() of the one that adds, or close it first"
-            raise StateError(NAME, "must not read what this process adds to", str(directory), then)
+            then = "call query() of the Deduplicator that adds, or close it first"
+            raise StateError(NAME, "must not open a state read_only that this process adds to", str(directory), then)
         state = opening.enter_context(read_only_state(directory, hold=False))
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
@@ -134,22 +134,27 @@ def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> OpenEngine
         return OpenEngine(settings, scheme, None, view, opening.pop_all().close)
 
 
-def _stored_settings(directory: Path, name: str, to_ask: str) -> str | None:
-    """The canonical text of the settings of the state in a directory; None where there is none yet.
+def _stored_settings(directory: Path, name: str, to_query: str) -> str | None:
+    """Canonical text of the settings of the state in a directory, or None if there is no state yet.
 
-    Raises StateError if it may not be added to.
+    Raises StateError if the directory must not be added to: a file, a snapshot, or the state of a service.
     """
     if directory.exists() and not directory.is_dir():
-        raise StateError(name, "must have a directory", str(directory), "name another, or a new one")
+        raise StateError(
+            name,
+            "must have a directory as its path, not a file",
+            str(directory),
+            "name another directory, or a new one",
+        )
     if (directory / MANIFEST_FILE).exists():
-        then = f"{to_ask}, or bring it back with `spotsieve state restore`"
+        then = f"{to_query}, or restore it with `spotsieve state restore`"
         raise StateError(name, "must not add to a snapshot", str(directory), then)
     if not (directory / INDEX_FOLDER / "CURRENT").exists():
         return None
     facts = describe(directory)
     if facts["log"] != LocalLog.name:
         rule = f"must not add to the state of a service, which follows the log {facts['log']!r}"
-        raise StateError(name, rule, str(directory), f"{to_ask}, or choose a directory of its own")
+        raise StateError(name, rule, str(directory), f"{to_query}, or choose a directory of its own")
     return str(facts["verdict_settings"])
 
 
@@ -159,31 +164,34 @@ def _ready_scheme(settings: Settings) -> Scheme:
     return scheme_in_scope(settings)
 
 
-EVERY_S = 0.25
+POLL_SECONDS = 0.25
 
 
 class IdleOwner:
-    """A thread that looks for requests, under the lock of whoever judges. It ends with stop(), or with the engine."""
+    """A thread that answers checkpoint requests while nothing is judged. It ends with stop(), or with the engine.
+
+    lock: held by whoever judges
+    """
 
     def __init__(self, engine: LocalEngine, lock: threading.Lock) -> None:
-        # Weak, so that a program that forgets to close its engine does not keep it for ever.
+        # A weak reference, so that an engine that is not closed can still be collected.
         self._engine = weakref.ref(engine)
         self._lock = lock
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spotsieve-idle-owner", daemon=True)
 
     def start(self) -> Self:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Look no more. Call it without the lock, and before the engine is closed."""
+        """Stop the thread. Call it without holding the lock, before the engine is closed."""
         self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(EVERY_S):
+        while not self._stopped.wait(POLL_SECONDS):
             with self._lock:
                 engine = self._engine()
                 if engine is None or self._stopped.is_set():

@@ -1,4 +1,4 @@
-"""Makes pages of what a program gives: an id, an address and a body, checked one by one."""
+"""Pages of the library: an id, a URL and a body from a program, checked field by field."""
 
 import logging
 import operator
@@ -19,20 +19,21 @@ from spotsieve.stream.sign.intake.fields import read_rank, read_time
 
 LOGGER = logging.getLogger("spotsieve")
 SOURCE = "library"
-"""The first part of the page id of every page that comes from a program."""
+"""The source in the page id of every page of a program."""
 
 
 class CrawledPage(NamedTuple):
-    """A page as a program has it; a plain tuple of the first three fields will do too.
+    """A page of a program. A plain tuple of the first three or more fields also works.
 
-    id: the program's own name of the page, text or a whole number  url: "" where there is none
-    body: HTML or plain text; text, or bytes in whatever character set they came
-    content_type: the header's value; without it the body shows whether it is HTML, and bytes show their character set
-    status: the HTTP status; pages that input.accepted_statuses leaves out are unchecked
-    fetched_at: when, for the horizon and policy.keep = newest: a datetime, ISO 8601, or epoch seconds or milliseconds;
-    without it: now
-    rank: a number or a date, by which policy.keep = highest or lowest chooses between copies. input.rank_from must be
-    given with these; where it leads does not matter here
+    id: the program's own id of the page, text or an integer
+    url: the URL, "" for none
+    body: HTML or plain text, as text, or as bytes in their original character set
+    content_type: value of the HTTP header; without it, the kind and character set are detected from the body
+    status: HTTP status; pages with a status outside input.accepted_statuses are unchecked
+    fetched_at: fetch time, for the deduplication window and policy.keep = "newest": a datetime (UTC unless it has a
+    time zone), ISO 8601 text, or epoch seconds or milliseconds; without it, now
+    rank: a number or a date by which policy.keep = "highest" or "lowest" chooses between copies. These policies need
+    input.rank_from, whose path has no effect here.
     """
 
     id: str | int
@@ -45,25 +46,25 @@ class CrawledPage(NamedTuple):
 
 
 class PageMaker:
-    """Makes pages by one set of input settings. clock: the time now, in seconds since the epoch"""
+    """Makes pages by the input settings. clock: returns the current time, in seconds since the epoch"""
 
     def __init__(self, settings: InputSettings, clock: Callable[[], float]) -> None:
         self._max_page_bytes = settings.max_page_bytes
         self._acceptance = Acceptance(settings)
         self._clock = clock
-        self._ranked, self._told = bool(settings.rank_from), False
+        self._ranked, self._warned = bool(settings.rank_from), False
 
-    def make_of(self, given: object) -> tuple[str, Page]:
-        """The same of what an iterable gave, which may be a tuple of the first fields of CrawledPage."""
-        if not isinstance(given, tuple | list) or not 3 <= len(given) <= len(CrawledPage._fields):
+    def make_from(self, value: object) -> tuple[str, Page]:
+        """The id as text, and the page, of a tuple of the first fields of CrawledPage. Raises PageError."""
+        if not isinstance(value, tuple | list) or not 3 <= len(value) <= len(CrawledPage._fields):
             rule = "must be an (id, url, body) or a CrawledPage"
             raise PageError(
-                RejectReason.FIELD_TYPE, "page", rule, shorten(given), "make tuples of rows and of other objects"
+                RejectReason.FIELD_TYPE, "page", rule, shorten(value), "convert rows and other objects to tuples"
             )
-        return self.make(CrawledPage(*given))
+        return self.make(CrawledPage(*value))
 
     def make(self, given: CrawledPage) -> tuple[str, Page]:
-        """The id as text, and the page. Raises PageError, which names the page and what is wrong with it."""
+        """The id as text, and the page. Raises PageError, which names the page and its fault."""
         name = _name_of(given.id)
         body, url = _body_of(name, given.body), _text_of(name, "url", given.url) or ""
         content_type = _text_of(name, "content_type", given.content_type)
@@ -71,7 +72,7 @@ class PageMaker:
         page = make_page(
             body,
             source=SOURCE,
-            partition=0,  # The number of its content is known below.
+            partition=0,  # Replaced below, when the bytes are known.
             offset=xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass")) >> 1,
             url=url,
             content_type=content_type,
@@ -82,12 +83,14 @@ class PageMaker:
             max_page_bytes=self._max_page_bytes,
             rank=read_rank(given.rank) if self._ranked else None,
         )
-        # It is of the bytes as they were given. Text is not encoded a second time: the page has its bytes.
+        # The number of the content is that of the given bytes. The page already has the bytes of a text.
         page = page._replace(partition=content_number(page.body if isinstance(body, str) else body))
-        if self._ranked and page.rank is None and not self._told:
-            self._told = True
+        if self._ranked and page.rank is None and not self._warned:
+            self._warned = True
             shown = escape_control_characters(name)
-            LOGGER.warning("page %s has no rank that can be read, and counts last", shown)
+            LOGGER.warning(
+                "page %s has no readable rank and is preferred least; later such pages are not logged", shown
+            )
         return name, page
 
 
@@ -104,7 +107,7 @@ def _name_of(given: object) -> str:
         "id",
         "must be text or a whole number",
         shorten(given),
-        "give every page a name of its own",
+        "give every page an id of its own",
     )
 
 
@@ -115,16 +118,14 @@ def _body_of(name: str, given: object) -> str | bytes:
         return bytes(given)
     reason = RejectReason.NO_BODY if given is None else RejectReason.FIELD_TYPE
     rule = "must be text or bytes"
-    raise PageError(reason, f"body of page {name!r}", rule, _shown(given), "leave out the pages that have none")
+    raise PageError(reason, f"body of page {name!r}", rule, _shown(given), "skip pages without a body")
 
 
 def _text_of(name: str, field: str, given: object) -> str | None:
     if given is None or isinstance(given, str):
         return given
     rule = "must be text or None"
-    raise PageError(
-        RejectReason.FIELD_TYPE, f"{field} of page {name!r}", rule, _shown(given), "give None where there is none"
-    )
+    raise PageError(RejectReason.FIELD_TYPE, f"{field} of page {name!r}", rule, _shown(given), "pass None for no value")
 
 
 def _time_of(given: object) -> object:
@@ -134,7 +135,7 @@ def _time_of(given: object) -> object:
 
 
 def _status_of(given: object) -> int | None:
-    """The status, also as a number of NumPy, or as the float that a frame makes of a column with gaps."""
+    """The HTTP status, also from a NumPy integer, or from the float that a data frame with gaps holds."""
     if isinstance(given, float):
         return read_status(int(given)) if given.is_integer() else None
     try:

@@ -1,1 +1,1 @@
-"""`spotsieve serve`: verdicts over HTTP, for crawlers in other languages. It stands on the library."""
+"""`spotsieve serve`: verdicts over HTTP for crawlers in other languages, on top of the library."""

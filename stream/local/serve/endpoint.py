@@ -16,14 +16,14 @@ from spotsieve.stream.observe.logs import logger
 
 _LATER = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")
-"""For requests that were not read to their end: the client would go on sending what nobody reads."""
+"""For requests that were not read to the end. The client would otherwise keep sending the rest."""
 _UNKNOWN = -1
-DEFECT = "a defect of Spotsieve's own; see its log"
-"""What a client is told of an error that is not its own."""
+DEFECT = "an internal error of Spotsieve; see its log"
+"""Response to a client for an error that it did not cause."""
 
 
 class _Refusal(Exception):
-    """An answer that is no verdict. status: of HTTP  headers: beside the usual ones"""
+    """A response without a verdict. status: HTTP status  headers: in addition to the usual ones"""
 
     def __init__(self, status: int, error: object, *headers: tuple[bytes, bytes]) -> None:
         super().__init__(str(error))
@@ -31,44 +31,44 @@ class _Refusal(Exception):
         self.headers = headers
 
 
-class _Gone(Exception):
-    """The client left; nobody reads an answer."""
+class _Disconnected(Exception):
+    """The client disconnected, so there is no response."""
 
 
 class JudgeEndpoint:
-    """An ASGI application for one path. read: makes pages of a body  room: what all paths share, in bytes"""
+    """ASGI application of one path. read: parses the pages of a body  capacity: bytes of bodies, shared by all paths"""
 
     def __init__(
         self,
         path: str,
         settings: ServeSettings,
-        answering: JudgeThread,
+        judge_thread: JudgeThread,
         metrics: ServeMetrics,
-        room: Capacity,
+        capacity: Capacity,
         read: Callable[[bytes], list[CrawledPage]],
     ) -> None:
         self._act = "add" if path.startswith("/v1/add") else "lookup"
         self._many = path.endswith("/batch")
         self._settings = settings
-        self._answering = answering
-        self._room = room
+        self._judge_thread = judge_thread
+        self._capacity = capacity
         self._read = read
         self._seconds = metrics.seconds.labels(path)
         self._requests = {status: metrics.requests.labels(path, str(status)) for status in _STATUSES}
         self._pages = {kind: metrics.pages.labels(self._act, kind) for kind in ("novel", "duplicate", "unchecked")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Respond to one request."""
         began = time.perf_counter()
         headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            status, body = 200, await self._answer(dict(scope["headers"]), receive)
+            status, body = 200, await self._respond(dict(scope["headers"]), receive)
         except _Refusal as refusal:
             status, body, headers = refusal.status, orjson.dumps(error_response(refusal)), refusal.headers
-        except _Gone:
+        except _Disconnected:
             return
         except Exception:
-            logger().exception("a defect of Spotsieve's own")
+            logger().exception("internal error of Spotsieve")
             status, body = 500, orjson.dumps(error_response(DEFECT))
         length = (b"content-length", str(len(body)).encode())
         start = {"status": status, "headers": [(b"content-type", JSON.encode()), length, *headers]}
@@ -77,34 +77,34 @@ class JudgeEndpoint:
         self._requests[status].inc()
         self._seconds.observe(time.perf_counter() - began)
 
-    async def _answer(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        """The body of the answer. Raises _Refusal, _Gone."""
-        length = self._checked(headers)
+    async def _respond(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        """Body of the response. Raises _Refusal, _Disconnected."""
+        length = self._check_headers(headers)
         try:
-            # A body of unknown length may become as long as one may be.
-            with self._room.held(self._settings.most_body_bytes if length == _UNKNOWN else length):
+            # A body of unknown length may reach the limit.
+            with self._capacity.held(self._settings.max_body_bytes if length == _UNKNOWN else length):
                 return await self._judged(await self._body(receive))
         except BusyError as busy:
             raise _Refusal(503, busy, _LATER, _CLOSE) from None
         except StateError as error:
             raise _Refusal(503, error, _LATER) from None
 
-    def _checked(self, headers: dict[bytes, bytes]) -> int:
-        """The length of the body, or _UNKNOWN. Raises _Refusal for what shows before it is read."""
-        if self._answering.stopping:
-            raise _Refusal(503, "the service stops; ask again in a second", _LATER, _CLOSE)
-        if self._answering.failure:
-            raise _Refusal(503, self._answering.failure, _LATER, _CLOSE)
+    def _check_headers(self, headers: dict[bytes, bytes]) -> int:
+        """Length of the body, or _UNKNOWN. Raises _Refusal for faults that need no reading of the body."""
+        if self._judge_thread.stopping:
+            raise _Refusal(503, "the service is stopping; retry in a second", _LATER, _CLOSE)
+        if self._judge_thread.failure:
+            raise _Refusal(503, self._judge_thread.failure, _LATER, _CLOSE)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
         if kind != JSON:
-            # A browser asks before it sends JSON to another site, so no web page can add pages here.
+            # Browsers send a preflight request before JSON to another site, so no web page can add pages here.
             raise _Refusal(415, f"the request must be {JSON}, got {kind[:80]!r}; set its Content-Type", _CLOSE)
         if b"content-encoding" in headers:
-            raise _Refusal(415, "the request must not be compressed; leave out Content-Encoding", _CLOSE)
+            raise _Refusal(415, "the request must not be compressed; remove Content-Encoding", _CLOSE)
         announced = headers.get(b"content-length")
         if announced is None:
             return _UNKNOWN
-        if int(announced) > self._settings.most_body_bytes:
+        if int(announced) > self._settings.max_body_bytes:
             raise self._too_large()
         return int(announced)
 
@@ -116,14 +116,14 @@ class JudgeEndpoint:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise _Gone
+                        raise _Disconnected
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > self._settings.most_body_bytes:
+                    if size > self._settings.max_body_bytes:
                         raise self._too_large()
                     more = message.get("more_body", False)
         except TimeoutError:
-            rule = f"the request must come within {self._settings.body_seconds:g} s (serve.body_seconds)"
+            rule = f"the request must arrive within {self._settings.body_seconds:g} s (serve.body_seconds)"
             raise _Refusal(408, f"{rule}; send less at a time", _CLOSE) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -132,17 +132,17 @@ class JudgeEndpoint:
             pages = self._read(body)
         except PageError as error:
             raise _Refusal(400 if error.reason is RejectReason.NOT_JSON else 422, error) from None
-        if len(pages) > self._settings.most_pages:
-            rule = f"a batch must have at most {self._settings.most_pages:,} pages (serve.most_pages)"
-            raise _Refusal(413, f"{rule}, got {len(pages):,}; send several")
-        verdicts = await self._answering.verdicts(pages, self._act == "add") if pages else []
+        if len(pages) > self._settings.max_pages:
+            rule = f"a batch must have at most {self._settings.max_pages:,} pages (serve.max_pages)"
+            raise _Refusal(413, f"{rule}, got {len(pages):,}; send several batches")
+        verdicts = await self._judge_thread.verdicts(pages, self._act == "add") if pages else []
         for verdict in verdicts:
             self._pages[verdict.kind].inc()
-        fields = [verdict_response(verdict, self._answering.scheme) for verdict in verdicts]
+        fields = [verdict_response(verdict, self._judge_thread.scheme) for verdict in verdicts]
         return orjson.dumps({"verdicts": fields} if self._many else fields[0])
 
     def _too_large(self) -> _Refusal:
-        rule = f"a request must have at most {self._settings.most_body_bytes:,} bytes (serve.most_body_bytes)"
+        rule = f"a request must have at most {self._settings.max_body_bytes:,} bytes (serve.max_body_bytes)"
         return _Refusal(413, f"{rule}; send fewer pages at a time", _CLOSE)
 
 

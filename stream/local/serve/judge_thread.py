@@ -1,9 +1,4 @@
-"""Answers for pages in micro-batches: what arrives while a batch is judged makes the next one.
-
-Bounds what a server has in hand: so much of something at a time, and a refusal beyond it.
-
-Owns the metrics of `spotsieve serve`: requests, pages, batches, what waits, and how old the state's view is.
-"""
+"""The thread that judges the requests of the HTTP port in batches, its capacity limits, and its metrics."""
 
 import asyncio
 import time
@@ -25,7 +20,7 @@ PAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class ServeMetrics:
-    """The metrics, with a registry of their own. path is one of the routes, or `other`: strangers make no labels."""
+    """Metrics in a registry of their own. The label path is a route or `other`, so clients cannot create labels."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -36,13 +31,16 @@ class ServeMetrics:
         )
         self.seconds = Histogram(
             "spotsieve_serve_request_seconds",
-            "From the head of a request to its answer.",
+            "Seconds from the header of a request to its response.",
             ("path",),
             buckets=SECONDS,
             registry=self.registry,
         )
         self.pages = Counter(
-            "spotsieve_serve_pages", "Pages judged, by act and verdict.", ("act", "verdict"), registry=self.registry
+            "spotsieve_serve_pages",
+            "Pages judged, by operation and verdict.",
+            ("act", "verdict"),
+            registry=self.registry,
         )
         self.batch_pages = Histogram(
             "spotsieve_serve_batch_pages",
@@ -52,7 +50,7 @@ class ServeMetrics:
         )
         self.refreshes = Counter(
             "spotsieve_serve_refreshes",
-            "Times that the state was opened anew, by outcome.",
+            "Times that the state was reopened, by outcome.",
             ("outcome",),
             registry=self.registry,
         )
@@ -63,11 +61,11 @@ class ServeMetrics:
 
 
 class BusyError(Exception):
-    """There is no room now: ask again later."""
+    """The capacity is exhausted; the client should retry later."""
 
 
 class Capacity:
-    """Holds up to `most` of something, such as bytes or pages. For one event loop. what: what the refusal says"""
+    """A limit on a quantity in use, such as bytes or pages, for one event loop. what: its unit, for errors"""
 
     def __init__(self, most: int, what: str) -> None:
         self.most = most
@@ -76,8 +74,9 @@ class Capacity:
 
     @contextmanager
     def held(self, amount: int) -> Iterator[None]:
-        """Hold so much while the block runs. Raises BusyError if that is too much; what exceeds all of it goes
-        alone.
+        """Use an amount while the block runs. Raises BusyError if it exceeds what is left.
+
+        An amount above the whole limit is admitted while nothing else is in use.
         """
         self.check(amount)
         self.used += amount
@@ -87,29 +86,31 @@ class Capacity:
             self.used -= amount
 
     def check(self, amount: int) -> None:
-        """Raises BusyError if so much more has no room."""
+        """Raise BusyError if the amount exceeds what is left."""
         if self.used and self.used + amount > self.most:
-            raise BusyError(f"too much is in hand: {self.used:,} of {self.most:,} {self._what}; ask again in a second")
+            raise BusyError(
+                f"too many requests are in progress: {self.used:,} of {self.most:,} {self._what}; retry in a second"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The pages of one request. adds: whether they are remembered  arrived: when, in seconds of time.monotonic()"""
+    """The pages of one request. adds: whether they are indexed  arrived: time.monotonic() at arrival"""
 
     pages: Sequence[CrawledPage]
     adds: bool
     arrived: float
-    answer: "asyncio.Future[list[Verdict]]"
+    response: "asyncio.Future[list[Verdict]]"
 
 
 class JudgeThread:
-    """One thread judges, batch after batch, and the event loop goes on meanwhile.
+    """Judges requests in one thread, batch after batch, beside the event loop.
 
-    A page alone costs ten times what one of 64 costs, so requests that arrive together are judged together. A client
-    that is alone waits for nobody. Where several ask, the first waits up to linger_ms for more. Requests are taken in
-    the order of their arrival; those that add come before those that ask in the same batch.
+    A single page costs ten times as much as a page in a batch of 64, so requests that arrive together are judged
+    together. A single client never waits for others. If several clients send requests, the first waits up to linger_ms
+    for more. Requests are taken in the order of arrival; within a batch, those that add precede look-ups.
 
-    open_state: opens the state; called again at each refresh  batch_pages: requests are joined up to so many pages
+    open_state: opens the state, also at each refresh  batch_pages: limit on the pages of requests judged together
     """
 
     def __init__(
@@ -119,41 +120,45 @@ class JudgeThread:
         self._linger_seconds = settings.linger_ms / 1000
         self._batch_pages = batch_pages
         self._metrics = metrics
-        self._room = Capacity(settings.waiting_pages, "pages")
+        self._capacity = Capacity(settings.waiting_pages, "pages")
         self._jobs = deque[_Job]()
         self._arrived = asyncio.Event()
-        # One thread: the order of what is added is that of the batches, and a state is closed between two of them.
+        # One thread keeps the order of additions, and closes a replaced state between two batches.
         self._thread = ThreadPoolExecutor(1, "spotsieve-serve")
-        self._seen = open_state()
+        self._deduplicator = open_state()
         self._opened_at = time.monotonic()
         self.failure = ""
         self.stopping = False
-        self.known_pages = self._seen.known_pages
-        self.scheme = self._seen.settings.scheme.name
-        metrics.watch("spotsieve_serve_waiting_pages", "Pages that wait for a verdict.", lambda: self._room.used)
-        metrics.watch("spotsieve_serve_known_pages", "Pages that the state knew lately.", lambda: self.known_pages)
-        age = "Seconds since the state was opened: look-ups see nothing that others filed since."
+        self.known_pages = self._deduplicator.known_pages
+        self.scheme = self._deduplicator.settings.scheme.name
+        metrics.watch("spotsieve_serve_waiting_pages", "Pages that wait for a verdict.", lambda: self._capacity.used)
+        metrics.watch(
+            "spotsieve_serve_known_pages",
+            "Pages in the state, as of the last batch or refresh.",
+            lambda: self.known_pages,
+        )
+        age = "Seconds since the state was opened. Look-ups do not see pages that others indexed since."
         metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
 
     async def verdicts(self, pages: Sequence[CrawledPage], adds: bool) -> list[Verdict]:
-        """The verdicts of the pages of a request. Raises BusyError, StateError."""
-        with self._room.held(len(pages)):
+        """Verdicts of the pages of a request. adds: whether to index them. Raises BusyError, StateError."""
+        with self._capacity.held(len(pages)):
             job = _Job(pages, adds, time.monotonic(), asyncio.get_running_loop().create_future())
             self._jobs.append(job)
             self._arrived.set()
-            return await job.answer
+            return await job.response
 
     async def work(self) -> None:
-        """Judge what arrives, for ever."""
+        """Judge requests as they arrive, forever."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
             together = False
             while self._jobs:
                 if together and len(self._jobs) < self._batch_pages:
-                    # Since the first one came: what waited while the batch before was judged has waited enough.
+                    # The time counts from the first arrival, so requests that waited for the previous batch go now.
                     await asyncio.sleep(self._jobs[0].arrived + self._linger_seconds - time.monotonic())
-                batch = self._taken()
+                batch = self._next_batch()
                 together = len(batch) > 1
                 await self._work_on(batch)
 
@@ -162,24 +167,24 @@ class JudgeThread:
         try:
             verdicts = await loop.run_in_executor(self._thread, self._judge, batch)
         except StateError as error:
-            # Those who come later are told so without a try; a look-up port is mended by its next refresh.
+            # Later requests are refused at once. The next refresh of a look-up port clears the failure.
             self.failure = str(error)
-            logger().error("the state fails", error=self.failure)
-            _give(batch, error)
+            logger().error("the state failed", error=self.failure)
+            _fail(batch, error)
         except Exception as error:
             if len(batch) > 1 and not any(job.adds for job in batch):
-                for job in batch:  # so that the page of one client does not fail those of the others
+                for job in batch:  # Isolate the page of one client from those of the others.
                     await self._work_on([job])
                 return
-            logger().exception("a defect of Spotsieve's own")
-            _give(batch, error)
+            logger().exception("internal error of Spotsieve")
+            _fail(batch, error)
         else:
-            for job, told in zip(batch, verdicts, strict=True):
-                if not job.answer.done():  # its client may have left
-                    job.answer.set_result(told)
+            for job, job_verdicts in zip(batch, verdicts, strict=True):
+                if not job.response.done():  # Its client may have disconnected.
+                    job.response.set_result(job_verdicts)
 
     async def refresh(self, every_seconds: float) -> None:
-        """Open the state again and again, for ever, so that look-ups see what its owner has filed."""
+        """Reopen the state periodically, forever, so that look-ups see the pages that its owner has indexed."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(every_seconds)
@@ -187,18 +192,18 @@ class JudgeThread:
                 fresh = await asyncio.to_thread(self._open_state)
             except SpotsieveError as error:
                 self._metrics.refreshes.labels("failed").inc()
-                logger().warning("the state cannot be opened anew; look-ups go on by the one before", error=str(error))
+                logger().warning("cannot reopen the state; look-ups continue with the previous one", error=str(error))
                 continue
             await loop.run_in_executor(self._thread, self._replace, fresh)
             self._metrics.refreshes.labels("done").inc()
 
     def close(self) -> None:
-        """Let the batch in hand end, and let go of the state."""
+        """Finish the current batch, and close the state."""
         self._thread.shutdown(wait=True)
-        self._seen.close()
+        self._deduplicator.close()
 
-    def _taken(self) -> list[_Job]:
-        """The next jobs, up to _batch_pages, and one at least."""
+    def _next_batch(self) -> list[_Job]:
+        """The next jobs, at least one, up to _batch_pages pages."""
         batch = [self._jobs.popleft()]
         pages = len(batch[0].pages)
         while self._jobs and pages + len(self._jobs[0].pages) <= self._batch_pages:
@@ -207,27 +212,27 @@ class JudgeThread:
         return batch
 
     def _judge(self, jobs: Sequence[_Job]) -> list[list[Verdict]]:
-        """The verdicts of each job, judged as one batch of those that add and one of those that ask."""
-        found: dict[int, list[Verdict]] = {}
-        for adds, judge in ((True, self._seen.add_batch), (False, self._seen.query_batch)):
+        """Verdicts of each job, judged in one batch of additions and one of look-ups."""
+        by_job: dict[int, list[Verdict]] = {}
+        for adds, judge in ((True, self._deduplicator.add_batch), (False, self._deduplicator.query_batch)):
             chosen = [job for job in jobs if job.adds is adds]
             if not chosen:
                 continue
             verdicts = iter(judge(page for job in chosen for page in job.pages))
             for job in chosen:
-                found[id(job)] = [next(verdicts) for _ in job.pages]
+                by_job[id(job)] = [next(verdicts) for _ in job.pages]
             self._metrics.batch_pages.observe(sum(len(job.pages) for job in chosen))
-        self.known_pages = self._seen.known_pages
-        return [found[id(job)] for job in jobs]
+        self.known_pages = self._deduplicator.known_pages
+        return [by_job[id(job)] for job in jobs]
 
     def _replace(self, fresh: Deduplicator) -> None:
-        before, self._seen = self._seen, fresh
+        before, self._deduplicator = self._deduplicator, fresh
         self.known_pages, self._opened_at, self.failure = fresh.known_pages, time.monotonic(), ""
         before.close()
 
 
-def _give(batch: Sequence[_Job], error: Exception) -> None:
-    """Give the error to everybody who waits for the batch."""
+def _fail(batch: Sequence[_Job], error: Exception) -> None:
+    """Fail all requests of a batch with an error."""
     for job in batch:
-        if not job.answer.done():
-            job.answer.set_exception(error)
+        if not job.response.done():
+            job.response.set_exception(error)

@@ -1,7 +1,4 @@
-"""Runs the HTTP port until a signal: binds, serves, stops taking work, and ends what is in hand.
-
-Routes HTTP requests: verdicts, health, metrics and the OpenAPI document.
-"""
+"""The HTTP server: routes for verdicts, health, metrics and the OpenAPI document, and its lifetime until a signal."""
 
 import asyncio
 import contextlib
@@ -27,39 +24,39 @@ from spotsieve.stream.base.tasks import TaskScope
 from spotsieve.stream.local.library import Deduplicator
 from spotsieve.stream.local.serve.endpoint import DEFECT, JudgeEndpoint
 from spotsieve.stream.local.serve.judge_thread import Capacity, JudgeThread, ServeMetrics
-from spotsieve.stream.local.serve.wire import JSON, document, error_response, read_page, read_pages
+from spotsieve.stream.local.serve.wire import JSON, error_response, openapi_document, read_page, read_pages
 from spotsieve.stream.observe.health import listen
 from spotsieve.stream.observe.logs import logger
 
 
 class Port:
-    """The answers of the port. adds: whether pages can be added"""
+    """The routes of the port. adds: whether pages can be added"""
 
-    def __init__(self, settings: ServeSettings, answering: JudgeThread, metrics: ServeMetrics, adds: bool) -> None:
-        self._answering = answering
+    def __init__(self, settings: ServeSettings, judge_thread: JudgeThread, metrics: ServeMetrics, adds: bool) -> None:
+        self._judge_thread = judge_thread
         self._metrics = metrics
-        room = Capacity(settings.waiting_bytes, "bytes")
-        metrics.watch("spotsieve_serve_waiting_bytes", "Bytes of requests in hand.", lambda: room.used)
-        self._openapi = orjson.dumps(document(settings, adds))
+        capacity = Capacity(settings.waiting_bytes, "bytes")
+        metrics.watch("spotsieve_serve_waiting_bytes", "Bytes of requests in progress.", lambda: capacity.used)
+        self._openapi = orjson.dumps(openapi_document(settings, adds))
         self._judging = {
-            path: JudgeEndpoint(path, settings, answering, metrics, room, read)
+            path: JudgeEndpoint(path, settings, judge_thread, metrics, capacity, read)
             for act in ("lookup", "add")
             for path, read in ((f"/v1/{act}", read_page), (f"/v1/{act}/batch", read_pages))
             if act == "lookup" or adds
         }
 
     def app(self) -> ASGIApp:
-        """The ASGI application. Requests for verdicts go past the layers of Starlette, which none of them needs."""
+        """The ASGI application. Requests for verdicts bypass Starlette, whose layers they do not need."""
         rest, judging = self._rest(), self._judging
 
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            asked = judging.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-            await (rest if asked is None else asked)(scope, receive, send)
+        async def route(scope: Scope, receive: Receive, send: Send) -> None:
+            endpoint = judging.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+            await (rest if endpoint is None else endpoint)(scope, receive, send)
 
-        return answer
+        return route
 
     def _rest(self) -> Starlette:
-        """What Starlette answers: all but verdicts. It knows their paths, to refuse another method."""
+        """The Starlette application of all other routes. It knows the verdict paths to refuse other methods."""
         routes = [
             *(Route(path, judging, methods=["POST"]) for path, judging in self._judging.items()),
             Route("/healthz", self._health),
@@ -70,11 +67,11 @@ class Port:
         return Starlette(routes=routes, exception_handlers={HTTPException: self._no_route, Exception: _defect})
 
     async def _health(self, _: Request) -> Response:
-        failure = self._answering.failure
+        failure = self._judge_thread.failure
         return PlainTextResponse(f"{failure or 'ok'}\n", 503 if failure else 200)
 
     async def _readiness(self, request: Request) -> Response:
-        return PlainTextResponse("stopping\n", 503) if self._answering.stopping else await self._health(request)
+        return PlainTextResponse("stopping\n", 503) if self._judge_thread.stopping else await self._health(request)
 
     async def _scrape(self, _: Request) -> Response:
         return Response(generate_latest(self._metrics.registry), media_type=CONTENT_TYPE_LATEST)
@@ -85,12 +82,14 @@ class Port:
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         self._metrics.requests.labels("other", str(error.status_code)).inc()
-        say = {404: "there is no such path", 405: "this path has another method"}.get(error.status_code, error.detail)
-        then = "GET /openapi.json says what there is"
+        fault = {404: "this path does not exist", 405: "this path needs another method"}.get(
+            error.status_code, error.detail
+        )
+        then = "GET /openapi.json lists all paths"
         if request.url.path.startswith("/v1/add"):
-            then = "pages are added where `spotsieve serve` was started with --add"
+            then = "start `spotsieve serve` with --add to add pages"
         return Response(
-            orjson.dumps(error_response(f"{say}; {then}")), error.status_code, error.headers, media_type=JSON
+            orjson.dumps(error_response(f"{fault}; {then}")), error.status_code, error.headers, media_type=JSON
         )
 
 
@@ -99,14 +98,14 @@ async def _defect(_: Request, __: Exception) -> Response:
 
 
 SWITCH_SECONDS = 0.0003
-"""How long the thread that judges may keep the interpreter while the event loop waits for it. Python's own is .005: at
-2,000 look-ups a second the 99th percentile was then twice as long."""
+"""Longest time that the judging thread may hold the interpreter while the event loop waits. With Python's default of
+0.005 s, the 99th percentile at 2,000 look-ups per second was twice as long."""
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048
 
 
 def bind(settings: ServeSettings) -> socket.socket:
-    """The listening socket. Raises SettingError if the port is taken."""
+    """The listening socket. Raises SettingError if the port is in use."""
     return listen("serve.port", settings.host, settings.port, BACKLOG)
 
 
@@ -119,11 +118,11 @@ def serve(
     adds: bool,
     refreshes: bool,
 ) -> None:
-    """Answer until SIGTERM or SIGINT. A second signal does not wait for what is in hand.
+    """Serve until SIGTERM or SIGINT, then finish the current requests; a second signal ends at once.
 
-    open_state: opens the state  batch_pages: requests are judged together up to so many pages
-    adds: whether pages can be added  refreshes: whether to open the state every refresh_seconds
-    Raises StateError if the state cannot be opened, or closed.
+    open_state: opens the state  batch_pages: limit on the pages of requests judged together
+    adds: whether pages can be added  refreshes: whether to reopen the state every refresh_seconds
+    Raises StateError if the state cannot be opened or closed.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -139,11 +138,11 @@ async def _serve(
     refreshes: bool,
 ) -> None:
     metrics = ServeMetrics()
-    answering = JudgeThread(open_state, settings, batch_pages, metrics)
+    judge_thread = JudgeThread(open_state, settings, batch_pages, metrics)
     try:
         server = _Server(
             uvicorn.Config(
-                Port(settings, answering, metrics, adds).app(),
+                Port(settings, judge_thread, metrics, adds).app(),
                 http="httptools",
                 lifespan="off",
                 ws="none",
@@ -155,38 +154,38 @@ async def _serve(
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.stop_seconds,
             ),
-            answering,
+            judge_thread,
         )
-        # Looking through the compiler's objects for garbage takes .1 s, in which nobody is answered.
+        # Collecting garbage among the compiler's objects would stop all responses for 0.1 s.
         gc.collect()
         gc.freeze()
         async with TaskScope() as tasks:
-            tasks.start(answering.work())
+            tasks.start(judge_thread.work())
             if refreshes and settings.refresh_seconds:
-                tasks.start(answering.refresh(settings.refresh_seconds))
+                tasks.start(judge_thread.refresh(settings.refresh_seconds))
             host, number = listening.getsockname()[:2]
             logger().info(
                 "serving",
                 url=f"http://{f'[{host}]' if ':' in host else host}:{number}",
                 adds=adds,
-                known_pages=answering.known_pages,
+                known_pages=judge_thread.known_pages,
             )
             await server.serve([listening])
     finally:
-        answering.close()
-    logger().info("stopped", known_pages=answering.known_pages)
+        judge_thread.close()
+    logger().info("stopped", known_pages=judge_thread.known_pages)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which ends the process by the signal that stopped it; this one returns."""
+    """uvicorn's server ends the process with the signal that stopped it; this one returns."""
 
-    def __init__(self, config: uvicorn.Config, answering: JudgeThread) -> None:
+    def __init__(self, config: uvicorn.Config, judge_thread: JudgeThread) -> None:
         super().__init__(config)
-        self._answering = answering
+        self._judge_thread = judge_thread
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at the first signal, and force the end at the second."""
+        """Stop gracefully at the first signal, and at once at the second."""
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         for number in numbers:
@@ -199,6 +198,6 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         if not self.should_exit:
-            logger().info("stopping: answering the requests in hand")
+            logger().info("stopping after the current requests")
         self.force_exit = self.should_exit
-        self._answering.stopping = self.should_exit = True
+        self._judge_thread.stopping = self.should_exit = True

@@ -1,6 +1,5 @@
-"""Owns the JSON of the HTTP port: what a request holds, what an answer holds, and the pages in between.
-
-Writes the OpenAPI document of the HTTP port from the types that the port itself reads and writes.
+"""JSON of the HTTP port: the types of requests and responses, their conversion from and to pages and verdicts, and the
+OpenAPI document, which is derived from the same types.
 """
 
 from collections.abc import Sequence
@@ -26,13 +25,13 @@ _A_NAME: JsonDict = {"anyOf": [{"required": ["id"]}, {"properties": {"url": {"mi
 
 @with_config(ConfigDict(extra="forbid", strict=True, json_schema_extra={"allOf": [_ONE_BODY, _A_NAME]}))
 class PageRequest(TypedDict):
-    """A page: its address, its body, and what else the crawler knows of it."""
+    """A page: its URL, its body, and what else the crawler knows about it."""
 
-    url: Annotated[str, Field(description='the address, whose host the verdict depends on; "" where there is none')]
+    url: Annotated[str, Field(description='the URL, whose host affects the verdict; "" for none')]
     id: NotRequired[
         Annotated[
             Annotated[str, Field(min_length=1)] | int,
-            Field(description="the crawler's own name of the page; without it, the url"),
+            Field(description="the crawler's own id of the page; without it, the url"),
         ]
     ]
     body: NotRequired[Annotated[str, Field(description="HTML or plain text")]]
@@ -40,52 +39,50 @@ class PageRequest(TypedDict):
         Annotated[
             str,
             Field(
-                description="the body's bytes in base64, in whatever character set they came",
+                description="the bytes of the body in base64, in their original character set",
                 json_schema_extra={"contentEncoding": "base64"},
             ),
         ]
     ]
-    content_type: NotRequired[Annotated[str | None, Field(description="the Content-Type header's value")]]
+    content_type: NotRequired[Annotated[str | None, Field(description="value of the Content-Type header")]]
     status: NotRequired[Annotated[int | None, Field(description="the HTTP status")]]
     fetched_at: NotRequired[
         Annotated[
             str | int | float | None,
-            Field(description="ISO 8601, or epoch seconds or milliseconds; without it: now"),
+            Field(description="fetch time as ISO 8601, or epoch seconds or milliseconds; without it, now"),
         ]
     ]
     rank: NotRequired[
         Annotated[
             str | int | float | bool | None,
-            Field(description="a number or a date, by which policy.keep = highest or lowest chooses between copies"),
+            Field(description="a number or a date by which policy.keep = highest or lowest chooses between copies"),
         ]
     ]
 
 
 @with_config(_STRICT)
 class PagesRequest(TypedDict):
-    """Pages, whose verdicts come in the same order."""
+    """Pages. Their verdicts are in the same order."""
 
     pages: list[PageRequest]
 
 
 @with_config(_STRICT)
 class VerdictResponse(TypedDict):
-    """The verdict of a page, with the names of the lines of `spotsieve filter --verdicts`."""
+    """The verdict of a page, with the field names of `spotsieve filter --verdicts`."""
 
-    id: Annotated[str, Field(description="as it was given, as text")]
+    id: Annotated[str, Field(description="the id of the request, as text")]
     url: str
     known: Annotated[
-        bool, Field(description="whether the state has this page: it is a copy of one, or the very page of this id")
+        bool, Field(description="whether the state knows this page: a page that it is a copy of, or the page itself")
     ]
     verdict: Literal["novel", "duplicate", "unchecked"]
-    reason: Annotated[str, Field(description="why, in the words of docs/guide.md: no_match, near, exact, ...")]
-    duplicate_of: Annotated[str | None, Field(description="the id of the page that it is a copy of")]
+    reason: Annotated[str, Field(description="the reason, as docs/guide.md lists them: no_match, near, exact, ...")]
+    duplicate_of: Annotated[str | None, Field(description="id of the page that it is a copy of")]
     original_url: str | None
     score: Annotated[float | None, Field(description="similarity to that page, 0 to 1")]
     scheme: str
-    replaces: NotRequired[
-        Annotated[str, Field(description="the id of the page that this copy is kept in place of (policy.keep)")]
-    ]
+    replaces: NotRequired[Annotated[str, Field(description="id of the page that this copy replaces (policy.keep)")]]
     replaced_url: NotRequired[str]
 
 
@@ -98,7 +95,7 @@ class VerdictsResponse(TypedDict):
 
 @with_config(_STRICT)
 class ErrorResponse(TypedDict):
-    """What is wrong, by which rule, and what to do next, in one line."""
+    """The fault, the violated rule and the next step, in one line."""
 
     error: str
 
@@ -108,7 +105,7 @@ MANY = TypeAdapter(PagesRequest)
 
 
 def read_page(body: bytes) -> list[CrawledPage]:
-    """The one page of a request. Raises PageError."""
+    """The page of a request, as a list of one. Raises PageError."""
     try:
         return [_crawled(ONE.validate_json(body), "")]
     except ValidationError as error:
@@ -116,16 +113,16 @@ def read_page(body: bytes) -> list[CrawledPage]:
 
 
 def read_pages(body: bytes) -> list[CrawledPage]:
-    """The pages of a request. Raises PageError, which names the first one that is wrong by its number from 0."""
+    """The pages of a request. Raises PageError, which names the first wrong page by its number from 0."""
     try:
-        asked = MANY.validate_json(body)
+        request = MANY.validate_json(body)
     except ValidationError as error:
         raise _page_error(error) from None
-    return [_crawled(page, f"pages.{number}.") for number, page in enumerate(asked["pages"])]
+    return [_crawled(page, f"pages.{number}.") for number, page in enumerate(request["pages"])]
 
 
 def verdict_response(verdict: Verdict, scheme: str) -> VerdictResponse:
-    """A verdict as the port gives it."""
+    """The response for a verdict. scheme: its name"""
     original, replaced = verdict.original, verdict.replaces
     fields: VerdictResponse = {
         "id": verdict.id,
@@ -144,18 +141,21 @@ def verdict_response(verdict: Verdict, scheme: str) -> VerdictResponse:
 
 
 def error_response(error: object) -> ErrorResponse:
-    """An error as the port gives it."""
+    """The response for an error."""
     return {"error": escape_control_characters(str(error))}
 
 
 def _crawled(page: PageRequest, place: str) -> CrawledPage:
-    """Check what the types leave open, so that no page fails among those of others. place: where it stands"""
-    coded = page.get("body_base64")
-    if ("body" in page) == (coded is not None):
-        rule = "or body_base64 must be there" if coded is None else "must not be there beside body_base64"
+    """The page of a request, checked beyond its types, so that it cannot fail in a batch with pages of others.
+
+    place: prefix of its fields in errors
+    """
+    encoded = page.get("body_base64")
+    if ("body" in page) == (encoded is not None):
+        rule = "or body_base64 is missing" if encoded is None else "must not be sent together with body_base64"
         raise PageError(RejectReason.NO_BODY, f"{place}body", rule, None, "send one of the two")
     try:
-        body = page["body"] if coded is None else pybase64.b64decode(coded, validate=True)
+        body = page["body"] if encoded is None else pybase64.b64decode(encoded, validate=True)
     except ValueError:
         then = "send the bytes in base64, or text as `body`"
         raise PageError(RejectReason.BAD_BASE64, f"{place}body_base64", "must be base64", None, then) from None
@@ -164,9 +164,9 @@ def _crawled(page: PageRequest, place: str) -> CrawledPage:
         raise PageError(
             RejectReason.NO_URL,
             f"{place}id",
-            "must be there where the url is empty",
+            "is missing, and the url is empty",
             None,
-            "name the page by one of the two",
+            "send one of the two",
         )
     read_time(page.get("fetched_at"), 0, f"{place}fetched_at")
     status, fetched_at, rank = page.get("status"), page.get("fetched_at"), page.get("rank")
@@ -174,7 +174,7 @@ def _crawled(page: PageRequest, place: str) -> CrawledPage:
 
 
 def _page_error(error: ValidationError) -> PageError:
-    """The first thing that is wrong, without the value, which may be a page."""
+    """The first fault of a request, without the value, which may be a page."""
     first: ErrorDetails = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, _named(first["loc"])))
     if first["type"] == "json_invalid":
@@ -183,24 +183,24 @@ def _page_error(error: ValidationError) -> PageError:
     return PageError(RejectReason.FIELD_TYPE, place or "the request", rule, None, _SEE)
 
 
-_SEE = "GET /openapi.json says what a request holds"
-_RULES = {"missing": "must be there", "extra_forbidden": "is no field of a page"}
+_SEE = "GET /openapi.json describes requests"
+_RULES = {"missing": "is missing", "extra_forbidden": "is not a field of a page"}
 _OF_TYPES = {
     "id": "must be text that is not empty, or a whole number",
     "fetched_at": "must be text, a number or null",
     "rank": "must be a number, a date as text, true, false or null",
 }
-"""Of the fields that have several types. pydantic's error names one of them only."""
+"""Rules of fields with several types, of which pydantic's error names only one."""
 
 
 def _named(places: Sequence[Any]) -> list[Any]:
-    """Leave out the types that pydantic tried, which stand behind the field's name in capitals or brackets."""
-    found: list[Any] = []
+    """The location up to the field's name, without the types that pydantic tried, which follow it."""
+    location: list[Any] = []
     for place in places:
-        found.append(place)
+        location.append(place)
         if place in PageRequest.__annotations__:
             break
-    return found
+    return location
 
 
 def _plain(text: str) -> str:
@@ -209,13 +209,13 @@ def _plain(text: str) -> str:
 
 JSON = "application/json"
 REFUSALS = {
-    400: "The request is no JSON.",
-    408: "The request did not come in time (serve.body_seconds).",
-    413: "The request is larger than serve.most_body_bytes, or has more than serve.most_pages pages.",
+    400: "The request is not JSON.",
+    408: "The request did not arrive in time (serve.body_seconds).",
+    413: "The request is larger than serve.max_body_bytes, or has more than serve.max_pages pages.",
     415: "The request is not application/json, or is compressed.",
-    422: "The request holds something that is no page. Nothing was judged.",
-    500: "A defect of Spotsieve's own.",
-    503: "Too much is in hand, the service stops, or the state fails. Ask again after Retry-After seconds.",
+    422: "The request holds an invalid page. Nothing was judged.",
+    500: "An internal error of Spotsieve.",
+    503: "Too many requests are in progress, the service is stopping, or the state failed. Retry after Retry-After.",
 }
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "PageRequest": ONE,
@@ -225,30 +225,33 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "ErrorResponse": TypeAdapter(ErrorResponse),
 }
 _ACTS = {
-    "lookup": ("Is this page known? Nothing is remembered.", "Are these pages known? They do not meet each other."),
+    "lookup": (
+        "Look up a page without adding it.",
+        "Look up pages without adding them or comparing them with each other.",
+    ),
     "add": (
-        "Judge a page, and remember it if it is no copy. The same id with the same body again gets the same verdict.",
-        "Judge pages in their order, and remember those that are no copies.",
+        "Judge a page, and add it unless it is a copy. The same id with the same body gets the same verdict again.",
+        "Judge pages in order, and add those that are not copies.",
     ),
 }
 
 
-def document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
-    """The OpenAPI 3.1 document. adds: whether pages can be added"""
-    about = f"A request may have {settings.most_body_bytes:,} bytes, and a batch {settings.most_pages:,} pages."
+def openapi_document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of the port. adds: whether pages can be added"""
+    about = f"A request may have {settings.max_body_bytes:,} bytes, and a batch {settings.max_pages:,} pages."
     _, definitions = TypeAdapter.json_schemas(
         [(name, "validation", adapter) for name, adapter in _ADAPTERS.items()],
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = definitions["$defs"]
-    schemas["PagesRequest"]["properties"]["pages"]["maxItems"] = settings.most_pages
+    schemas["PagesRequest"]["properties"]["pages"]["maxItems"] = settings.max_pages
     paths: dict[str, Any] = {}
     for act in ("lookup", "add") if adds else ("lookup",):
         one, many = _ACTS[act]
         paths[f"/v1/{act}"] = {"post": _operation(act, one, "PageRequest", "VerdictResponse")}
         paths[f"/v1/{act}/batch"] = {"post": _operation(f"{act}Batch", many, "PagesRequest", "VerdictsResponse")}
-    paths["/healthz"] = {"get": _plain_schema("health", "200 unless only a new start helps.")}
-    paths["/readyz"] = {"get": _plain_schema("readiness", "200 while pages are answered for.")}
+    paths["/healthz"] = {"get": _plain_schema("health", "200 unless the service must be restarted.")}
+    paths["/readyz"] = {"get": _plain_schema("readiness", "200 while the service accepts requests for verdicts.")}
     paths["/metrics"] = {"get": _plain_schema("metrics", "Metrics for Prometheus.")}
     return {
         "openapi": "3.1.0",
@@ -258,21 +261,24 @@ def document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
     }
 
 
-def _operation(name: str, about: str, asked: str, told: str) -> dict[str, Any]:
+def _operation(name: str, about: str, request: str, response: str) -> dict[str, Any]:
     refusals = {str(status): _body("ErrorResponse", why) for status, why in REFUSALS.items()}
     return {
         "operationId": name,
         "summary": about,
-        "requestBody": {"required": True, **_content(asked)},
-        "responses": {"200": _body(told, "The verdict." if told == "VerdictResponse" else "The verdicts."), **refusals},
+        "requestBody": {"required": True, **_content(request)},
+        "responses": {
+            "200": _body(response, "The verdict." if response == "VerdictResponse" else "The verdicts."),
+            **refusals,
+        },
     }
 
 
 def _plain_schema(name: str, about: str) -> dict[str, Any]:
     text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
-    answers = {"200": {"description": "The answer.", **text}}
+    answers = {"200": {"description": "The response.", **text}}
     if name != "metrics":
-        answers["503"] = {"description": "What is wrong, a line each.", **text}
+        answers["503"] = {"description": "The fault.", **text}
     return {"operationId": name, "summary": about, "responses": answers}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.base.page import Page
@@ -51,7 +51,7 @@ class Trial:
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
         self.log_bytes = 0
-        self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, policy_of(settings))
+        self._engine = Engine(self.scheme, memory_state(), settings.index, self._digest, _LOG_NAME, policy_of(settings))
 
     def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
         """The log records of a micro-batch."""

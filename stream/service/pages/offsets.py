@@ -106,7 +106,7 @@ class StartOffsets:
         chosen what happens to them.
         """
         if await self._knows(partition):
-            start = await self._start_again(partition)
+            start = await self._restart_from(partition)
         else:
             start = self._settings.kafka.start if partition.partition < self._there else "earliest"
         edges = await self._connected()
@@ -136,12 +136,12 @@ class StartOffsets:
                 self._edges = edges
             return self._edges
 
-    async def _start_again(self, partition: TopicPartition) -> str:
+    async def _restart_from(self, partition: TopicPartition) -> str:
         """Where a partition begins whose committed offset is lost. Raises SettingError."""
-        start = self._settings.kafka.start_again
+        start = self._settings.kafka.restart_from
         if start == "refuse":
             raise SettingError(
-                "kafka.start_again",
+                "kafka.restart_from",
                 f"must say where partition {partition.partition} of {partition.topic!r} goes on: group "
                 f"{self._settings.kafka.group_id!r} has no committed offset there (it expired, or the group or the "
                 "topic is another one), but the state knows its pages",
@@ -150,9 +150,9 @@ class StartOffsets:
                 "the group's offsets with kafka-consumer-groups.sh --reset-offsets",
             )
         logger().warning(
-            "the committed offset of a partition was lost; going on as kafka.start_again says",
+            "the committed offset of a partition was lost; going on as kafka.restart_from says",
             topic=partition.topic,
             partition=partition.partition,
-            start_again=start,
+            restart_from=start,
         )
         return start

@@ -3,7 +3,7 @@
     workers ──> signatures (log) ──┬──> shards ──> matches ──┬──> resolver ──> verdicts ──┬──> workers
                                    └──> resolver             └──> shards                  └──> shards
 
-Each reads the log in its order, and the rounds in the order of `verdicts`. told.py reads what is told of rounds, and
-log_records.py the log. Nobody elects or is elected: the resolver is the one that a consumer group gives the partition
-of `verdicts`, and its transactional id fences the one before it.
+Each role reads the log in order (log_records.py), and the rounds in the order of `verdicts` (round_messages.py). There
+is no election: the resolver is the consumer that the group assigns the partition of `verdicts`. Its transactional id
+fences its predecessor.
 """

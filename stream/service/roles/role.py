@@ -9,7 +9,7 @@ import numpy as np
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import race
@@ -96,7 +96,7 @@ _OTHER = " ".join(reversed(STORY.split()))
 
 def compile_rounds(scheme: Scheme, limits: Limits) -> None:
     """Judge two rounds of pages of several hosts: the second one meets what the first has filed, and was read ahead."""
-    states, number = [MemoryState() for _ in _SHARES], 0
+    states, number = [memory_state() for _ in _SHARES], 0
     aheads = [BucketPrefetch(state) for state in states]
     records = [_record(0, scheme, STORY, EDITED, "<p>no", STORY), _record(1, scheme, EDITED, STORY, _OTHER)]
     for offset, record in enumerate(records):

@@ -1,1 +1,6 @@
-"""Writes and reads what shards and the resolver tell each other; state/FORMATS.md has every byte."""
+"""Encodes and decodes the records between shards and the resolver; state/FORMATS.md gives every byte.
+
+frame.py     the frame of every record, and the packed columns of bodies
+shard.py     bodies that shards write
+resolver.py  bodies that the resolver writes, and resizes
+"""

@@ -6,14 +6,20 @@
     start, end = record u64, page u32: offset in the log, and row in that record
     checksum = xxh3-64 of everything before it
 
-Kind 1 has what a shard's keys lead to (meetings.py), kind 11 what it says of entries that it holds for all shards
-(confirms.py), kind 2 what a shard found of the pages of its hosts (walks.py),
-kind 3 the outcome of the round (outcome.py). By kind 4 the resolver says which round is next, and by kind 5 under which
-guess the shards walk once more (range.py). By kind 6, which has no body, a shard says that its answer would be larger
-than a message may be: the resolver names a smaller round. By kind 8 somebody asks for another number of shards, by kind
-9 a shard that is to come tells how far it has filled itself, and by kind 7 the resolver says what becomes of it
-(resize.py). By kind 10 a shard says which pages break its code, and the resolver that the round goes on without them
-(broken.py). Kinds 3, 4, 5 and 7 are the resolver's, and name shard 0, as its records of kind 10 do.
+    kind  from      body                                                                             written by
+    1     shard     candidates under its keys                                                        shard.py
+    11    shard     confirmations of entries that it holds for all shards                            shard.py
+    2     shard     resolutions of the pages of its hosts                                            shard.py
+    3     resolver  the outcome of the round                                                         resolver.py
+    4     resolver  the range of the next round                                                      resolver.py
+    5     resolver  the speculation under which shards resolve their pages again                     resolver.py
+    6     shard     none: its response would exceed a message, the resolver names a smaller round    -
+    7     resolver  the state of a resize                                                            resolver.py
+    8     anybody   a request for another number of shards                                           resolver.py
+    9     shard     how far a shard that will take over has filled itself                            resolver.py
+    10    both      a shard's poison pages; from the resolver: the round goes on without them        resolver.py
+
+Records from the resolver name shard 0.
 
 Packs columns: each number of a column takes as many bytes as the greatest of them needs.
 
@@ -35,7 +41,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
-from spotsieve.stream.base.settings.model import MOST_ROUND_PAGES
+from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import MOST_SHARDS, Share
 

@@ -1,1 +1,1 @@
-"""What is taken from a page's tokens to tell pages apart."""
+"""Features of a page: main text, shingles, spots, block fingerprints and language."""

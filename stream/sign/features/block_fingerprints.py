@@ -1,17 +1,17 @@
-"""The prints of a page: one 32-bit word for the text, and one for the numbers, of each of its telling blocks.
+"""Block fingerprints: one 32-bit word for the text, and one for the numbers, of each informative block of a page.
 
-    print    = hash << 6 | number << 5 | kept << 4 | class        uint32
-    identity = print >> 5, different within a page
-    hash     = the 26 highest bits of a chain hash (stream/sign/text/hashing.py) over the block's tokens. For its text
-    every
-               token with an ASCII digit is replaced by one constant; for its numbers the tokens are as they are.
-    class    = the largest of CLASS_WEIGHTS that is not above the weight: of a text the tokens without a digit, of
-               numbers those with one. A block has a print only of what has a weight.
-    kept     = whether the scorecards keep the block
+    fingerprint = hash << 6 | number << 5 | kept << 4 | class        uint32
+    identity    = fingerprint >> 5, different within a page
+    hash        = the 26 highest bits of a chain hash (stream/sign/text/hashing.py) over the block's tokens. For the
+                  text every token with an ASCII digit is replaced by one constant; for the numbers the tokens are
+                  unchanged.
+    class       = the largest of CLASS_WEIGHTS that does not exceed the weight. The weight of a text is its number of
+                  tokens without a digit, the weight of numbers that of tokens with one. Weight 0 has no fingerprint.
+    kept        = whether the scorecards keep the block as main text
 
-Blocks whose prices and dates alone differ share their text, and blocks that differ in nothing share their numbers too.
-A text is weak if its block is a short one of links that is left out. Weak ones are left out where there are others.
-The best of a page stay, more on a short page: that is where each block counts.
+Blocks that differ only in prices and dates share their text; identical blocks share their numbers too. A text is weak
+if its block is short, consists of links and is boilerplate. Weak texts are used only where a page has no others. A page
+keeps its best fingerprints, and a short page more of them, because each block counts more there.
 """
 
 from collections.abc import Sequence

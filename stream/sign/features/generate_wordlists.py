@@ -1,22 +1,18 @@
-"""Writes wordlists.txt, the frozen function words of many languages, from lists that others keep and a few of our own.
+"""Write wordlists.txt, the frozen function words of many languages, from lists of other projects and a few of our own.
 
 Run it by hand: `python -m spotsieve.stream.sign.features.generate_wordlists LUCENE_JAR`. The environment needs
-stopwordsiso
-0.7.1, spacy 3.8.18 and wordfreq 3.1.1. LUCENE_JAR is the Maven artefact
-org.apache.lucene:lucene-analysis-common:9.12.0. Put the digest that it prints into stream/sign/features/languages.py:
-other
-lists change verdicts. Nothing else calls it.
+stopwordsiso 0.7.1, spacy 3.8.18 and wordfreq 3.1.1. LUCENE_JAR is the Maven artefact
+org.apache.lucene:lucene-analysis-common:9.12.0. Put the digest that it prints into stream/sign/features/languages.py.
+Other lists change verdicts.
 
 The words of a language come from Lucene's list. Without one they are the words on which stopwords-iso and spaCy agree,
-or the list of the only one of these that has one. wordlist_sources.txt adds words. The lists are cut to MOST_WORDS by
-frequency in running text, and no listed word is below LEAST_FREQUENCY. So the lists of all languages cover about the
-same share of text, and a noisy long one (French 691, Breton 1203 words in stopwords-iso) brings no content words. The
-frequencies are wordfreq's. A language that wordfreq does not know has its words in wordlist_sources.txt, in order,
-because the lists there are either tiny or unranked. The antecedents are the most frequent words, until they cover
-ANTECEDENT_SHARE of running text: 12 at least, 24 at most. English has the paper's antecedents and the stop-words of
-stream/sign/features/spots.py. Where a page's own words hardly tell languages apart, these languages make one group,
-which
-has the words of all.
+or the only list that exists. wordlist_sources.txt adds words. The lists are cut to MOST_WORDS by frequency in running
+text, and no listed word is below LEAST_FREQUENCY. So the lists of all languages cover about the same share of text, and
+a noisy long list (French 691, Breton 1203 words in stopwords-iso) brings no content words. The frequencies are
+wordfreq's. The words of a language that wordfreq does not know are in wordlist_sources.txt, in order, because the other
+lists are tiny or unranked. The antecedents are the most frequent words, until they cover ANTECEDENT_SHARE of running
+text: at least 12, at most 24. English has the paper's antecedents and the stop-words of stream/sign/features/spots.py.
+Languages that a page's own words hardly tell apart form one group, which has the words of all of them.
 """
 
 import hashlib
@@ -44,13 +40,13 @@ FEWEST_ANTECEDENTS, MOST_ANTECEDENTS, UNRANKED_ANTECEDENTS = 12, 24, 18
 
 @cache
 def sources(kind: str) -> dict[str, list[str]]:
-    """The lines of one kind in wordlist_sources.txt: name -> words."""
+    """Words by name, from the lines of one kind in wordlist_sources.txt."""
     lines = [line.split() for line in SOURCES.read_text("utf-8").splitlines() if not line.startswith("#")]
     return {name: words for found, name, *words in lines if found == kind}
 
 
 def tokens_of(text: str) -> Iterator[str]:
-    """The tokens of a list's entry, as the kernel makes them: lower case, cut where no letter stands."""
+    """Tokens of a list's entry, as the kernel makes them: lower case, cut at every non-letter."""
     word = ""
     for character in unicodedata.normalize("NFC", text) + " ":
         kind, lower = class_and_lower(ord(character))
@@ -63,7 +59,7 @@ def tokens_of(text: str) -> Iterator[str]:
 
 
 def ranked_words(language: str, lucene: zipfile.ZipFile) -> list[tuple[str, float]]:
-    """Words of a language with their share of running text, the most frequent first."""
+    """Words of a language with their shares of running text, the most frequent first."""
     if language in sources("ours"):
         ours = dict.fromkeys(word for entry in sources("ours")[language] for word in tokens_of(entry))
         return [(word, 0.0) for word in ours]
@@ -71,7 +67,7 @@ def ranked_words(language: str, lucene: zipfile.ZipFile) -> list[tuple[str, floa
     more = {word for entry in sources("more").get(language, ()) for word in tokens_of(entry)}
     found = (set(listed_words(language, lucene)) | more) - set(sources("dropped").get(language, ()))
     name = {"tl": "fil", "hr": "sh", "sr": "sh"}.get(language, language)
-    # A token's final sigma is written as any sigma
+    # Tokens write a final sigma like any other sigma.
     shares = {
         word: word_frequency(word[:-1] + "ς" if word.endswith("σ") else word, name)
         for word in found
@@ -83,7 +79,7 @@ def ranked_words(language: str, lucene: zipfile.ZipFile) -> list[tuple[str, floa
 
 
 def listed_words(language: str, lucene: zipfile.ZipFile) -> Iterator[str]:
-    """Tokens of the lists that others keep."""
+    """Tokens of a language in the lists that other projects maintain."""
     if language in sources("lucene"):
         path = f"org/apache/lucene/analysis/{sources('lucene')[language][0]}"
         for line in lucene.read(path).decode("utf-8").splitlines():
@@ -99,7 +95,7 @@ def listed_words(language: str, lucene: zipfile.ZipFile) -> Iterator[str]:
 
 
 def antecedent_count(language: str, words: list[tuple[str, float]]) -> int:
-    """How many of the most frequent words are antecedents."""
+    """Number of the most frequent words that are antecedents."""
     if language in sources("leading"):
         return int(sources("leading")[language][0])
     covered = 0.0
@@ -112,7 +108,7 @@ def antecedent_count(language: str, words: list[tuple[str, float]]) -> int:
 
 
 def spellings(language: str, word: str) -> tuple[str, ...]:
-    """The word, and its spelling on pages that write some letters with other code points."""
+    """The word, and its spelling on pages that use other code points for some letters."""
     other = word
     pairs = sources("spelling").get(language, [])
     for one, another in zip(pairs[0::2], pairs[1::2], strict=True):

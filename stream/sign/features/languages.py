@@ -1,28 +1,26 @@
-"""The function words of many languages, as arrays for the kernel that finds the language of a page.
+"""The language of a page, by function words of many languages in a hash table for the kernel.
 
-    wordlists.txt = header lines "# ...", then three lines a group: "NAME LANGUAGE [LANGUAGE]", the antecedents, the
+    wordlists.txt = header lines "# ...", then three lines per group: "NAME LANGUAGE [LANGUAGE]", the antecedents, the
                     other stop-words, separated by blanks (stream/sign/features/generate_wordlists.py)
 
-The path of a page says how its text is read: NAMES[0] is no language that we know, NAMES[1] a script without spaces,
-each other one a group of languages. The group NAMES[i] has the bit i - 2 of a mask.
+The path of a page is how its text is read: path 0 is an unknown language, path 1 a script without spaces, every other
+path a group of languages (path_names). The group of path i has the bit i - 2 of a mask.
 
-A token keeps its word index in its WORD_INDEX_BITS low bits: 0 for a word of no list, 1 for a character that stands
-alone (class i of stream/sign/text/characters.txt), and from 2 on the words of the lists. The look-up in a table is:
+A word index has WORD_INDEX_BITS bits: 0 for a word on no list, 1 for a character that is a token by itself (class i of
+stream/sign/text/characters.txt), and from 2 on the words of the lists. The look-up in a table is:
 
     slot  = (token >> slot_shift  xor  pilots[token >> PILOT_SHIFT]) & (len(entries) - 1)
     index = entries[slot] xor token, if that is < 2^WORD_INDEX_BITS; else 0
 
-The path of a page is UNSPACED if more than half of its tokens are lone characters. Otherwise it is the group with the
-greatest sum of weights over the tokens that are its stop-words, if enough tokens are; the first of equal groups wins.
-A word that n groups share weighs 64 // n, so that "de" hardly tells Spanish from Dutch while "los" does, and the sum of
-a group is scaled by what its own texts reach. Otherwise it is UNKNOWN. All sums are whole numbers, so the order of the
-tokens never matters.
-
 Each bucket of tokens has a pilot that leads its words to slots of their own (hash and displace: Pagh 1999; Belazzougui,
-Botelho, Dietzfelbinger, ESA 2009). So 7,600 words of 64 groups take 128 KiB and one comparison; two entries a slot
+Botelho, Dietzfelbinger, ESA 2009). So 7,600 words of 64 groups take 128 KiB and one comparison; two entries per slot
 without pilots would need 1 MiB.
 
-Finds the language of a page by its words that are on the lists.
+The path of a page is UNSPACED if more than half of its tokens are single characters. Otherwise it is the group with the
+greatest sum of weights over the tokens that are its stop-words, if enough tokens are; the first of equal groups wins. A
+word that n groups share weighs 64 // n, so "de" hardly tells Spanish from Dutch while "los" does. The sum of a group is
+scaled by the score that its own texts reach (SCALES). Otherwise the path is UNKNOWN. All sums are integers, so the
+order of the tokens never matters.
 """
 
 import hashlib
@@ -50,11 +48,11 @@ PILOT_SHIFT = 64 - PILOT_BITS
 
 MOST_GROUPS = 64
 UNKNOWN, UNSPACED, FIRST_GROUP = 0, 1, 2
-"""The two paths that are no group of languages, and the first group."""
+"""The two paths without a group of languages, and the path of the first group."""
 
 FEWEST_HITS = 3
 HITS_PER_TOKENS = 20
-"""A page is of a group if at least FEWEST_HITS tokens, and one of HITS_PER_TOKENS, are its stop-words."""
+"""A group is chosen only if its stop-words are at least FEWEST_HITS tokens, and one of HITS_PER_TOKENS."""
 WEIGHT = 64
 
 # fmt: off
@@ -68,11 +66,12 @@ SCALES = {
     "so": 16, "ha": 18, "bo": 11, "ko": 19,
 }
 # fmt: on
-"""The scale of the score of each group, in sixteenths.
+"""Factor of each group's score, in sixteenths.
 
-It is the score of English text over that of the language's own text, to the power .8. Without it, an English menu of a
-third of the page's tokens decides for 219 of 3,120 pages of 90 tokens, with it for 23. It is measured on the Universal
-Declaration of Human Rights, which is the same text in all of these languages; Telugu's is a guess."""
+It is the score of English text divided by the score of the language's own text, to the power 0.8, measured on the
+Universal Declaration of Human Rights, which has the same text in all of these languages. Telugu's factor is an
+estimate. Without the factors, an English menu of a third of the page's tokens decides the language of 219 of 3,120
+pages of 90 tokens; with them, of 23."""
 SCALE = 16
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -81,7 +80,7 @@ _HASH_BITS = ((1 << 64) - 1) ^ ((1 << WORD_INDEX_BITS) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Languages that share a path. antecedents, others: the stop-words, as tokens; no word is in both"""
+    """Languages that share a path. antecedents, others: the stop-words as tokens; no word is in both"""
 
     name: str
     languages: tuple[str, ...]
@@ -91,12 +90,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """entries: uint64[2^m], hash and word index, all ones for none  pilots: uint16[2048]  slot_shift: uint64
-    stop_masks, antecedent_masks: uint64[words], bit i for group i; 0 for the indexes NO_WORD and LONE_CHARACTER
-    weights: uint32[words], what a word counts in the choice of a language  scales: int64[64], by group
+    """Hash-and-displace table of words, with the groups of each word.
 
-    An antecedent is a stop-word too: its stop mask has the bit of its antecedent mask, unless a caller's own lists
-    (SpotSettings) say otherwise.
+    entries: uint64[2^m], hash and word index, all ones for an empty slot  pilots: uint16[2048]  slot_shift: uint64
+    stop_masks, antecedent_masks: uint64[words], bit i for group i; 0 for the indexes NO_WORD and LONE_CHARACTER
+    weights: uint32[words], weight of a word in the choice of a language  scales: int64[64], factor of each group
+
+    An antecedent is a stop-word too: its stop mask includes its antecedent mask, unless a caller's own lists
+    (SpotSettings) differ.
     """
 
     entries: NDArray[np.uint64]
@@ -110,7 +111,7 @@ class WordTable:
 
 @cache
 def groups() -> tuple[Group, ...]:
-    """Read the frozen lists once a process. Raises RuntimeError for a file that this release was not tested with."""
+    """Groups of the frozen word lists, read once per process. Raises RuntimeError if the file has another digest."""
     written = files(__package__).joinpath("wordlists.txt").read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGEST:
@@ -119,22 +120,22 @@ def groups() -> tuple[Group, ...]:
             "install the package again, or put the new digest into stream/sign/features/languages.py if you changed it"
         )
     lines = [line for line in written.decode("utf-8").splitlines() if not line.startswith("#")]
-    found = []
+    read = []
     for heading, antecedents, others in zip(lines[0::3], lines[1::3], lines[2::3], strict=True):
         name, *languages = heading.split()
-        found.append(Group(name, tuple(languages), tuple(antecedents.split()), tuple(others.split())))
-    return tuple(found)
+        read.append(Group(name, tuple(languages), tuple(antecedents.split()), tuple(others.split())))
+    return tuple(read)
 
 
 @cache
 def path_names() -> tuple[str, ...]:
-    """The names of all paths, in the order of the numbers that signatures keep."""
+    """Names of all paths, in the order of the path numbers that signatures store."""
     return ("und", "unspaced", *(group.name for group in groups()))
 
 
 @cache
 def language_table() -> WordTable:
-    """The table of all groups."""
+    """Word table of all groups, built once per process."""
     stop_words: dict[str, int] = {}
     antecedents: dict[str, int] = {}
     for place, group in enumerate(groups()):
@@ -146,9 +147,11 @@ def language_table() -> WordTable:
 
 
 def word_table(stop_words: Mapping[str, int], antecedents: Mapping[str, int], scales: Sequence[int] = ()) -> WordTable:
-    """The table of words with the mask of the groups they serve; word indexes follow the order of the words.
+    """Table of words by group masks. Word indexes follow the order of the words.
 
-    The words are tokens (stream.text.tables.is_token). Raises SettingError for more than MOST_WORDS distinct ones.
+    stop_words, antecedents: mask of groups by word; the words are tokens (characters.is_token)
+    scales: factor of each group, SCALE for the others
+    Raises SettingError for more than MOST_WORDS distinct words.
     """
     words = list(dict.fromkeys([*stop_words, *antecedents]))
     if len(words) > MOST_WORDS:
@@ -164,7 +167,10 @@ def word_table(stop_words: Mapping[str, int], antecedents: Mapping[str, int], sc
 
 
 def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint16], np.uint64]:
-    """Give each entry a slot of its own: the largest bucket first, each with the first pilot whose slots are free."""
+    """Table, pilots and slot shift that give each entry a slot of its own.
+
+    The largest bucket is placed first. Each bucket takes the first pilot whose slots are free.
+    """
     slot_bits = max(4, int(2 * len(entries)).bit_length())
     buckets = (entries >> np.uint64(PILOT_SHIFT)).astype(np.int64)
     members = [np.flatnonzero(buckets == bucket) for bucket in range(1 << PILOT_BITS)]
@@ -175,7 +181,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
         placed = _displace([slots[members[bucket]] for bucket in order], slot_bits)
         if placed is not None:
             break
-        # Two words of a bucket have the same slot bits: try other bits, then a larger table.
+        # Two words of a bucket have the same slot bits. Try other bits, then a larger table.
         slot_shift += 1
         if slot_shift + slot_bits > PILOT_SHIFT:
             slot_shift = WORD_INDEX_BITS
@@ -188,6 +194,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 
 
 def _displace(buckets: list[NDArray[np.int64]], slot_bits: int) -> NDArray[np.uint16] | None:
+    """Pilot of each bucket, or None if a bucket fits nowhere. buckets: slots of their entries without a pilot"""
     free = np.ones(1 << slot_bits, dtype=np.bool_)
     pilots = np.zeros(len(buckets), dtype=np.uint16)
     every = np.arange(1 << slot_bits)
@@ -203,18 +210,19 @@ def _displace(buckets: list[NDArray[np.int64]], slot_bits: int) -> NDArray[np.ui
 
 
 MOST_TOKENS = 128
-"""So many tokens of a text count: 60 tell nearly every language, and a look-up costs as much as 7 bytes of HTML."""
+"""Tokens of a text that are looked up: 60 identify nearly every language, and a look-up costs as much as 7 bytes of
+HTML."""
 
-_HASH_MASK = np.uint64((1 << 64) - (1 << WORD_INDEX_BITS))
+_HASH_MASK = np.uint64(_HASH_BITS)
 _U1 = np.uint64(1)
 
 
 class Vocabulary(NamedTuple):
-    """The table of stream/sign/features/languages.py, and the kernel's counters.
+    """Fields of the WordTable that the kernel reads, and its counters.
 
     entries: uint64[2^m]  pilots: uint16[2048]  slot_shift: uint64  stop_masks: uint64[words]  weights: uint32[words]
     scales: int64[64]
-    occurrences: int32[words], zero between pages  seen: uint16[MOST_TOKENS]  scores, hits: int64[64], written over
+    occurrences: int32[words], zero between pages  seen: uint16[words + 1], scratch  scores, hits: int64[64], scratch
     """
 
     entries: NDArray[np.uint64]
@@ -230,7 +238,7 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary() -> Vocabulary:
-    """All languages, with counters that no other thread uses."""
+    """The table of all languages with new counters. Each thread needs its own."""
     table = language_table()
     words = len(table.weights)
     return Vocabulary(
@@ -249,11 +257,10 @@ def vocabulary() -> Vocabulary:
 
 @part
 def choose_language(tokens, count, words):
-    """tokens: address of uint64[count]  words: Vocabulary  ->  int64, the path that the first MOST_TOKENS tokens choose
+    """Path of the language of a text, by its first MOST_TOKENS tokens.
 
-    The rules are those of stream/sign/features/languages.py. Every word is counted first, so that its languages are
-    gone
-    through only once.
+    tokens: address of uint64[count]  words: Vocabulary  ->  int64
+    Words are counted first, so that the groups of each word are visited only once.
     """
     last = np.uint64(len(words.entries) - 1)
     count = min(count, MOST_TOKENS)
@@ -262,12 +269,12 @@ def choose_language(tokens, count, words):
         token = load_word(tokens + (place << 3))
         bare = token & _HASH_MASK
         pilot = np.uint64(words.pilots[bare >> np.uint64(PILOT_SHIFT)])
-        found = words.entries[((bare >> words.slot_shift) ^ pilot) & last] ^ bare
-        index = found if found < np.uint64(1 << WORD_INDEX_BITS) else np.uint64(NO_WORD)
+        entry = words.entries[((bare >> words.slot_shift) ^ pilot) & last] ^ bare
+        index = entry if entry < np.uint64(1 << WORD_INDEX_BITS) else np.uint64(NO_WORD)
         index = np.uint64(LONE_CHARACTER) if token & np.uint64(LONE) != np.uint64(0) else index
         before = words.occurrences[index]
         words.occurrences[index] = before + 1
-        # No branch here: the CPU cannot foresee whether a word is new.
+        # No branch here, because the CPU cannot predict whether a word is new.
         words.seen[distinct] = index
         distinct += np.int64(before == 0)
     lone = np.int64(words.occurrences[LONE_CHARACTER])

@@ -1,12 +1,12 @@
-"""The scorecards: they tell by points which blocks are the page's own text.
+"""The scorecards: points by which the blocks of a page are classified as main text or boilerplate.
 
-Each group puts a block into one of its classes and gives the points of that class. The first card looks at the block,
-at the words and links of its neighbours, and at the sections around it. The second card looks at the sums of the first:
-at those of the block and its neighbours, and at where the likely text of the page lies. A block is kept if its second
-sum is above KEEP_ABOVE. All sums are whole numbers, so the choice is the same on every CPU.
+Each group of a card assigns a block to one of its classes and gives the points of that class. The first card uses the
+block, the words and links of its neighbours, and the sections around it. The second card uses the first card's sums of
+the block and its neighbours, and the position of the page's likely text. A block is kept if its second sum is above
+KEEP_ABOVE. All sums are integers, so the choice is the same on every CPU.
 
-    scorecard.txt = header lines "# ...", then a line a table: its name, ":", its numbers; FIRST_CARD's groups, then
-                    SECOND_CARD's, then "chance": of 256, the chance of a block with the first sum 8 * (i - 64)
+    scorecard.txt = header lines "# ...", then one line per table: its name, ":", its numbers; FIRST_CARD's groups, then
+                    SECOND_CARD's, then "chance": of 256, the chance of main text for a first sum of 8 * (i - 64)
 """
 
 import hashlib
@@ -23,25 +23,25 @@ DIGEST = "deb52c49edfa0febbb56263db2a4c450e3d7d4c10aabf9d55658a85414ebed24"
 
 KEEP_ABOVE = -16
 LADDER = (-64, -128, -192, -256, -384, -512)
-"""If too few words are kept, the first of these bars that gives enough is the bar for blocks with few links."""
+"""Lower thresholds for blocks with few links, tried in order until enough words are kept."""
 ENOUGH_WORDS = 60
-"""So many words in kept blocks are enough, or half of the page's unlinked words if these are fewer."""
+"""Words in kept blocks that are enough; half of the page's unlinked words also suffice."""
 
 WORD_EDGES = (1, 2, 3, 5, 8, 12, 20, 40, 80, 160)
 COARSE_WORD_EDGES = (1, 5, 15, 40)
 LINK_EDGES = (2, 5, 10)
-"""Of 16 words, how many in links."""
+"""Linked words of 16."""
 COARSE_LINK_EDGES = (5, 12)
 LARGEST_EDGES = (1, 2, 4, 8, 16, 32)
-"""Of 64 parts of the greatest number of unlinked words in one block."""
+"""In 64ths of the greatest number of unlinked words in one block."""
 NEAR, FAR = 3, 6
-"""Blocks on each side whose words are summed."""
+"""Number of blocks on each side whose words are summed."""
 REACHES = (2, 4, 8)
-"""Blocks on each side whose likely text the second card sums."""
+"""Numbers of blocks on each side whose likely text the second card sums."""
 EDGE = 8
-"""Running sums have this many places before the first block and behind the last. No reach is longer."""
+"""Spare places of the running sums before the first block and after the last. No reach is longer."""
 MOST_LIKELY_WORDS = 100
-"""A block counts with at most so many words in the sums of likely text."""
+"""Limit on the words of a block in the sums of likely text."""
 
 WORD_CLASSES, LINK_CLASSES = len(WORD_EDGES) + 1, len(LINK_EDGES) + 3
 COARSE_LINK_CLASSES = len(COARSE_LINK_EDGES) + 1
@@ -71,7 +71,7 @@ FIRST_CARD: dict[str, int] = {
     "words in headings": 2 * WORD_CLASSES,
     "first start": 1,
 }
-"""Name and number of classes, in the order of the points; "start" is given to every block."""
+"""Number of classes by group, in the order of the points. Every block gets the points of "start"."""
 SECOND_CARD: dict[str, int] = {
     "first card": OWN_CLASSES,
     "first card of block before": OTHER_CLASSES,
@@ -100,20 +100,21 @@ REASONS: tuple[str, ...] = (
     *list(FIRST_CARD)[:-1],
     *list(SECOND_CARD)[1:-1],
 )
-"""Why a block is kept or left out. A block that is left out has the group that spoke most against it: the group of the
-second card with the fewest points. If that is the sum of the first card, it has the first card's group with the fewest
-points instead."""
+"""Why a block is main text or boilerplate. The reason of boilerplate is the group of the second card with the fewest
+points. If that group is the sum of the first card, the reason is the first card's group with the fewest points."""
 
 
 class Scorecard(NamedTuple):
-    """first, second: int32, the points of both cards, group after group  chances: int32[129]
-    section_points: int32[3, 32], the first card's points of five sections each, by their bits
+    """Points of both cards, and scratch columns over a page's blocks.
 
-    The others are columns over a page's blocks, written over:
-    words, unlinked, likely, unlikely, capped: int64, running sums, all but unlikely with EDGE places before and behind;
+    first, second: int32, the points of both cards, group after group  chances: int32[129]
+    section_points: int32[3, 32], the first card's points for five sections each, by their bits
+
+    Scratch:
+    words, unlinked, likely, unlikely, capped: int64, running sums, all but unlikely with EDGE places before and after;
     likely and unlikely in 256ths of words
-    fine, coarse: uint8, classes of words and links, coarse with two blocks of no words before and behind
-    others: uint8, classes of the first card's sums of other blocks, with two that are not there before and behind
+    fine, coarse: uint8, classes of words and links, coarse with two blocks of no words before and after
+    others: uint8, classes of the first card's sums of other blocks, with two absent blocks before and after
     firsts, seconds: int32, the sums of the cards  against: uint8, groups
     """
 
@@ -135,7 +136,7 @@ class Scorecard(NamedTuple):
 
 
 def scorecard(most_blocks: int) -> Scorecard:
-    """The frozen points, with room for pages of up to `most_blocks` blocks."""
+    """The frozen points, with scratch for pages of up to `most_blocks` blocks."""
     first, second, chances, section_points = _columns_of(tuple(frozen_points().items()))
     room = most_blocks + 2 * EDGE + 1
     words, unlinked, likely, unlikely, capped = (np.empty(room, np.int64) for _ in range(5))
@@ -162,7 +163,7 @@ def scorecard(most_blocks: int) -> Scorecard:
 
 @cache
 def frozen_points() -> dict[str, tuple[int, ...]]:
-    """Read the tables once a process. Raises RuntimeError for a file that this release was not tested with."""
+    """Tables of scorecard.txt by name, read once per process. Raises RuntimeError if the file has another digest."""
     written = files(__package__).joinpath("scorecard.txt").read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGEST:
@@ -182,7 +183,7 @@ def frozen_points() -> dict[str, tuple[int, ...]]:
 
 @lru_cache(maxsize=8)
 def _columns_of(points: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[NDArray[np.int32], ...]:
-    """The points as columns: Scorecard's first, second, chances and section_points."""
+    """Arrays of the points: first, second, chances and section_points of Scorecard."""
     tables = dict(points)
     of_sections = np.array(tables["sections around"]).reshape(3, 5, 2)
     bits = np.arange(32)[:, None] >> np.arange(5) & 1

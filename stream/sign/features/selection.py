@@ -1,11 +1,11 @@
-"""Chooses the blocks of a page by the scorecards (stream/sign/features/scorecard.py has the rules and the points).
+"""Selection of the main text of a page by the scorecards (stream/sign/features/scorecard.py has the rules and points).
 
-Helpers take addresses. For an array that is an argument for every block, numba counts references and checks whether an
-index is below 0; together these took longer than all else here.
+Helpers take addresses instead of arrays. For an array argument, numba counts references and checks for negative
+indexes in every block; together that took longer than everything else here.
 """
 
 # mypy: disable-error-code="operator,call-overload,assignment,arg-type"
-# numba compiles these; to mypy the least of two NumPy integers is anything that can be compared.
+# numba compiles these. mypy takes min() of two NumPy integers for any comparable type.
 
 import numpy as np
 
@@ -58,9 +58,9 @@ _COARSE_LINK_CLASS = _classes(COARSE_LINK_EDGES, 16)
 
 @part
 def select_blocks(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> bool
-    """Fill blocks.reasons with indexes into REASONS; returns whether blocks were kept for want of others.
+    """Fill blocks.reasons with indexes into REASONS; return whether blocks were kept only because text was scarce.
 
-    explains: whether to find out which group speaks against a block
+    explains: whether to determine the group with the fewest points of each block
     """
     if count == 0:
         return False
@@ -74,7 +74,7 @@ def select_blocks(blocks, count, card, explains):  # Blocks, int64, Scorecard, b
 
 @part
 def score_first(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> None
-    """Fill card.words, unlinked, firsts, and against: the group of the first card with the fewest points."""
+    """Fill card.words, unlinked and firsts, and if `explains` against: the group with the fewest points."""
     card.unlinked[: EDGE + 1] = 0
     card.words[: EDGE + 1] = 0
     card.coarse[0] = card.coarse[1] = card.coarse[count + 2] = card.coarse[count + 3] = 0
@@ -86,7 +86,7 @@ def score_first(blocks, count, card, explains):  # Blocks, int64, Scorecard, boo
         card.words[EDGE + block + 1] = every
         card.unlinked[EDGE + block + 1] = alone
         largest = max(largest, words - links)
-        # most blocks have no links or nothing else
+        # Most blocks have either no links or only links.
         sixteenths = quotient(links * 16, words) if 0 < links < words else (links > 0) << 4
         link_class = 1 + _LINK_CLASS[np.uint64(sixteenths)] if 0 < links < words else (links > 0) * (LINK_CLASSES - 1)
         card.fine[block] = _WORD_CLASS[np.uint64(min(words, WORD_EDGES[-1]))] * LINK_CLASSES + link_class
@@ -115,7 +115,7 @@ def score_first(blocks, count, card, explains):  # Blocks, int64, Scorecard, boo
             point(points, _FIRST[7] + log2(unlinked_far, SUM_CLASSES - 1)),
             point(points, _FIRST[8] + eighths(far - unlinked_far, far, 7)),
             point(points, _FIRST[9] + min(part_of(load_int(words + (block << 3)) * 8, of_page), np.int64(7))),
-            # the class's edges are the powers of two
+            # The edges of this group are powers of two.
             point(points, _FIRST[10] + log2(2 * part_of(around(unlinked, block, 0) * 64, of_largest), 6)),
             point(of_sections, sections & 31)
             + point(of_sections, 32 + (sections >> 5 & 31))
@@ -130,7 +130,7 @@ def score_first(blocks, count, card, explains):  # Blocks, int64, Scorecard, boo
 
 @part
 def score_second(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> None
-    """Fill card.seconds from card.firsts, and against, by the groups of both cards as REASONS has them."""
+    """Fill card.seconds from card.firsts, and if `explains` against, as an index into the groups of REASONS."""
     card.likely[: EDGE + 1] = 0
     card.capped[: EDGE + 1] = 0
     card.unlikely[0] = 0
@@ -188,7 +188,7 @@ def score_second(blocks, count, card, explains):  # Blocks, int64, Scorecard, bo
 
 @part
 def choose_kept(blocks, count, card, explains):  # Blocks, int64, Scorecard, bool -> bool
-    """Fill blocks.reasons from card.seconds and against; returns whether blocks were kept for want of others."""
+    """Fill blocks.reasons from card.seconds and against; return whether text was so scarce that others were kept."""
     enough = min(np.int64(ENOUGH_WORDS), card.unlinked[EDGE + count] // 2)
     kept = np.int64(0)
     for block in range(count):
@@ -197,10 +197,10 @@ def choose_kept(blocks, count, card, explains):  # Blocks, int64, Scorecard, boo
         blocks.reasons[block] = KEPT if keeps else FIRST_REASON + (card.against[block] if explains else 0)
     if kept >= enough:
         return False
-    for bar in LADDER:
+    for threshold in LADDER:
         for block in range(count):
             few_links = 2 * blocks.links[block] <= blocks.words[block]
-            if blocks.reasons[block] >= FIRST_REASON and card.seconds[block] > bar and few_links:
+            if blocks.reasons[block] >= FIRST_REASON and card.seconds[block] > threshold and few_links:
                 blocks.reasons[block] = KEPT_IN_NEED
                 kept += np.int64(blocks.words[block])
         if kept >= enough:
@@ -210,7 +210,7 @@ def choose_kept(blocks, count, card, explains):  # Blocks, int64, Scorecard, boo
 
 @part
 def point(points, place):  # int64 address of int32[], int64 -> int64
-    """The points at a place."""
+    """The points at an index."""
     return load_int32(points + (place << 2))
 
 
@@ -221,25 +221,25 @@ def first_sum(sums):  # int64[] -> int64
 
 
 @part
-def around(sums, block, reach):  # address as of first_sum, int64, int64 -> int64
-    """By running sums, the sum over a block and `reach` <= EDGE blocks on each side."""
+def around(sums, block, reach):  # address from first_sum, int64, int64 -> int64
+    """Sum over a block and `reach` <= EDGE blocks on each side, from running sums."""
     place = sums + (block << 3)
     return load_int(place + ((reach + 1) << 3)) - load_int(place - (reach << 3))
 
 
 @part
 def sum_of_7(given):  # 7 int64 -> int64
-    """Their sum. numba's own sum of a tuple goes through memory and takes a fifth of the time of a card."""
+    """Sum of 7 numbers. numba's sum of a tuple goes through memory and takes a fifth of the time of a card."""
     return given[0] + given[1] + given[2] + given[3] + given[4] + given[5] + given[6]
 
 
 @part
 def fewest(given):  # tuple of int64 -> int64
-    """The place of the least, the first of equals."""
+    """Index of the least number, the first of equal ones."""
     least, best, place = given[0], np.int64(0), np.int64(0)
-    for some in given:
-        if some < least:
-            least, best = some, place
+    for number in given:
+        if number < least:
+            least, best = number, place
         place += 1
     return best
 
@@ -252,13 +252,13 @@ def log2(value, highest):  # int64, int64 -> int64
 
 @part
 def eighths(share, whole, highest):  # int64, int64, int64 -> int64
-    """How many eighths of the whole, at most `highest`."""
+    """The share in eighths of the whole, at most `highest`."""
     return min(quotient(share * 8, max(whole, np.int64(1))), np.int64(highest))
 
 
 @part
 def quotient(number, divisor):  # int64 >= 0, int64 > 0 -> int64
-    """Rounded down, for numbers below 2^50 and quotients below 2^12.
+    """Quotient rounded down, for numbers below 2^50 and quotients below 2^12.
 
     IEEE division of doubles takes a third of the time of integer division. The quotient of two integers is at least
     1 / divisor below the next whole number, which is more than a double's rounding.
@@ -268,15 +268,15 @@ def quotient(number, divisor):  # int64 >= 0, int64 > 0 -> int64
 
 @part
 def part_of(number, reciprocal):  # int64 >= 0, float64 -> int64
-    """`quotient` by the rounded reciprocal of the divisor, for divisors below 2^40 and quotients up to 64.
+    """Quotient rounded down, by the reciprocal of the divisor, for divisors below 2^40 and quotients up to 64.
 
-    The half moves every quotient away from the whole numbers by at least half of 1 / divisor, which is more than the
-    rounding.
+    Adding one half moves every quotient away from the integers by at least half of 1 / divisor, which exceeds the
+    rounding error.
     """
     return np.int64((np.float64(number) + 0.5) * reciprocal)
 
 
 @part
 def share_class(likely, words):  # int64, int64 -> int64
-    """0 where there are no other words, else 1 and the eighths of likely ones, in 256ths of words."""
+    """Class of the share of likely text: 0 without words, else 1 + its eighths. likely: in 256ths of words"""
     return min(quotient(likely, max(words, np.int64(1)) << 5), np.int64(8)) + 1 if words > 0 else np.int64(0)

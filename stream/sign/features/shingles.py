@@ -1,19 +1,19 @@
-"""Hashes the shingles of the kept text, and numbers repeats so that they are a set (Broder 1997's occurrences).
+"""Shingles: hashes of runs of w tokens, of the main text and of whole pages, numbered repeats, and samples.
 
-shingle hash = the hash of its tokens in order, as a spot's (stream/sign/text/hashing.py)
-feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal ones
+    shingle hash = chain hash of its tokens in order, as of a spot (stream/sign/text/hashing.py)
+    feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal shingles
 
-Hashes the shingles of whole pages: every run of w tokens in a row, with repeats (Broder et al. 1997).
+The default scheme numbers the repeats of a shingle, so that the features of a text are a set (Broder 1997's
+occurrences). Other schemes take all shingles of whole pages with repeats (Broder et al. 1997). A shingle of one token
+is the token, hashed once more because two bits of a token hash are always 0.
 
-A shingle of one token is the token, mixed once more because two bits of a token hash are always 0.
+Samples (Ye, Wen, Ma, secs. 4.4 and 6) keep shingles by the remainder of their hashes, at a ratio by page size:
 
-Samples a page's shingles by the remainder of their hashes, at a ratio by its size (Ye, Wen, Ma, secs. 4.4 and 6).
+    size in words -> class -> n, a power of two -> the different shingles whose hash is 0 mod n
 
-size in words -> class -> n, a power of two -> the different shingles whose hash is 0 mod n
-
-A sampled shingle is kept with its bits in reverse. 0 mod n means low bits that are 0, and in reverse a value below
-2^64 / n. So the sample for 2 n is the head of the ascending sample for n, and the heads of samples at different ratios
-can be compared.
+A sampled shingle is stored with its bits reversed. 0 mod n means that the low bits are 0, so the reversed value is
+below 2^64 / n. The sample for 2 n is therefore the head of the ascending sample for n, and heads of samples at
+different ratios can be compared.
 """
 
 from collections.abc import Sequence
@@ -30,39 +30,22 @@ from spotsieve.stream.sign.text.hashing import SEED, chain_hash, finish_hash
 from spotsieve.stream.sign.text.machine import load_int, load_word
 from spotsieve.stream.sign.text.tokens import PageTokens
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MOST_STEPS = 512
-"""At most so many slots are tried for a shingle. Honest ones need fewer than 40. One that finds none counts as a first
-one, so a page made of colliding hashes takes linear time too."""
-
-
-class RepeatBuffers(NamedTuple):
-    """Room for numbering the repeats on pages of up to m shingles. All columns are written over.
-
-    firsts: int32[8m], 1 + the place of the first shingle of each slot, 0 for none  others: int32[m], places of those
-    that are not the first of their slot, and before: int32[m], how many equal ones stand before each
-    keys: uint64[4m], counts: int32[4m], a table of the others
-    """
-
-    firsts: NDArray[np.int32]
-    others: NDArray[np.int32]
-    before: NDArray[np.int32]
-    keys: NDArray[np.uint64]
-    counts: NDArray[np.int32]
+# Shingles
 
 
 @part
 def shingle_hashes(tokens, count, width, features):
-    """tokens: address of uint64[count]  ->  features: uint64[>= count], one a place; how many: int64
+    """Write the hashes of all shingles of `width` tokens and return their number.
 
-    A text with fewer tokens than `width` is one shingle by itself; one without tokens has none.
+    tokens: address of uint64[count]  ->  features: uint64[>= count], in text order; the number: int64
+    A text with fewer than `width` tokens is one shingle; a text without tokens has none.
     """
     width = min(width, count)
     if width == 0:
         return np.int64(0)
     shingles = count - width + 1
     if width == 3:
-        # the usual width, without the loop over a shingle's words: half the time
+        # The default width without an inner loop takes half the time.
         for first in range(shingles):
             place = tokens + (first << 3)
             state = chain_hash(chain_hash(SEED, load_word(place)), load_word(place + 8))
@@ -76,82 +59,12 @@ def shingle_hashes(tokens, count, width, features):
     return shingles
 
 
-@part
-def make_repeat_buffers(most):  # int64 -> RepeatBuffers
-    """Arrays for pages of up to `most` >= 16 shingles."""
-    return RepeatBuffers(
-        np.empty(8 * most, dtype=np.int32),
-        np.empty(most, dtype=np.int32),
-        np.empty(most, dtype=np.int32),
-        np.empty(4 * most, dtype=np.uint64),
-        np.empty(4 * most, dtype=np.int32),
-    )
-
-
-@part
-def number_repeats(features, count, room):
-    """Replace shingle hashes by features, all different: (shingle, how many equal ones stand before it).
-
-    features: uint64[>= count]  room: Repeats for at least `count`
-
-    Nearly all shingles are the first ones of their slot. The rest is put aside without a branch, and counted later.
-    """
-    firsts, others, before, _, _ = room
-    bits = slot_bits(4 * count)
-    shift = np.uint64(64 - bits)
-    firsts[: np.int64(1) << bits] = 0
-    later = np.int64(0)
-    for place in range(count):
-        slot = features[place] >> shift
-        first = firsts[slot]
-        firsts[slot] = first if first != 0 else place + 1
-        others[later] = place
-        later += np.int64(first != 0)
-    count_others(features, later, shift, room)
-    for other in range(later):
-        features[others[other]] += np.uint64(before[other]) * GOLDEN
-    for place in range(count):
-        features[place] = finish_hash(features[place])
-
-
-@part
-def count_others(features, later, shift, room):
-    """Fill room.before: how many equal shingles stand before each of the first `later` of room.others."""
-    firsts, others, before, keys, counts = room
-    bits = slot_bits(2 * later)
-    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    counts[: np.int64(1) << bits] = 0
-    for other in range(later):
-        shingle = features[others[other]]
-        first = firsts[shingle >> shift] - 1
-        # the first one of the slot is none of the others
-        equal = np.int64(features[first] == shingle)
-        slot = shingle & last
-        for _ in range(MOST_STEPS):
-            found = counts[slot]
-            if found == 0 or keys[slot] == shingle:
-                keys[slot] = shingle
-                counts[slot] = found + 1
-                equal += np.int64(found)
-                break
-            slot = (slot + np.uint64(1)) & last
-        before[other] = equal
-
-
-@part
-def slot_bits(least):  # int64 -> int64
-    """The bits of the number of a slot among `least` or a few more, at least 4."""
-    bits = np.int64(4)
-    while (np.int64(1) << bits) < least:
-        bits += 1
-    return bits
-
-
 def shingle_pages(tokens: PageTokens, shortest: int, longest: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """All shingles of `shortest` to `longest` tokens of n pages, those of one length after the other.
+    """Hashes of all shingles of `shortest` to `longest` tokens of n pages, with repeats, the shortest first.
 
-    -> hashes: uint64[m], of page i hashes[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
-    A page with fewer tokens than a length has no shingle of it. Raises ValueError for lengths that are none.
+    -> hashes: uint64[m], page i has hashes[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
+    A page with fewer tokens than a length has no shingle of that length. Raises ValueError unless
+    1 <= shortest <= longest.
     """
     if not 1 <= shortest <= longest:
         raise ValueError(f"shingles must have 1 <= shortest <= longest tokens, got {shortest} and {longest}")
@@ -166,7 +79,7 @@ def shingle_pages(tokens: PageTokens, shortest: int, longest: int) -> tuple[NDAr
 
 @kernel
 def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):
-    """Addresses of tokens: uint64[t] and bounds: int64[n + 1]; pages: n  ->  hashes: uint64[m]"""
+    # tokens: address of uint64[t]  bounds: address of int64[n + 1]  pages: n  ->  hashes: uint64[m]
     written = np.int64(0)
     for page in range(pages):
         first, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
@@ -175,9 +88,105 @@ def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):
                 written += shingle_hashes(tokens + (first << 3), end - first, width, hashes[written:])
 
 
+# Numbered repeats
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MOST_STEPS = 512
+"""Probes per shingle. Honest pages need fewer than 40. A shingle that finds no slot counts as a first occurrence, so a
+page of colliding hashes takes linear time too."""
+
+
+class RepeatBuffers(NamedTuple):
+    """Scratch for numbering the repeats on pages of up to m shingles.
+
+    firsts: int32[8m], 1 + the index of the first shingle in each slot, 0 for an empty slot
+    others: int32[m], indexes of the shingles that are not first in their slot
+    before: int32[m], for each of these the number of equal shingles before it
+    keys: uint64[4m], counts: int32[4m], hash table of the others
+    """
+
+    firsts: NDArray[np.int32]
+    others: NDArray[np.int32]
+    before: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int32]
+
+
+@part
+def make_repeat_buffers(most):  # int64 -> RepeatBuffers
+    """Scratch for pages of up to `most` >= 16 shingles."""
+    return RepeatBuffers(
+        np.empty(8 * most, dtype=np.int32),
+        np.empty(most, dtype=np.int32),
+        np.empty(most, dtype=np.int32),
+        np.empty(4 * most, dtype=np.uint64),
+        np.empty(4 * most, dtype=np.int32),
+    )
+
+
+@part
+def number_repeats(features, count, buffers):
+    """Replace the shingle hashes by distinct features: hashes of (shingle, number of equal shingles before it).
+
+    features: uint64[>= count]  buffers: RepeatBuffers for at least `count`
+    Nearly every shingle is the first in its slot. The others are collected without a branch and counted afterwards.
+    """
+    firsts, others, before, _, _ = buffers
+    bits = slot_bits(4 * count)
+    shift = np.uint64(64 - bits)
+    firsts[: np.int64(1) << bits] = 0
+    later = np.int64(0)
+    for place in range(count):
+        slot = features[place] >> shift
+        first = firsts[slot]
+        firsts[slot] = first if first != 0 else place + 1
+        others[later] = place
+        later += np.int64(first != 0)
+    count_others(features, later, shift, buffers)
+    for other in range(later):
+        features[others[other]] += np.uint64(before[other]) * GOLDEN
+    for place in range(count):
+        features[place] = finish_hash(features[place])
+
+
+@part
+def count_others(features, later, shift, buffers):
+    """Fill buffers.before for the first `later` of buffers.others: the number of equal shingles before each."""
+    firsts, others, before, keys, counts = buffers
+    bits = slot_bits(2 * later)
+    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    counts[: np.int64(1) << bits] = 0
+    for other in range(later):
+        shingle = features[others[other]]
+        first = firsts[shingle >> shift] - 1
+        # The first shingle of a slot is not among the others.
+        equal = np.int64(features[first] == shingle)
+        slot = shingle & last
+        for _ in range(MOST_STEPS):
+            counted = counts[slot]
+            if counted == 0 or keys[slot] == shingle:
+                keys[slot] = shingle
+                counts[slot] = counted + 1
+                equal += np.int64(counted)
+                break
+            slot = (slot + np.uint64(1)) & last
+        before[other] = equal
+
+
+@part
+def slot_bits(least):  # int64 -> int64
+    """Number of bits, at least 4, with which a table has `least` slots or more."""
+    bits = np.int64(4)
+    while (np.int64(1) << bits) < least:
+        bits += 1
+    return bits
+
+
+# Samples
+
 MOST_WORDS = 10**9
 LARGEST_RATIO = 1024
-"""The largest n of a ratio 1/n: a page of ten thousand words then keeps ten shingles."""
+"""The largest n of a ratio 1/n. A page of ten thousand words then keeps ten shingles."""
 _GREATEST = np.uint64(2**64 - 1)
 _SWAPS = ((4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555))
 
@@ -185,7 +194,7 @@ _SWAPS = ((4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x55555555555555
 class ShingleSample(NamedTuple):
     """The sampled shingles of n pages.
 
-    shingles: uint64[m], bits in reverse, of page i shingles[bounds[i]:bounds[i + 1]], different and ascending
+    shingles: uint64[m], bits reversed, page i has shingles[bounds[i]:bounds[i + 1]], all different, ascending
     bounds: int64[n + 1]  ratios: uint64[n], n of the ratio 1/n, a power of two
     """
 
@@ -195,12 +204,12 @@ class ShingleSample(NamedTuple):
 
 
 class RatioTable:
-    """The ratio for each size of a page."""
+    """Sampling ratio by page size (Ye, Wen, Ma, sec. 4.4)."""
 
     def __init__(self, sizes: Sequence[int], ratios: Sequence[int]) -> None:
-        """sizes: words at which the next class begins  ratios: of each class, one more than sizes; n of 1/n.
+        """sizes: words at which the next class begins  ratios: n of 1/n for each class, one more than sizes
 
-        Raises SettingError for a table that is none.
+        Raises SettingError if the sizes do not ascend, a ratio is no power of two, or their numbers do not match.
         """
         check_sizes("scheme.sizes", sizes)
         if any(ratio < 1 or ratio > LARGEST_RATIO or ratio & (ratio - 1) for ratio in ratios):
@@ -213,12 +222,12 @@ class RatioTable:
         self._ratios = np.array(ratios, np.uint64)
 
     def of(self, words: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Words of n pages: int64[n] -> n of each ratio 1/n: uint64[n]."""
+        """The n of the ratio 1/n for pages with these numbers of words: int64[p] -> uint64[p]."""
         return self._ratios[np.searchsorted(self._sizes, words, side="right")]
 
 
 def check_sizes(name: str, sizes: Sequence[int]) -> None:
-    """Raises SettingError if the words at which classes begin do not ascend. name: of the setting or flag"""
+    """Raise SettingError if the words at which classes begin do not ascend. name: the setting or flag, for the error"""
     if any(later <= earlier for earlier, later in pairwise((0, *sizes))) or max(sizes, default=0) > MOST_WORDS:
         raise SettingError(name, f"must ascend within 1..{MOST_WORDS}", list(sizes), "such as 500, 3000")
 
@@ -226,16 +235,16 @@ def check_sizes(name: str, sizes: Sequence[int]) -> None:
 def sample_shingles(
     shingles: NDArray[np.uint64], bounds: NDArray[np.int64], ratios: NDArray[np.uint64], most: int
 ) -> ShingleSample:
-    """The different shingles of n pages that are 0 mod n, at most `most` of a page: n is doubled until this holds.
+    """The distinct shingles of each page that are 0 mod n, at most `most` per page: n is doubled until they fit.
 
-    shingles: uint64[m], of page i shingles[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]  ratios: uint64[n], n of 1/n,
-    powers of two
+    shingles: uint64[m], page i has shingles[bounds[i]:bounds[i + 1]]  bounds: int64[p + 1]
+    ratios: uint64[p], n of 1/n for each page, powers of two
     """
     sampled = shingles & (np.repeat(ratios, sizes_of(bounds)) - np.uint64(1)) == 0
     before = bounds_of(sampled)[bounds].tolist()
-    kept = reversed_bits(shingles[sampled])
-    # This is numpy's sort because it stays below n log n, whatever order a page gives its shingles.
-    rows = [np.unique(kept[first:last]) for first, last in pairwise(before)]
+    reverse = reversed_bits(shingles[sampled])
+    # NumPy's sort takes n log n for any order, so a page cannot make it slow.
+    rows = [np.unique(reverse[first:last]) for first, last in pairwise(before)]
     ratios = ratios.copy()
     for page, row in enumerate(rows):
         while len(rows[page]) > most:
@@ -246,16 +255,16 @@ def sample_shingles(
 
 
 def head_sizes(shingles: NDArray[np.uint64], spans: NDArray[np.int64], ratios: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """How many shingles of each sample are in the one at another ratio, the same or coarser: int64[c].
+    """Sizes of c samples at other ratios, the same or coarser: int64[c].
 
-    shingles: uint64[m], of row i shingles[spans[i, 0]:spans[i, 1]], ascending  spans: int64[c, 2]  ratios: uint64[c]
+    shingles: uint64[m], row i has shingles[spans[i, 0]:spans[i, 1]], ascending  spans: int64[c, 2]  ratios: uint64[c]
     """
     return np.asarray(_head_sizes(shingles, spans, _GREATEST // ratios))
 
 
 @kernel
 def _head_sizes(shingles, spans, last):
-    # shingles: uint64[m]  spans: int64[c, 2]  last: uint64[c]  ->  int64[c], how many of each row are at most its last
+    # shingles: uint64[m]  spans: int64[c, 2]  last: uint64[c]  ->  int64[c], values per row up to its last
     sizes = np.empty(len(spans), np.int64)
     for row in range(len(spans)):
         sizes[row] = np.searchsorted(shingles[spans[row, 0] : spans[row, 1]], last[row], side="right")
@@ -263,7 +272,7 @@ def _head_sizes(shingles, spans, last):
 
 
 def reversed_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """uint64[m] -> uint64[m], bit b where bit 63 - b was."""
+    """The words with their bits in reverse order: uint64[m] -> uint64[m]."""
     words = words.byteswap()
     for shift, mask in _SWAPS:
         words = words >> np.uint64(shift) & np.uint64(mask) | (words & np.uint64(mask)) << np.uint64(shift)

@@ -1,4 +1,4 @@
-"""Turns pages into the columns of the scheme `spotsieve`, one kernel call for a batch, and explains blocks."""
+"""The columns of the default scheme for a batch of pages, in one kernel call, and reasons for blocks."""
 
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -33,9 +33,9 @@ MOST_MINIMA = 255
 
 @dataclass(frozen=True, slots=True)
 class SieveSettings:
-    """The settings of the columns. Every field changes verdicts. Raises SettingError.
+    """Settings of the columns. Every field changes verdicts. Raises SettingError for a value out of range.
 
-    shingle_words: words of a shingle (1..16)  minima: how many smallest hashes are kept (1..255)
+    shingle_words: words of a shingle (1..16)  minima: number of MinHash values (1..255)
     sketch_bits: a multiple of 64 (64..2048)
     """
 
@@ -55,17 +55,17 @@ class SieveSettings:
 
 @dataclass(frozen=True, slots=True)
 class SievedPages:
-    """The columns of n pages.
+    """Columns of n pages.
 
-    token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
-    weak: bool[n], whether blocks were kept only because there was little else
+    token_counts, kept_counts: int32[n], tokens of the page and of its main text  block_counts: int32[n]
+    weak: bool[n], whether blocks were kept only because text was scarce
     body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
-    feature_counts: uint32[n]  language: uint8[n] (spotsieve.stream.sign.features.languages.path_names)
-    minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
-    minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64], all 0 for a page without features
-    prints: uint32[p] (stream/sign/features/block_fingerprints.py), by print_bounds: int64[n + 1], as the minima are
-    titles: uint16[t], words of titles (stream/sign/text/html/skips.py), by title_bounds: int64[n + 1], as the minima
-    are
+    feature_counts: uint32[n]  language: uint8[n], path number (languages.path_names)
+    minima: uint64[m], MinHash values; page i has minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all
+    different  minima_bounds: int64[n + 1]
+    sketch: uint64[n, sketch_bits / 64], all 0 for a page without features
+    prints: uint32[p], block fingerprints (block_fingerprints.py)  print_bounds: int64[n + 1]
+    titles: uint16[t], words of titles (text/html/skips.py)  title_bounds: int64[n + 1]
     """
 
     token_counts: NDArray[np.int32]
@@ -88,10 +88,7 @@ class SievedPages:
 
 
 class SieveBuffers(NamedTuple):
-    """Tables and columns that the kernel writes over page after page, with room for the largest page of the batch.
-
-    lanes: uint64[...], as of new_lanes
-    """
+    """Tables and scratch of the kernel, large enough for the largest page of the batch. lanes: of new_lanes"""
 
     blocks: Blocks
     words: Vocabulary
@@ -101,7 +98,10 @@ class SieveBuffers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredBlock:
-    """One block of a page, and whether and why the scorecards keep it. links: tokens that begin in a link"""
+    """One block of a page, and why the scorecards keep or drop it.
+
+    tokens: its words  links: number of tokens that begin in a link  sections, lead: as in Blocks  reason: of REASONS
+    """
 
     tokens: tuple[str, ...]
     links: int
@@ -111,6 +111,7 @@ class ScoredBlock:
 
     @property
     def kept(self) -> bool:
+        """Whether the block is main text."""
         return self.reason in REASONS[: KEPT_IN_NEED + 1]
 
 
@@ -120,9 +121,12 @@ def sieve_pages(
     markup: NDArray[np.bool_] | bool,
     settings: SieveSettings,
 ) -> SievedPages:
-    """The kept text of n pages and its features, in one kernel call without the GIL.
+    """Main text, features and digests of n pages, in one kernel call without the GIL.
 
-    buffer, bounds, markup as of spotsieve.stream.sign.features.spots.extract_spots. Raises TypeError and ValueError.
+    buffer: uint8[N], the pages' UTF-8, concatenated
+    bounds: int64[n + 1], page i is buffer[bounds[i]:bounds[i + 1]]; ascending, within the buffer
+    markup: bool[n], or one bool for all pages; True for HTML, False for plain text
+    Raises TypeError for wrong dtypes and ValueError for bad bounds.
     """
     parts = in_padded_parts(
         *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, settings)
@@ -131,7 +135,7 @@ def sieve_pages(
 
 
 def blocks_of(page: bytes, markup: bool) -> list[ScoredBlock]:
-    """The blocks of one page, and why each is kept or left out."""
+    """The blocks of one page, each with the reason why it is kept or dropped."""
     if not page:
         return []
     state, arrays = scan_state(len(page), tracing=True)
@@ -189,7 +193,7 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
 ) -> SievedPages:
-    # The arrays whose addresses are in the state must outlive the call.
+    # The state holds addresses of these arrays, so they must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))
     sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(len(arrays[scan_layout.TOKENS])), settings)
     arrays.clear()
@@ -197,13 +201,18 @@ def _run(
 
 
 def _call(batch: TextBatch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
-    room = SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
-    return SievedPages(*_sieve_batch(batch, state, room, settings.shingle_words, settings.minima, settings.sketch_bits))
+    buffers = SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+    return SievedPages(
+        *_sieve_batch(batch, state, buffers, settings.shingle_words, settings.minima, settings.sketch_bits)
+    )
 
 
 @part
 def _keep_tokens(tokens, blocks, count, kept):
-    """Copy the tokens of kept blocks, tokens: address of uint64[], to kept: uint64[]; how many: int64."""
+    """Copy the tokens of the main text and return their number.
+
+    tokens: address of uint64[]  blocks: Blocks  count: number of blocks  ->  kept: uint64[]; the number: int64
+    """
     end, written = np.int64(0), np.int64(0)
     for block in range(count):
         start, end = end, end + blocks.words[block]
@@ -215,12 +224,10 @@ def _keep_tokens(tokens, blocks, count, kept):
 
 
 @kernel
-def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
-    """batch: Batch of n pages  state: int64[24]  room: SieveBuffers  the others: as in SieveSettings
-
-    ->  the columns of SievedPages, in their order
-    """
-    pages, blocks, words = batch.pages, room.blocks, room.words
+def _sieve_batch(batch, state, buffers, shingle_words, minima_count, sketch_bits):
+    # batch: TextBatch of n pages  state: int64[24]  buffers: SieveBuffers  the others: as in SieveSettings
+    # ->  the columns of SievedPages, in their order
+    pages, blocks, words = batch.pages, buffers.blocks, buffers.words
     token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
     block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
     language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
@@ -237,17 +244,17 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
     for page in range(pages):
         start, end = scan_page(state, batch, page)
         if end - start > SHORT_BYTES:
-            body_digest[page, 0], body_digest[page, 1] = digest_body(start, end - start, room.lanes)
+            body_digest[page, 0], body_digest[page, 1] = digest_body(start, end - start, buffers.lanes)
         tokens, count = state[scan_layout.TOKENS // 8], state[scan_layout.TOKEN_COUNT // 8]
         if count > len(kept):
-            # grown with the largest page so far
+            # Grow with the largest page so far.
             kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
             repeats = make_repeat_buffers(2 * count)
-        found = state[scan_layout.BLOCK_COUNT // 8]
-        token_counts[page], block_counts[page] = count, found
-        unpack_blocks(state[scan_layout.BLOCKS // 8], found, blocks)
-        weak[page] = select_blocks(blocks, found, room.card, explains)
-        kept_count = _keep_tokens(tokens, blocks, found, kept)
+        block_count = state[scan_layout.BLOCK_COUNT // 8]
+        token_counts[page], block_counts[page] = count, block_count
+        unpack_blocks(state[scan_layout.BLOCKS // 8], block_count, blocks)
+        weak[page] = select_blocks(blocks, block_count, buffers.card, explains)
+        kept_count = _keep_tokens(tokens, blocks, block_count, kept)
         kept_counts[page] = kept_count
         text = np.int64(kept.ctypes.data)
         if kept_count > 0:
@@ -262,11 +269,11 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):
         )
         number_repeats(features, shingles, repeats)
         sketch_features(features, shingles, bins, sketch[page])
-        if 2 * found > len(items.items):
-            items = make_fingerprint_buffers(2 * found)
+        if 2 * block_count > len(items.items):
+            items = make_fingerprint_buffers(2 * block_count)
         written = print_bounds[page]
         print_bounds[page + 1] = written + find_block_fingerprints(
-            tokens, blocks, found, shingles, items, prints[written:]
+            tokens, blocks, block_count, shingles, items, prints[written:]
         )
         written = title_bounds[page]
         title_bounds[page + 1] = written + title_words(np.int64(state.ctypes.data), titles, written)

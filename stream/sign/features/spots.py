@@ -1,6 +1,7 @@
 """Spots: an antecedent and the chain of non-stop-words that follows it (Theobald et al., SIGIR 2008, sec. 3).
 
-Turns pages into spots, one kernel call for a batch.
+SpotSettings defines a spot, SpotModel adds the hash table of its words, and extract_spots turns a batch of pages into
+spots in one kernel call.
 """
 
 from collections.abc import Callable
@@ -31,10 +32,10 @@ from spotsieve.stream.sign.text.scan_layout import BLOCK_SHIFT
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
     "a an the am are be been being is was were can could will would had has have having did do does doing done".split()
 )
-"""Articles and the flexions of be, can, will, have, do: the best F1 of the paper's figure 6 (sec. 5.2)."""
+"""Articles and the forms of be, can, will, have and do, which have the best F1 in the paper's figure 6 (sec. 5.2)."""
 
 DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
-    # Snowball's English list, cut at the apostrophes as tokens are (don't -> don, t), with the antecedents above
+    # Snowball's English list, cut at apostrophes as the tokenizer cuts (don't -> don, t), with the antecedents above.
     "a about above after again against ain all am an and any are aren as at be because been before being below "
     "between both but by can cannot could couldn d did didn do does doesn doing don done down during each few "
     "for from further had hadn has hasn have haven having he her here hers herself him himself his how i if in "
@@ -48,17 +49,18 @@ DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
 MAX_DISTANCE = 100
 MAX_CHAIN_LENGTH = 100
 MAX_WORDS = 8_000
-"""A list has no more words: two full ones fit into one table (spotsieve.stream.sign.features.languages.MOST_WORDS)."""
+"""Limit per list, so that two full lists fit into one table (languages.MOST_WORDS)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpotSettings:
     """The definition of a spot. Every field changes verdicts.
 
-    antecedents and stop_words are tokens: lower case, one word each (an apostrophe ends a word: "don't" is don and t).
-    An antecedent that is no stop-word may stand in a chain. distance and chain_length are the paper's d and c
-    (sec. 5.2: d = 2, c = 3 are best); "the:3" is an antecedent with a distance of its own, the paper's d_j (sec. 3).
-    Raises SettingError.
+    antecedents, stop_words: tokens, that is one word each in lower case. An apostrophe ends a word: "don't" is don and
+    t. An antecedent that is not a stop-word may be part of a chain. "the:3" is an antecedent with a distance of its
+    own, the paper's d_j (sec. 3).
+    distance, chain_length: the paper's d and c (sec. 5.2: d = 2, c = 3 are best)
+    Raises SettingError for a word that is no token, no antecedents, or a number out of range.
     """
 
     antecedents: tuple[str, ...] = DEFAULT_ANTECEDENTS
@@ -80,9 +82,9 @@ class SpotSettings:
         self.distances()
 
     def distances(self) -> dict[str, int]:
-        """The antecedents, each with its spot distance. Raises SettingError."""
+        """Spot distance by antecedent. Raises SettingError for a bad distance, or two distances of one word."""
         check_words("antecedents", self.antecedents, lambda word: word.partition(":")[0])
-        found: dict[str, int] = {}
+        distances: dict[str, int] = {}
         for named in self.antecedents:
             word, colon, own = named.partition(":")
             distance = int(own) if own.isascii() and own.isdigit() and len(own) <= 3 else 0
@@ -90,18 +92,18 @@ class SpotSettings:
                 rule = f"must have spot distances that are whole numbers in 1..{MAX_DISTANCE}"
                 raise SettingError("antecedents", rule, named, f"write for example {word}:3, or {word} alone")
             distance = distance if colon else self.distance
-            if found.setdefault(word, distance) != distance:
+            if distances.setdefault(word, distance) != distance:
                 rule = "must have one spot distance for each word"
-                raise SettingError("antecedents", rule, named, f"leave out {word}:{found[word]} or this")
-        return found
+                raise SettingError("antecedents", rule, named, f"leave out {word}:{distances[word]} or this")
+        return distances
 
 
 class SpotTable(NamedTuple):
-    """The words as the kernel looks them up.
+    """Hash table of antecedents and stop-words for the kernel.
 
-    flags: uint64[2 * slots], two entries for each slot: a token hash with its ANTECEDENT and STOP_WORD bits. The slot
-    of a token is `hash * multiplier >> shift`.
-    distances: uint8[2 * slots], the spot distance of the entry, 0 for a word that is no antecedent
+    flags: uint64[2 * slots], two entries per slot: a token hash with its ANTECEDENT and STOP_WORD bits. The slot of a
+    token is `hash * multiplier >> shift`.
+    distances: uint8[2 * slots], the spot distance of each entry, 0 for a word that is no antecedent
     steps: int64[k], the different distances, ascending
     """
 
@@ -114,7 +116,7 @@ class SpotTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpotModel:
-    """The settings with their table of words."""
+    """Spot settings with their hash table of words."""
 
     settings: SpotSettings
     table: SpotTable = field(init=False, repr=False, compare=False)
@@ -132,9 +134,9 @@ class SpotModel:
 
 
 def check_words(name: str, words: object, token_of: Callable[[str], str] = str) -> None:
-    """Raises SettingError, under this name, if `words` is no tuple of tokens or has too many.
+    """Raise SettingError if `words` is not a tuple of tokens, or has more than MAX_WORDS.
 
-    token_of: gives the part of a word that must be a token
+    name: the setting, for the error  token_of: returns the part of a word that must be a token
     """
     if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
         raise SettingError(name, "must be a tuple of words", words, 'write for example ("a", "the", "is")')
@@ -151,7 +153,10 @@ def check_words(name: str, words: object, token_of: Callable[[str], str] = str) 
 
 
 def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, np.uint64]:
-    """Place at most two entries in a slot: try multipliers in a fixed order, and double the slots after every 256."""
+    """Table with at most two entries per slot, its multiplier and its shift.
+
+    Multipliers are tried in a fixed order. After every 256 the number of slots doubles.
+    """
     hashes = entries & HASH_BITS
     bits = max(4, int(2 * len(entries)).bit_length())
     trial = 0
@@ -165,7 +170,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
             break
         trial += 1
         bits += trial % 256 == 0
-    # An empty entry matches no token, whose hash would need all bits set.
+    # An empty entry has all bits set, which no token hash has.
     table = np.full(2 << bits, np.uint64(0xFFFFFFFFFFFFFFFF), dtype=np.uint64)
     for position, index in enumerate(order):
         second = position > 0 and ordered[position - 1] == ordered[position]
@@ -175,7 +180,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
 
 @part
 def mark_words(tokens, count, table, antecedents):
-    """Set the flags of a page's tokens, and note where the antecedents are; return how many.
+    """Set the flags of a page's tokens, write the indexes of its antecedents, and return their number.
 
     tokens: address of uint64[count]  table: SpotTable  antecedents: address of int32[count + 1]
     """
@@ -194,38 +199,40 @@ def mark_words(tokens, count, table, antecedents):
 
 @part
 def choose_antecedents(tokens, antecedents, count, table, distance, chosen):
-    """Copy those of a page's antecedents that have this spot distance, in their order; return how many.
+    """Copy the antecedents of a page that have this spot distance, in order, and return their number.
 
-    tokens, table: as of mark_words  antecedents: address of int32[count]  chosen: address of int32[count + 1]
+    tokens: address of uint64[...], flagged by mark_words  table: SpotTable
+    antecedents: address of int32[count]  chosen: address of int32[count + 1]
     """
-    kept = np.int64(0)
+    copied = np.int64(0)
     entries, distances = np.int64(table.flags.ctypes.data), np.int64(table.distances.ctypes.data)
     for index in range(count):
         place = load_int32(antecedents + (index << 2))
         token = load_word(tokens + (place << 3)) & HASH_BITS
         entry = np.int64((token * table.multiplier) >> table.shift) << 1
         entry += np.int64((load_word(entries + (entry << 3)) ^ token) >= np.uint64(4))
-        put_int32(chosen + (kept << 2), place)
-        kept += np.int64(byte_at(distances + entry) == distance)
-    return kept
+        put_int32(chosen + (copied << 2), place)
+        copied += np.int64(byte_at(distances + entry) == distance)
+    return copied
 
 
 @part
 def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):
-    """Write the spot hashes of one page to spots[place:], return how many.
+    """Write the spot hashes of one page to spots[place:] and return their number.
 
-    tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending
+    tokens: address of uint64[m], hash and flags
+    antecedents: address of int32[count], indexes of tokens, ascending
     blocks: address of the page's block_count blocks (stream/sign/text/scan_layout.py)  spots: uint64[>= place + count]
-    runs: int64[c, 2], c is the chain length; written over
+    runs: int64[c, 2], scratch; c is the chain length
 
-    For d = 2 and c = 3 a chain has the second, fourth and sixth word after the antecedent. A stop-word is replaced by
-    the next word that is none, and the distance counts on from there. A chain ends with its block, and then needs at
-    least one word. In the paper it ends with the document. Here a spot belongs to the block of its antecedent, so text
-    beside an article cannot change its last spots, and blocks can be kept or dropped whole. On the listed pairs of
-    shared/data/news both are alike (best F1 of the spots' Jaccard .908 by block, .907 by document).
+    For d = 2 and c = 3 a chain has the second, fourth and sixth word after the antecedent. The next non-stop-word
+    replaces a stop-word, and the distance counts on from there. A chain ends with its block, and needs at least one
+    word. In the paper it ends with the document. Here a spot belongs to the block of its antecedent, so text beside an
+    article cannot change its last spots, and whole blocks can be kept or dropped. On the listed pairs of
+    shared/data/news both give the same quality (best F1 of the spots' Jaccard 0.908 by block, 0.907 by document).
 
-    The place of the k-th link never moves back from one antecedent to the next. So runs[k], the stop-words that were
-    last skipped for it, keeps the time linear on a page of stop-words alone.
+    The position of the k-th link never moves back from one antecedent to the next. So runs[k], the stop-words that were
+    last skipped for that link, keeps the time linear on a page of stop-words only.
     """
     runs[:] = 0
     chain_length = len(runs)
@@ -261,10 +268,10 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs,
 
 @dataclass(frozen=True, slots=True)
 class PageFeatures:
-    """The spots of n pages, and how many tokens and blocks they have.
+    """Spots of n pages, and their numbers of tokens and blocks.
 
-    spots: uint64[m], of page i spots[spot_bounds[i]:spot_bounds[i + 1]]; by spot distance, the least first, then in
-    page order, with repeats
+    spots: uint64[m], page i has spots[spot_bounds[i]:spot_bounds[i + 1]]; with repeats, ordered by spot distance, then
+    by place in the page
     spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n], blocks with at least one token
     """
 
@@ -280,14 +287,14 @@ class PageFeatures:
 def extract_spots(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool, model: SpotModel
 ) -> PageFeatures:
-    """Blocks, tokens and spots of n pages (Theobald et al. 2008, sec. 3), in one kernel call without the GIL.
+    """Spots of n pages (Theobald et al. 2008, sec. 3), in one kernel call without the GIL.
 
-    buffer: uint8[N], the pages' UTF-8 one after the other; bytes that are none part tokens
+    buffer: uint8[N], the pages' UTF-8, concatenated; invalid bytes separate tokens
     bounds: int64[n + 1], page i is buffer[bounds[i]:bounds[i + 1]]; ascending, within the buffer
-    markup: bool[n] or one for all, True for HTML, False for plain text
+    markup: bool[n], or one bool for all pages; True for HTML, False for plain text
 
-    The kernel reads up to PADDING bytes behind a page. If the buffer has PADDING spare bytes behind bounds[n], nothing
-    is copied, otherwise the last pages are. Raises TypeError and ValueError for other arrays.
+    The kernel reads up to PADDING bytes beyond a page. If the buffer has PADDING spare bytes after bounds[n], nothing
+    is copied; otherwise the last pages are. Raises TypeError for wrong dtypes and ValueError for bad bounds.
     """
     parts = in_padded_parts(
         *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, model)
@@ -311,7 +318,7 @@ def _joined(parts: list[PageFeatures]) -> PageFeatures:
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], model: SpotModel
 ) -> PageFeatures:
-    # The arrays whose addresses are in the state must outlive the call.
+    # The state holds addresses of these arrays, so they must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))
     batch = batch_at(buffer, bounds, markup)
     features = PageFeatures(*_extract_batch(batch, state, model.table, model.settings.chain_length))
@@ -321,10 +328,8 @@ def _run(
 
 @kernel
 def _extract_batch(batch, state, table, chain_length):
-    """batch: Batch of n pages  state: int64[24]  table: SpotTable  chain_length: int64
-
-    ->  spots: uint64[m]  spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n]
-    """
+    # batch: TextBatch of n pages  state: int64[24]  table: SpotTable  chain_length: int64
+    # ->  spots: uint64[m]  spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n]
     pages = batch.pages
     spot_bounds = np.zeros(pages + 1, dtype=np.int64)
     token_counts = np.zeros(pages, dtype=np.int32)
@@ -345,17 +350,17 @@ def _extract_batch(batch, state, table, chain_length):
             grown = np.empty(max(2 * len(spots), written + marked), dtype=np.uint64)
             grown[:written] = spots[:written]
             spots = grown
-        # One distance after the other: the time is linear only for chains of one distance (see chain_spots).
+        # One pass per distance, because chain_spots takes linear time only for chains of one distance.
         for distance in table.steps:
             if len(table.steps) > 1:
                 places = np.int64(chosen.ctypes.data)
-                found = choose_antecedents(tokens, np.int64(antecedents.ctypes.data), marked, table, distance, places)
+                used = choose_antecedents(tokens, np.int64(antecedents.ctypes.data), marked, table, distance, places)
             else:
-                found = marked
+                used = marked
             written += chain_spots(
                 tokens,
                 places,
-                found,
+                used,
                 state[scan_layout.BLOCKS // 8],
                 block_counts[page],
                 distance,

@@ -1,1 +1,1 @@
-"""Folds features into identities of a fixed size, and makes keys of them."""
+"""Fingerprints, sketches and digests of fixed size from features, and the index keys made of them."""

@@ -1,14 +1,15 @@
-"""Digests a page's bytes by XXH3-128 (Yann Collet's specification, long inputs), in the kernel that just read them.
+"""Digests of page bodies by XXH3-128, and of shingles by SHA-1, both compiled.
 
-By then the page lies in the CPU's cache; the same hash over all pages of a batch takes four times as long, most of it
-waiting for memory. Pages of up to SHORT_BYTES, which the specification hashes in other ways, are left to the caller.
+Bodies: XXH3-128 (Yann Collet's specification, long inputs). The kernel that has just read a page digests it while the
+page is in the CPU's cache. Hashing all pages of a batch afterwards takes four times as long, because it waits for
+memory.
 
-Hashes a page's shingles as Roul et al. do (sec. 4, step 4): 64 bits of their SHA-1 (FIPS 180-4).
+Shingles: Roul et al. (sec. 4, step 4) use SHA-1 (FIPS 180-4), of which 64 bits are kept.
 
-message = the hashes of the shingle's tokens (stream/sign/text/hashing.py), 8 bytes each, big endian
-hash    = the first 8 bytes of its SHA-1, big endian
+    message = the hashes of the shingle's tokens (stream/sign/text/hashing.py), 8 bytes each, big endian
+    hash    = the first 8 bytes of its SHA-1, big endian
 
-hashlib takes .67 us a shingle, with the call; the same compiled takes .15 us.
+hashlib takes 0.67 us per shingle with the call, this kernel 0.15 us.
 """
 
 from collections.abc import Callable
@@ -25,10 +26,10 @@ from spotsieve.stream.sign.text.machine import folded_product, load_word
 from spotsieve.stream.sign.text.tokens import PageTokens
 
 # ruff: noqa: ARG001
-# numba hands an intrinsic its typing context and arguments by position, whether it needs them or not.
-
+# numba passes the typing context and all arguments to an intrinsic by position, used or not.
 
 SHORT_BYTES = 240
+"""Up to this size the specification uses other constructions, which are left to the caller."""
 
 _SECRET = np.frombuffer(
     bytes.fromhex(
@@ -45,14 +46,14 @@ _PRIME64_3, _PRIME64_4 = np.uint64(0x165667B19E3779F9), np.uint64(0x85EBCA77C2B2
 _PRIME64_5, _AVALANCHE = np.uint64(0x27D4EB2F165667C5), np.uint64(0x165667919E3779F9)
 _STRIPE, _BLOCK = 64, 1024
 _SCRAMBLING, _LAST, _LOW, _HIGH = 128, 121, 11, 117
-"""Places in the secret."""
+"""Byte offsets into the secret."""
 
 _I64 = ir.IntType(64)
 _LANES = ir.VectorType(_I64, 8)
 
 
 def new_lanes() -> NDArray[np.uint64]:
-    """uint64[32]: eight sums, and the secret behind them."""
+    """Buffer of digest_body: eight accumulators, then the secret. uint64[32]"""
     lanes = np.zeros(32, np.uint64)
     lanes[8:] = _SECRET.view(np.uint64)
     return lanes
@@ -60,7 +61,7 @@ def new_lanes() -> NDArray[np.uint64]:
 
 @part
 def digest_body(address, size, lanes):  # int64, int64, uint64[32] of new_lanes -> (uint64, uint64)
-    """(low, high) word of the digest of `size` bytes, more than SHORT_BYTES."""
+    """XXH3-128 of the `size` bytes at `address`, as (low word, high word). `size` exceeds SHORT_BYTES."""
     sums = np.int64(lanes.ctypes.data)
     secret = sums + 64
     lanes[0], lanes[1], lanes[2], lanes[3] = _PRIME32_3, _PRIME64_1, _PRIME64_2, _PRIME64_3
@@ -80,10 +81,10 @@ def digest_body(address, size, lanes):  # int64, int64, uint64[32] of new_lanes 
 
 @part
 def merged(lanes, secret, state):  # uint64[>= 8], int64, uint64 -> uint64
-    """One word of the digest."""
+    """One word of the digest: the accumulators merged with the secret at this address."""
     for pair in range(4):
-        place = secret + (pair << 4)
-        left, right = lanes[2 * pair] ^ load_word(place), lanes[2 * pair + 1] ^ load_word(place + 8)
+        key = secret + (pair << 4)
+        left, right = lanes[2 * pair] ^ load_word(key), lanes[2 * pair + 1] ^ load_word(key + 8)
         state += folded_product(left, right)
     state = (state ^ state >> np.uint64(37)) * _AVALANCHE
     return state ^ state >> np.uint64(32)
@@ -95,7 +96,7 @@ def _lanes_at(builder: ir.IRBuilder, address: ir.Value, offset: int = 0) -> ir.V
 
 
 def _stripe_added(builder: ir.IRBuilder, sums: ir.Value, data: ir.Value, keyed: ir.Value) -> ir.Value:
-    """XXH3's accumulation of one stripe of 64 bytes: products of the keyed halves, and the neighbours' data."""
+    """The sums after one stripe of 64 bytes: plus the products of the keyed halves and the neighbours' data."""
     low = builder.and_(keyed, ir.Constant(_LANES, [0xFFFFFFFF] * 8))
     product = builder.mul(low, builder.lshr(keyed, ir.Constant(_LANES, [32] * 8)))
     swapped = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
@@ -106,7 +107,7 @@ def _stripe_added(builder: ir.IRBuilder, sums: ir.Value, data: ir.Value, keyed: 
 def _repeated(
     builder: ir.IRBuilder, count: ir.Value, sums: ir.Value, generate_step: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> None:
-    """Apply sums = generate_step(index, sums) `count` times, with the sums in registers."""
+    """Generate a loop that applies sums = generate_step(index, sums) `count` times and keeps the sums in registers."""
     pointer = builder.inttoptr(sums, _LANES.as_pointer())
     entry, before = builder.block, builder.load(pointer, align=8)
     loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
@@ -130,7 +131,7 @@ def _repeated(
 
 @intrinsic
 def add_stripes(typing_context, sums, address, stripes, secret):
-    """Accumulate stripes at `address` into XXH3's uint64[8] at `sums`, stripe i keyed with what is at secret + 8 i."""
+    """Accumulate the stripes at `address` into the uint64[8] at `sums`; the key of stripe i is at secret + 8 i."""
 
     def generate(context, builder, signature, arguments):
         sums, address, stripes, secret = arguments
@@ -148,7 +149,7 @@ def add_stripes(typing_context, sums, address, stripes, secret):
 
 @intrinsic
 def add_blocks(typing_context, sums, address, blocks, secret):
-    """The same for blocks of 1,024 bytes, after each of which XXH3 scrambles the sums."""
+    """Accumulate blocks of 1,024 bytes, and scramble the sums after each block as XXH3 does."""
 
     def generate(context, builder, signature, arguments):
         sums, address, blocks, secret = arguments
@@ -168,15 +169,15 @@ def add_blocks(typing_context, sums, address, blocks, secret):
     return types.void(types.int64, types.int64, types.int64, types.int64), generate
 
 
-_BITS = 0xFFFFFFFF
-_START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
+_LOW_WORD = 0xFFFFFFFF
+_SHA1_START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
 
 
 def sha1_shingles(tokens: PageTokens, width: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Every run of `width` tokens of n pages, hashed, repeats kept.
+    """Hashes of all runs of `width` tokens of n pages, in page order, with repeats.
 
-    -> hashes: uint64[m], of page i hashes[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
-    A page with fewer tokens has none. Raises ValueError for a width below 1.
+    -> hashes: uint64[m], page i has hashes[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
+    A page with fewer than `width` tokens has no shingle. Raises ValueError for a width below 1.
     """
     if width < 1:
         raise ValueError(f"shingles must have at least 1 token, got {width}")
@@ -200,7 +201,7 @@ def _hash_shingles(tokens, bounds, width, hashes):
             for place in range(width):
                 token = tokens[first + place]
                 message[2 * place] = np.uint32(token >> np.uint64(32))
-                message[2 * place + 1] = np.uint32(token & np.uint64(_BITS))
+                message[2 * place + 1] = np.uint32(token & np.uint64(_LOW_WORD))
             hashes[written] = _sha1_64(message, blocks, schedule)
             written += 1
 
@@ -208,8 +209,8 @@ def _hash_shingles(tokens, bounds, width, hashes):
 @kernel
 def _sha1_64(message, blocks, schedule):
     # message: uint32[16 * blocks], padded  schedule: uint32[80], written over  ->  uint64
-    h0, h1, h2 = np.uint32(_START[0]), np.uint32(_START[1]), np.uint32(_START[2])
-    h3, h4 = np.uint32(_START[3]), np.uint32(_START[4])
+    h0, h1, h2 = np.uint32(_SHA1_START[0]), np.uint32(_SHA1_START[1]), np.uint32(_SHA1_START[2])
+    h3, h4 = np.uint32(_SHA1_START[3]), np.uint32(_SHA1_START[4])
     for block in range(blocks):
         for t in range(16):
             schedule[t] = message[16 * block + t]

@@ -1,16 +1,14 @@
-"""Projects pages onto the concepts of a frozen decomposition (Roul et al., fig. 1, step 4).
+"""Latent semantic indexing: project pages onto the concepts of a frozen decomposition (Roul et al., fig. 1, step 4).
 
     A = U s V^T of a sample's term-document matrix        U^T d = the column of s V^T of a page d of the sample
 
-A term's row holds its IDF times its row of U, in whole numbers. A page's vector is the sum of the rows of its tokens:
-exact whatever the order, the machine or its BLAS. The paper divides by the page's length, which changes no cosine. It
-is then scaled so that its greatest coordinate is +-127, and a cosine is one of whole numbers, a square root and a
-division, which IEEE 754 rounds in one way: verdicts are the same everywhere.
+A term's row holds its IDF times its row of U, as integers. A page's vector is the sum of the rows of its tokens. The
+sum is exact whatever the order, the machine or its BLAS. The paper divides it by the page's length, which changes no
+cosine. The vector is then scaled so that its largest coordinate is +-127. A cosine takes integer sums, one square root
+and one division, which IEEE 754 rounds in exactly one way: verdicts are the same on every machine.
 
-Finds a hash among millions of ascending ones with two reads: a directory says where its leading bits begin.
-
-Binary search takes 20 reads all over memory. Hashes are spread evenly, so only one or two share the leading log2(t)
-bits.
+Rows are found by a Directory: two reads instead of the 20 of a binary search over millions of hashes. Hashes are spread
+evenly, so only one or two share their leading log2(t) bits.
 """
 
 from dataclasses import dataclass
@@ -25,7 +23,10 @@ from spotsieve.stream.sign.text.tokens import PageTokens
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """hashes: uint64[t], ascending, all different  first: int64[2^b + 1], those with leading bits p are first[p] on
+    """Sorted hashes with the position of the first hash for each value of their leading bits.
+
+    hashes: uint64[t], ascending, all different
+    first: int64[2^b + 1], hashes with the leading bits p are hashes[first[p]:first[p + 1]]
     shift: uint64, 64 - b
     """
 
@@ -35,7 +36,7 @@ class Directory:
 
 
 def directory_of(hashes: NDArray[np.uint64]) -> Directory:
-    """hashes: uint64[t], ascending, all different."""
+    """Build a directory. hashes: uint64[t], ascending, all different"""
     bits = max(1, len(hashes).bit_length())
     shift = np.uint64(64 - bits)
     sizes = np.bincount((hashes >> shift).astype(np.int64), minlength=2**bits)
@@ -44,7 +45,7 @@ def directory_of(hashes: NDArray[np.uint64]) -> Directory:
 
 @part
 def place_of(wanted, hashes, first, shift):
-    """A hash, and the fields of a Directory -> its place: int64, -1 where it is none of them."""
+    """Index of a hash in a Directory, or -1. wanted: uint64; hashes, first, shift: fields of a Directory  ->  int64"""
     leading = wanted >> shift
     for place in range(first[leading], first[leading + np.uint64(1)]):
         if hashes[place] == wanted:
@@ -53,13 +54,13 @@ def place_of(wanted, hashes, first, shift):
 
 
 MOST = 127
-"""Of a coordinate: a vector's cosines with others differ by less than .01 from those of its exact coordinates."""
+"""The largest coordinate. Its cosines differ by less than 0.01 from the cosines of exact coordinates."""
 
 
 def project_pages(tokens: PageTokens, directory: Directory, rows: NDArray[np.int16]) -> NDArray[np.int8]:
-    """Tokens of n pages -> vectors: int8[n, d], 0 for a page none of whose tokens is known.
+    """LSI vectors of n pages: int8[n, d]. A page without a known term has the zero vector.
 
-    directory: of the terms  rows: int16[t, d], in its order
+    directory: the terms of the model  rows: int16[t, d], one per term, in the directory's order
     """
     sums = np.zeros((len(tokens), rows.shape[1]), np.int64)
     _project(tokens.hashes.copy(), tokens.bounds.copy(), directory.hashes, directory.first, directory.shift, rows, sums)
@@ -67,7 +68,10 @@ def project_pages(tokens: PageTokens, directory: Directory, rows: NDArray[np.int
 
 
 def quantise(sums: NDArray[np.int64]) -> NDArray[np.int8]:
-    """int64[n, d], below 2^54 -> int8[n, d]: each row times 127 over its greatest, to the nearest, halves outwards."""
+    """Scale each row so that its largest coordinate is +-127: int64[n, d], below 2^54 -> int8[n, d].
+
+    Rounds to the nearest integer, halves away from zero.
+    """
     size = np.abs(sums)
     greatest = np.maximum(size.max(axis=1, keepdims=True, initial=0), 1)
     scaled = (2 * MOST * size + greatest) // (2 * greatest)
@@ -76,11 +80,11 @@ def quantise(sums: NDArray[np.int64]) -> NDArray[np.int8]:
 
 
 def cosines(one: NDArray[np.int8], other: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Row by row: int8[c, d] twice -> float64[c], 0 where a vector is 0."""
+    """Cosines of c pairs of vectors: int8[c, d] each -> float64[c], 0 where a vector is zero."""
     left, right = one.astype(np.int64), other.astype(np.int64)
     squares = (left * left).sum(axis=1) * (right * right).sum(axis=1)
-    found: NDArray[np.float64] = (left * right).sum(axis=1) / np.sqrt(np.maximum(squares, 1).astype(np.float64))
-    return found
+    cosine: NDArray[np.float64] = (left * right).sum(axis=1) / np.sqrt(np.maximum(squares, 1).astype(np.float64))
+    return cosine
 
 
 @kernel

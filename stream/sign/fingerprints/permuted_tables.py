@@ -1,9 +1,10 @@
-"""Designs the permuted tables: which bits of a fingerprint each table matches, and the bucket keys that follow.
+"""Permuted tables: which bits of a fingerprint each table matches, and the bucket keys that follow.
 
-Manku, Jain, Das Sarma, WWW 2007, section 3: cut the 64 bits into b blocks; two fingerprints that differ in at most k
+Manku, Jain, Das Sarma, WWW 2007, section 3: cut the 64 bits into b blocks. Two fingerprints that differ in at most k
 bits agree on at least b - k whole blocks, so one table for each choice of b - k blocks finds every neighbour. In two
 levels (sec. 3.1.3) the bits that a table leaves open are cut again by the same argument, which buys more matched bits
-for the same number of tables. Here a table is a mask: the permutation only serves to make the matched bits lead.
+for the same number of tables. Here a table is a mask, because the paper's permutation only moves the matched bits to
+the front.
 
     key = table tag (8 bits) | matched bits, low 56 of them
 """
@@ -24,34 +25,36 @@ FINGERPRINT_BITS = 64
 KEY_BITS = 56
 KEY_MASK = np.uint64(2**KEY_BITS - 1)
 _KEY_BITS = np.uint64(KEY_BITS)
+
+# Tags. A tag is stored in every key, so its meaning never changes.
 DIGEST_TAG = 255
-"""The tag of keys that hold the low 56 bits of a body's digest; the inline bits are its high word."""
+"""The low 56 bits of a body's digest; the inline bits are its high word."""
 TEXT_TAG = 254
-"""The tag of keys that hold the low 56 bits of the kept text's digest; the inline bits are its high word."""
+"""The low 56 bits of the main text's digest; the inline bits are its high word."""
 MINIMA_TAG = 253
-"""The tag of keys that hold the low 56 bits of one of a page's minima; their postings have no inline bits."""
+"""The low 56 bits of one of a page's MinHash values; no inline bits."""
 PRINT_TAG = 251
-"""The tag of keys of one of a page's prints, mixed with its host; their postings have no inline bits."""
+"""One of a page's block fingerprints, mixed with its host; no inline bits."""
 TITLE_TAG = 250
-"""The tag of keys of a page's title words, mixed with its host; their postings have no inline bits."""
+"""A page's title words, mixed with its host; no inline bits."""
 ADDRESS_TAG = 249
-"""The tag of keys of a page's text and address together; the inline bits are the high word of their digest."""
+"""The digest of a page's text and URL; the inline bits are its high word."""
 BARE_TAGS = (MINIMA_TAG, PRINT_TAG, TITLE_TAG)
-"""The tags of keys whose postings have no inline bits."""
+"""Tags of keys whose postings store no inline bits."""
 MAX_TABLES = 249
-"""Tables have the tags 0..248. A tag is stored in every key: its meaning never changes."""
+"""Tables have the tags 0..248."""
 RETIRED_TAG = 252
-"""Of the first page of a host, in states of format 2. It stays free."""
+"""The first page of a host in states of format 2. It is never used again."""
 MAX_DISTANCE_BITS = 7
 MAX_SUB_HASH_DISTANCE_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TableDesign:
-    """Masks of the tables, and the same as pieces (runs of set bits) for the kernel.
+    """Masks of T tables, also as pieces (runs of set bits) for the kernel.
 
-    A fingerprint's matched bits are its pieces, moved together, lowest first; beyond 56 of them the highest are
-    dropped: the bucket is then coarser than the table, which costs candidates and never a neighbour.
+    A key holds the matched bits of a fingerprint, moved together, the lowest first. Beyond 56 bits the highest are
+    dropped: the bucket is then coarser than the table, which adds candidates and never loses a neighbour.
 
     piece_bounds: int64[T + 1]  piece_shift, piece_place: uint64[m]  piece_mask: uint64[m]
     """
@@ -72,7 +75,7 @@ class TableDesign:
         return min(mask.bit_count() for mask in self.masks)
 
     def keys(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """fingerprints: uint64[n] -> keys: uint64[n, T]; column t carries tag t."""
+        """Bucket keys of n fingerprints: uint64[n] -> uint64[n, T]; column t has tag t. Raises TypeError."""
         if fingerprints.dtype != np.uint64 or fingerprints.ndim != 1:
             raise TypeError(f"fingerprints must be uint64[n], got {fingerprints.dtype}[{fingerprints.ndim} dimensions]")
         keys = np.empty((len(fingerprints), len(self.masks)), np.uint64)
@@ -82,17 +85,16 @@ class TableDesign:
 
 @kernel
 def tagged(tag: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """words: uint64[...], or one in a kernel -> keys of this tag that hold their low 56 bits, alike."""
+    """Keys of one tag that hold the low 56 bits of each word: uint64[...] -> uint64[...]; in a kernel also scalars."""
     return np.uint64(tag) << _KEY_BITS | words & KEY_MASK
 
 
 @cache
 def design_tables(max_distance_bits: int, tables: int, name: str = "scheme.max_distance_bits") -> TableDesign:
-    """The design with this many tables that finds every neighbour within max_distance_bits and matches most bits.
+    """The design with this number of tables that finds every neighbour within max_distance_bits and matches most bits.
 
-    name: what the settings call max_distance_bits
-
-    Raises SettingError where no choice of blocks gives this many tables; it names those that exist.
+    name: the setting that holds max_distance_bits, for errors
+    Raises SettingError if no choice of blocks gives this number of tables; the error lists the possible numbers.
     """
     if not 0 <= max_distance_bits <= MAX_DISTANCE_BITS:
         raise SettingError(name, f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it")
@@ -110,9 +112,9 @@ def design_tables(max_distance_bits: int, tables: int, name: str = "scheme.max_d
 
 @cache
 def sub_hash_tables(k: int) -> TableDesign:
-    """The k + 1 tables of Williams, Giles 2013, sec. 3.1: of k + 1 blocks, k changed bits leave one untouched.
+    """The k + 1 tables of Williams, Giles 2013, sec. 3.1: k changed bits leave one of k + 1 blocks unchanged.
 
-    Raises SettingError for a k that is not 0..10 (theirs, sec. 4.1): blocks of fewer than 5 bits tell nothing apart.
+    Raises SettingError for a k outside 0..10 (their range, sec. 4.1): blocks of fewer than 5 bits match everything.
     """
     if not 0 <= k <= MAX_SUB_HASH_DISTANCE_BITS:
         raise SettingError("scheme.k", f"must be 0..{MAX_SUB_HASH_DISTANCE_BITS}", k, "the paper found 3 to be best")
@@ -125,13 +127,13 @@ def _design_of(max_distance_bits: int, masks: tuple[int, ...]) -> TableDesign:
     for mask in masks:
         place = 0
         for start, width in _runs(mask):
-            kept = min(width, KEY_BITS - place)
-            if kept <= 0:
+            taken = min(width, KEY_BITS - place)
+            if taken <= 0:
                 break
             shifts.append(start)
-            piece_masks.append((1 << kept) - 1)
+            piece_masks.append((1 << taken) - 1)
             places.append(place)
-            place += kept
+            place += taken
         bounds.append(len(shifts))
     return TableDesign(
         max_distance_bits,
@@ -145,7 +147,10 @@ def _design_of(max_distance_bits: int, masks: tuple[int, ...]) -> TableDesign:
 
 @cache
 def possible_tables(max_distance_bits: int) -> dict[int, tuple[int, ...]]:
-    """Number of tables -> masks of the best design (most matched bits in its weakest table; one level before two)."""
+    """The best design for each possible number of tables, as masks.
+
+    The best design matches most bits in its weakest table; of equal designs the one with one level wins.
+    """
     k = max_distance_bits
     designs: dict[int, tuple[int, ...]] = {}
     whole = tuple(range(FINGERPRINT_BITS))
@@ -164,7 +169,7 @@ def possible_tables(max_distance_bits: int) -> dict[int, tuple[int, ...]]:
 
 
 def _ranges(numbers: Sequence[int]) -> list[str]:
-    """Ascending numbers, three and more in a row as first..last: 2, 4, 5, 6 -> 2, 4..6."""
+    """Ascending numbers as text, runs of three or more as first..last: 2, 4, 5, 6 -> 2, 4..6."""
     parts: list[str] = []
     start = 0
     for end in range(1, len(numbers) + 1):
@@ -180,7 +185,10 @@ def _weakest(masks: tuple[int, ...]) -> int:
 
 
 def _masks(open_bits: Sequence[int], k: int, levels: list[int]) -> tuple[int, ...]:
-    """Choose b - k of the b blocks of open_bits in every way; then the same with what each choice left open."""
+    """Masks of all choices of b - k of the b blocks of open_bits.
+
+    Each further level cuts the bits that a choice leaves open.
+    """
     blocks = _blocks(open_bits, levels[0])
     masks: list[int] = []
     for left_open in combinations(range(levels[0]), k):
@@ -192,7 +200,7 @@ def _masks(open_bits: Sequence[int], k: int, levels: list[int]) -> tuple[int, ..
 
 
 def _blocks(bits: Sequence[int], count: int) -> list[Sequence[int]]:
-    """Cut bits into count runs whose lengths differ by one at most; the longer ones first."""
+    """Cut bits into `count` runs whose lengths differ by at most one, the longer runs first."""
     width, longer = divmod(len(bits), count)
     blocks, start = [], 0
     for index in range(count):

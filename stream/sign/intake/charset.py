@@ -1,17 +1,18 @@
-"""Finds the character set of a body, whatever was declared, and converts its bytes to UTF-8.
+"""Character set of a body, independent of wrong declarations, and conversion to UTF-8.
 
 The rules, in this order (that of the HTML standard, sec. 13.2.3.2, except for rule 2):
 1. A byte order mark decides (WHATWG Encoding, "decode": it outranks the header).
-2. Bytes that are valid UTF-8 are UTF-8, whatever is declared: a legacy text of any length is practically never valid
-   UTF-8, while UTF-8 pages under an old iso-8859-1 header are common. Exceptions are the sets whose texts
-   can look like UTF-8: 7-bit sets with escapes, UTF-16, and CJK sets where few bytes speak for UTF-8 (SURE_UTF8_BYTES).
-3. The declared sets: header, then <meta> or XML declaration of the first PRESCAN_BYTES. The first that decodes without
-   error; else the first in which less than 1 in 8 of the non-ASCII bytes cannot be decoded (they become U+FFFD).
-4. Detection over DETECT_BYTES from the first byte that is not UTF-8 (faust-cchardet). Nothing found: windows-1252.
+2. Bytes that are valid UTF-8 are UTF-8, whatever is declared. Legacy text of any length is practically never valid
+   UTF-8, while UTF-8 pages with an old iso-8859-1 header are common. Exceptions are character sets whose texts can look
+   like UTF-8: 7-bit sets with escapes, UTF-16, and CJK sets with few bytes of evidence for UTF-8 (SURE_UTF8_BYTES).
+3. The declared sets: header, then <meta> or XML declaration in the first PRESCAN_BYTES. The first set that decodes
+   without error; otherwise the first in which less than 1 in 8 of the non-ASCII bytes cannot be decoded (they become
+   U+FFFD).
+4. Detection over DETECT_BYTES from the first byte that is not UTF-8 (faust-cchardet). Without a result: windows-1252.
 
-Why faust-cchardet: of 20 samples (13 languages, 18 sets, 16 KB of HTML each) faust-cchardet 3.2 gets all right in
-1.0 ms a page, chardet 7.7 all in 3.3 ms, charset-normalizer 3.5 gets 13 right in 2.3 ms (it fails on CJK pages with an
-ASCII head).
+faust-cchardet was chosen by 20 samples (13 languages, 18 sets, 16 KB of HTML each): faust-cchardet 3.2 gets all right
+in 1.0 ms per page, chardet 7.7 all in 3.3 ms, charset-normalizer 3.5 gets 13 right in 2.3 ms (it fails on CJK pages
+with an ASCII head).
 """
 
 import codecs

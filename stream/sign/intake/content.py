@@ -1,6 +1,6 @@
-"""Tells HTML, plain text and other content apart, by the Content-Type or else by the bytes of a body.
+"""The last step of intake: a Page from a body, its Content-Type and its place.
 
-Makes a Page of a body, its Content-Type and its place: the last step of intake.
+HTML, plain text and other content are distinguished by the Content-Type, or else by the bytes of the body.
 """
 
 import codecs

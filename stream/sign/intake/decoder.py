@@ -1,6 +1,6 @@
-"""Decodes a message into a page: JSON with configured fields, or a message that is HTML itself.
+"""Decoder of messages to pages: JSON with configured fields, or a message that is HTML itself.
 
-Decides by HTTP status and media type which pages are judged at all; the others are passed on unchecked.
+Acceptance decides by HTTP status and media type which pages are judged; the others are emitted unchecked.
 """
 
 import binascii

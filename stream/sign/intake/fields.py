@@ -1,8 +1,7 @@
-"""Finds the fields of a JSON message by configured paths or ready-made presets, and checks their types.
+"""Fields of a JSON message, found by configured paths or presets, with checks of their types.
 
-Reads the rank of a page: a number or a date in its message that says which of two copies is kept.
-
-Reads a fetch time: ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
+Two fields have formats of their own: the rank, a number or a date that decides which of two copies is kept, and the
+fetch time, as ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
 """
 
 import math

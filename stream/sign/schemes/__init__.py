@@ -1,16 +1,16 @@
-"""Defines what a scheme is: the seam between a published system and the judge.
+"""The scheme interface: the seam between a published system and the judge.
 
-A scheme turns pages into signatures and signatures into probes; the judge does the rest, the same way for all. A page
-is looked up under its keys. What it finds there passes two tests:
+A scheme turns pages into signatures and signatures into probes; the judge does the rest in the same way for all
+schemes. A page is looked up under its keys. Every posting that it finds passes two tests:
 
-1. Every key has inline bits, which are stored in its postings, and a limit. A posting passes where its inline bits
-   differ from the key's in at most `limit` places: that covers fingerprints (limit k), equality (limit 0) and "whatever
-   shares the bucket" (no inline bits). It is compiled into the judge's walk. Through a decisive key a posting that
-   passes is accepted; through any other it is a candidate.
-2. Candidates are confirmed by the scheme, sketch against sketch or features against features, many in one call.
+1. Every key has inline bits, which are stored in its postings, and a limit. A posting passes if its inline bits differ
+   from the key's in at most `limit` places. That covers fingerprints (limit k), equality (limit 0) and every posting of
+   the bucket (no inline bits). The test is compiled into the judge's sequential resolution. A posting that passes under
+   a decisive key is a match; under any other key it is a candidate.
+2. The scheme confirms candidates, sketch against sketch or features against features, many in one call.
 
-Pages of one host share its template. A scheme with bars has its candidates confirmed by the judge, which remembers
-every host (stream/judge/by_host/): then `confirm` answers for pages of which nothing is known but their sketches.
+Pages of one host share its template text. If a scheme has host thresholds (`bars`), the judge confirms its candidates
+with its memory of every host (stream/judge/by_host/). `confirm` then serves pages of which only sketches are known.
 """
 
 from collections.abc import Sequence
@@ -25,22 +25,22 @@ from spotsieve.stream.base.signature import CandidateColumns, Signatures
 
 UNCAPPED = np.iinfo(np.int64).max
 CANDIDATE_LIMIT = 256
-"""What most schemes take where index.candidate_limit is 0."""
+"""Default candidate limit of a scheme, where index.candidate_limit is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Where n pages are looked up, and filed if novel.
+    """Keys under which n pages are looked up, and indexed if they are novel.
 
-    keys: uint64[m], all different within a page  bounds: int64[n + 1] (page i's keys are keys[bounds[i]:bounds[i + 1]])
-    inline: uint64[m]; postings store none for the tags of stream/sign/fingerprints/permuted_tables.py BARE_TAGS,
-    which have 0 here
-    limit: uint8[m] (bits in which a posting that passes may differ from inline)
-    decisive: bool[m] (a posting that passes is accepted at once, and not only a candidate)
-    cap: int64[m] (no more pages than this are filed under the key, whatever the index would take: UNCAPPED)
-    least_shared: a page met under fewer candidate keys than this is no candidate, and does not count as one
+    keys: uint64[m], all different within a page; page i has keys[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
+    inline: uint64[m], bits that postings store beside the page; 0 for keys with a tag of permuted_tables.BARE_TAGS,
+    whose postings store none
+    limit: uint8[m], number of bits in which a passing posting may differ from inline
+    decisive: bool[m], whether a passing posting is a match at once; otherwise it is a candidate
+    cap: int64[m], limit on the pages indexed under the key, below the index's own limit; UNCAPPED for none
+    least_shared: least number of candidate keys that a page must share to become a candidate
 
-    A page with candidate keys needs a decisive one too: under that it meets itself when it is submitted again.
+    A page with candidate keys needs a decisive key too, under which it finds itself when it is submitted again.
     """
 
     keys: NDArray[np.uint64]
@@ -53,20 +53,18 @@ class Probes:
 
 
 class Confirmations(NamedTuple):
-    """What a scheme says of c pairs of a page and an earlier candidate.
-
-    accepted: bool[c]  score: float64[c], similarity in [0, 1]
-    """
+    """Results for c pairs of a page and a candidate. accepted: bool[c]  score: float64[c], similarity in 0..1"""
 
     accepted: NDArray[np.bool_]
     score: NDArray[np.float64]
 
 
 class ThresholdTest(NamedTuple):
-    """One thing that a scheme asks of c pairs, and what they have of it.
+    """One measure of c pairs, and the threshold that it must reach.
 
-    name: in the words of the scheme  had: float64[c]  needed: what is enough, float64[c], or one for all pairs
-    unit: what it is counted in, "" for a share in 0..1  at_most: less is better  beyond: as much is not enough
+    name: the measure, in the words of the scheme  had: its values, float64[c]
+    needed: the threshold, float64[c], or one for all pairs  unit: unit of the measure, "" for a share in 0..1
+    at_most: whether smaller values are better  beyond: whether the value must exceed the threshold
     """
 
     name: str
@@ -78,34 +76,36 @@ class ThresholdTest(NamedTuple):
 
     @property
     def reached(self) -> NDArray[np.bool_]:
-        """bool[c]"""
+        """Whether each pair reaches the threshold: bool[c]."""
         if self.at_most:
             return np.asarray(self.had <= self.needed)
         return np.asarray(self.had > self.needed if self.beyond else self.had >= self.needed)
 
 
 class Criterion(NamedTuple):
-    """A way for a pair to be accepted: it reaches every one of these bars. name: what that means"""
+    """One way to accept a pair: it reaches every threshold. name: the kind of match"""
 
     name: str
     bars: tuple[ThresholdTest, ...]
 
     @property
     def reached(self) -> NDArray[np.bool_]:
-        """bool[c]"""
+        """Whether each pair reaches all thresholds: bool[c]."""
         reached: NDArray[np.bool_] = np.logical_and.reduce([bar.reached for bar in self.bars])
         return reached
 
 
 class HostThresholds(NamedTuple):
-    """What the judge compares pages of one host by (stream/judge/by_host/pairs.py). Shares in 0..1, but the last two.
+    """Thresholds by which the judge compares pages (stream/judge/by_host/pairs.py). All but the last two are in 0..1.
 
-    template_share: what stands on more of a host's pages is template
-    min_alike: copies share this much of their own text  other_title_min_alike: where their titles differ
-    no_title_min_alike: where neither has a title and the texts are short
-    min_jaccard: of pages of two hosts  thin_min_jaccard: of pages of two hosts, one of which is short
-    one_host: pages of two hosts are never compared
-    keep_variants: pages of one host that differ in numbers alone are no copies
+    template_share: text on a larger share of a host's pages is template text
+    min_alike: containment of the distinctive text that makes two pages of one host copies
+    other_title_min_alike: the same, if their titles differ
+    no_title_min_alike: the same, if neither has a title and the texts are short
+    min_jaccard: resemblance that makes pages of two hosts copies
+    thin_min_jaccard: the same, if one of them is short
+    one_host: whether pages of two hosts are never compared
+    keep_variants: whether pages of one host that differ only in numbers are distinct
     """
 
     template_share: float
@@ -119,39 +119,39 @@ class HostThresholds(NamedTuple):
 
 
 class Scheme(Protocol):
-    """One published system. Pure: the same input gives the same output, whatever the batch."""
+    """One published system. Pure: the same pages give the same output in any batch."""
 
     @property
     def name(self) -> str:
-        """The system's name in settings, verdicts and reports."""
+        """Name of the system in settings, verdicts and reports."""
 
     @property
     def compares_features(self) -> bool:
-        """Whether confirm() needs the features of pages: only then do entries keep them, and the judge reads them."""
+        """Whether confirm() needs the features of pages. Only then do entries store them and the judge read them."""
 
     @property
     def candidate_limit(self) -> int:
-        """The most candidates that a page is compared with, where index.candidate_limit leaves it to the scheme."""
+        """Largest number of candidates per page, unless index.candidate_limit sets it."""
 
     @property
     def bars(self) -> HostThresholds | None:
-        """By what the judge confirms candidates, with the memory of their hosts; None: by confirm()."""
+        """Thresholds with which the judge confirms candidates by the memory of their hosts; None: confirm() decides."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Pages of one micro-batch, in order -> their signatures."""
+        """Signatures of the pages of one batch, in order."""
 
     def probe(self, signatures: Signatures) -> Probes:
-        """Signatures -> bucket keys; a page that can match nothing has none."""
+        """Bucket keys of the signatures. A page that can match nothing has none."""
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """Row by row, a page against an earlier candidate: c pairs.
+        """Confirm c pairs of a page and an earlier candidate, row by row.
 
-        Each row is judged by itself. A page must be accepted as a copy of itself. The judge does not call it where c
-        is 0, nor where the scheme has bars.
+        Each row is independent of the others. A page must be accepted as a copy of itself. The judge calls it only
+        for c > 0, and only if `bars` is None.
         """
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """What confirm() asks of the same pairs, for people: a pair that it accepts reaches all bars of one way."""
+        """Criteria of confirm() for c pairs, for explanations. An accepted pair reaches all thresholds of one."""
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Inline bits that differ in postings which a decisive key accepted: uint8[n] -> similarity: float64[n]."""
+        """Similarity of pages matched by a decisive key, from the inline bits that differ: uint8[n] -> float64[n]."""

@@ -1,24 +1,25 @@
-"""The scheme `adaptive-shingles`: shingles sampled at a ratio that a page's size sets (Ye, Wen, Ma).
+"""The scheme `adaptive-shingles`: shingles sampled at a ratio that depends on the page's size (Ye, Wen, Ma).
 
     MD5 of the text -> equal: a copy; else w-shingles -> those that are 0 mod n, n by size in words -> resemblance >= t
 
-Resemblance is that of the sampled sets, shared over all. The paper compares pages of one size class, in a batch. Here
-pages of two classes are compared at the coarser of their ratios: ratios are powers of two, so the sample of the one
-page holds the coarser sample too, and pages on both sides of a size are compared like any others.
+Resemblance (shared over all) is that of the sampled sets. The paper compares pages of one size class, in a batch. Here
+pages of two classes are compared at the coarser of their ratios. Ratios are powers of two, so the finer sample contains
+the coarser one, and pages on both sides of a class boundary are compared like any others.
 
-Search is by prefixes, and finds every pair that reaches t, as comparing all sampled sets would. Two sets with a
-resemblance of t share at least t |A| of A's shingles. So, in whatever order shingles are, the first |A| - ceil(t |A|) +
-1 of A and the first |B| - ceil(t |B|) + 1 of B have one in common. The order here is that of the bits in reverse
-(stream/sign/features/shingles.py): a coarser sample is the head of the finer one, and its prefix, which is no longer,
-the
-head of the finer one's prefix. So one prefix, of the page's own sample, serves whatever ratio the other page has.
+The search uses prefixes and finds every pair that reaches t, as comparing all sampled sets would. Two sets with a
+resemblance of t share at least t |A| of A's shingles. So, in any fixed order of shingles, the first
+|A| - ceil(t |A|) + 1 of A and the first |B| - ceil(t |B|) + 1 of B have one in common. The order here is that of the
+reversed bits (stream/sign/features/shingles.py): a coarser sample is the head of the finer one, and its prefix, which
+is not longer, is the head of the finer one's prefix. So one prefix, of the page's own sample, serves any ratio of the
+other page.
 
-What is lost is stated by two settings: beyond index.bucket_cap earlier pages a shingle takes no more, and beyond
-index.candidate_limit, here 1,024, a page is compared with no more. Both are counted in metrics.
+Two settings limit the search: a shingle holds at most index.bucket_cap pages, and a page is compared with at most
+index.candidate_limit others, here 1,024. Metrics count both losses.
 
-Defaults: t = .6, 1/8 below 500 words and 1/16 above, the table that the paper chose for a precision of .8 (sec. 6);
-`spotsieve calibrate` makes one of a sample. The paper's w is not in its text: "moderate". A page with fewer than
-min_shingles sampled ones is compared by its body's digest alone: of one shingle in common nothing follows.
+Defaults: t = 0.6, ratio 1/8 below 500 words and 1/16 above, the table that the paper chose for a precision of 0.8 (sec.
+6); `spotsieve calibrate` makes a table from a sample. The paper's text does not state its w: "moderate". A page with
+fewer than min_shingles sampled shingles is compared by its body's digest only, because one shared shingle proves
+nothing.
 """
 
 import hashlib
@@ -45,17 +46,17 @@ _DROPPED = np.uint64(64 - KEY_BITS)
 
 
 class AdaptiveShinglesScheme(CandidateSearch):
-    """Text digest -> shingles sampled by size -> resemblance >= t."""
+    """Text digest, or shingles sampled by page size and resemblance >= t (Ye, Wen, Ma)."""
 
     name = "adaptive-shingles"
     compares_features = True
     candidate_limit = 1_024
-    """Four times the pages that index.bucket_cap has in the bucket of a shingle: those of a template are met by each of
-    its pages, before the page that it copies. On 12,288 made-up pages, half of each its host's template, 256 found 13 %
-    of the copies and 1,024 all, for 100 to 300 us a page."""
+    """Four times index.bucket_cap. The buckets of template text make other pages of the template candidates before the
+    original. On 12,288 generated pages, half of each its host's template, 256 candidates found 13 % of the copies and
+    1,024 all of them, for 100 to 300 us per page."""
 
     def __init__(self, settings: AdaptiveShinglesSettings) -> None:
-        """Raises SettingError where sizes and ratios are no table, or no page could have enough shingles."""
+        """Raises SettingError if sizes and ratios do not form a table, or min_shingles exceeds most_shingles."""
         if settings.min_shingles > settings.most_shingles:
             rule = f"must be at most most_shingles = {settings.most_shingles}"
             raise SettingError("scheme.min_shingles", rule, settings.min_shingles, "lower it: 4 is the default")
@@ -64,7 +65,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         self._prefixes = prefix_lengths(np.arange(MAX_FEATURES + 1), settings.resemblance)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body, and the text of pages that have enough sampled shingles."""
+        """Sample the shingles of each page (secs. 4.4, 6), and digest the text of pages with enough (sec. 4.2)."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
@@ -75,11 +76,11 @@ class AdaptiveShinglesScheme(CandidateSearch):
         judged = (status == FINGERPRINTED)[:, None]
         columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
         columns["sketch"] = sample.ratios[:, None]
-        # Features of the whole page: samples of two sizes do not say which of two pages is the longer.
+        # feature_count is that of the whole page, because sizes of samples do not tell which page is longer.
         return make_signatures(pages, feature_count=sizes_of(bounds), **columns)
 
     def probe(self, signatures: Signatures) -> Probes:
-        """The digests of body and text, which decide, and the first shingles of the sample."""
+        """Digests of body and text, which decide, and the prefix of the sample as candidate keys."""
         status = signatures.status
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
@@ -88,12 +89,12 @@ class AdaptiveShinglesScheme(CandidateSearch):
         )
 
     def _prefix_keys(self, signatures: Signatures) -> Keys:
-        """The candidate keys of each page, different within a page."""
+        """Candidate keys of each page, all different within a page."""
         starts = signatures.features_bounds[:-1]
         lengths = self._prefixes[sizes_of(signatures.features_bounds)]
         page = np.repeat(np.arange(len(lengths)), lengths)
         place = np.arange(len(page)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        # the high bits, so that equal keys of a page stand beside each other
+        # Keys are the high bits, so equal keys of a page are adjacent.
         values = signatures.features[starts[page] + place] >> _DROPPED
         first = np.ones(len(page), np.bool_)
         first[1:] = (values[1:] != values[:-1]) | (page[1:] != page[:-1])
@@ -101,14 +102,14 @@ class AdaptiveShinglesScheme(CandidateSearch):
         return listed(tagged(MINIMA_TAG, values[first]), bounds)
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """The resemblance of the two samples, at the coarser ratio."""
+        """Accept pairs whose samples have a resemblance >= t at the coarser ratio; the score is the resemblance."""
         (way,) = self.ways(pages, others)
         return Confirmations(way.reached, way.bars[0].had)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """Enough resemblance."""
+        """Resemblance of the samples, at the coarser ratio."""
         coarser = np.maximum(pages.sketch[:, 0], others.sketch[:, 0])
-        # a shingle in both samples is in both at the coarser ratio
+        # A shingle in both samples is in both at the coarser ratio, too.
         shared = count_shared(pages, others)
         either = head_sizes(pages.features, pages.spans, coarser) + head_sizes(others.features, others.spans, coarser)
         resemblance = shared / np.maximum(either - shared, 1)
@@ -117,15 +118,15 @@ class AdaptiveShinglesScheme(CandidateSearch):
 
 
 def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
-    """Of samples of these sizes, how many first shingles are looked up: int64[...] -> int64[...].
+    """Number of first shingles that are looked up, by sample size: int64[...] -> int64[...].
 
-    size - least + 1, least the fewest shared shingles with which the resemblance, a quotient rounded to 53 bits, can
-    reach the threshold.
+    It is size - least + 1, where least is the smallest number of shared shingles with which the resemblance, a quotient
+    rounded to 53 bits, can reach the threshold.
     """
-    some = np.maximum(sizes, 1)
-    least = np.ceil(threshold * some).astype(np.int64)
-    least -= (least - 1) / some >= threshold
-    least += least / some < threshold
+    positive = np.maximum(sizes, 1)
+    least = np.ceil(threshold * positive).astype(np.int64)
+    least -= (least - 1) / positive >= threshold
+    least += least / positive < threshold
     lengths: NDArray[np.int64] = np.where(sizes > 0, sizes - least + 1, 0)
     return lengths
 

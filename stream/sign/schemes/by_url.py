@@ -1,29 +1,22 @@
-"""Has a scheme keep to what the settings say of pages by their addresses: exempt ones, and which pages may meet.
+"""Wrappers around any scheme that depend on a page's URL: exempt pages, scopes, and keys of text and URL.
 
-An exempt page is signed as one that is not judged, and the log says so. Keys of pages with a scope are mixed with it,
-as those of a host are in the scope `host` (stream/sign/schemes/by_url.py); pages without one have the scheme's own
-keys. A pair of two scopes that meets by an accident, or is made to, is refused by the judge
-(stream/judge/policy.py).
+Exempt pages (UrlRulesScheme): a page that a rule exempts is signed as a page that is not judged, and the log records
+that.
 
-A scheme around another one, which does everything that it does not say itself.
+Scopes (HostScope, UrlRulesScheme): only pages of one scope are compared. Every key of a page is mixed with the hash of
+its scope (the host in the scope `host`), so pages of two scopes share a bucket only by an accident of one in 2^56. The
+pages of one host fill no bucket of another, are never read for its pages, and never make them duplicates. An accidental
+or forged collision changes nothing either: the judge compares the scopes of a candidate pair (stream/judge/policy.py),
+and inline bits, which decide without a second read, are mixed with the scope too. Within a scope nothing changes:
+mixing keeps equal keys equal, different keys different, and the distance of inline bits. Pages without a host (no URL,
+or a URL without a host) are a scope of their own. Pages without a scope keep the scheme's own keys.
 
-The scope `host`: pages meet only pages of their own host, whatever the scheme compares them by.
+Text and URL (RecrawlScheme, for policy.recrawl = "identical"): a page that was fetched again is found under a decisive
+key if its text is unchanged. Its body's digest finds it only if every byte is equal. The text of a page is what its
+signature holds of it, so each scheme decides by its own reading whether two texts are equal. For the default scheme
+that is the main text without the menu.
 
-Every key of a page is mixed with the hash of its host, so pages of two hosts share a bucket only by an accident of one
-in 2^56. What one host publishes fills no bucket of another, is read for none of its pages and drops none of them. Such
-an accident, made or not, changes nothing either: the hosts of a candidate pair are compared, and inline bits, which
-decide without a second read, are mixed with the host as well. Pages of one host are compared as ever: mixing keeps
-equal keys equal, different keys different, and the distance of inline bits.
-
-Pages without a host (no address, or one without a host) are a scope of their own.
-
-Files pages under their text and address together, for policy.recrawl = "identical".
-
-A page that was fetched again is then found under a key that decides, where its text is the same: under its body's
-digest it is found only where every byte is. The text of a page is what its signature holds of it. So each scheme tells
-by what it reads of a page whether two texts are the same: of the default scheme that is the kept text, not the menu.
-
-    key = digest of text and address (BLAKE2b-128): 56 bits, and 64 inline
+    key = digest of text and URL (BLAKE2b-128): 56 bits, and 64 inline
 """
 
 import dataclasses
@@ -47,49 +40,49 @@ from spotsieve.stream.sign.schemes.url_rules import PageRules
 
 
 class WrappedScheme:
-    """A scheme that leaves all to the inner one; derived classes say what they do otherwise."""
+    """A scheme that delegates to an inner one. Derived classes override what they change."""
 
     def __init__(self, inner: Scheme) -> None:
         self.inner = inner
 
     @property
     def name(self) -> str:
-        """The inner scheme's."""
+        """Name of the inner scheme."""
         return self.inner.name
 
     @property
     def compares_features(self) -> bool:
-        """The inner scheme's."""
+        """Whether the inner scheme needs features."""
         return self.inner.compares_features
 
     @property
     def candidate_limit(self) -> int:
-        """The inner scheme's."""
+        """Candidate limit of the inner scheme."""
         return self.inner.candidate_limit
 
     @property
     def bars(self) -> HostThresholds | None:
-        """The inner scheme's."""
+        """Host thresholds of the inner scheme."""
         return self.inner.bars
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """The inner scheme's signatures."""
+        """Signatures of the inner scheme."""
         return self.inner.sign(pages)
 
     def probe(self, signatures: Signatures) -> Probes:
-        """The inner scheme's probes."""
+        """Probes of the inner scheme."""
         return self.inner.probe(signatures)
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """The inner scheme's answer."""
+        """Confirmations of the inner scheme."""
         return self.inner.confirm(pages, others)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """The inner scheme's ways."""
+        """Criteria of the inner scheme."""
         return self.inner.ways(pages, others)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The inner scheme's score."""
+        """Scores of the inner scheme."""
         return self.inner.score(distance)
 
 
@@ -98,30 +91,30 @@ _INLINE = np.uint64(0x9E3779B97F4A7C15)
 
 
 class HostScope(WrappedScheme):
-    """A scheme whose pages meet no page of another host."""
+    """The scope `host`: a page is compared only with pages of its own host."""
 
     @property
     def bars(self) -> HostThresholds | None:
-        """The scheme's own, but for pages of two hosts."""
+        """Host thresholds of the inner scheme, which never compare two hosts."""
         bars = self.inner.bars
         return None if bars is None else bars._replace(one_host=True)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """The scheme's signatures, with the host of every page, also where the scheme has no use for it."""
+        """Signatures of the inner scheme with the host of every page, whether the scheme uses it or not."""
         return dataclasses.replace(self.inner.sign(pages), host=hash_hosts(pages))
 
     def probe(self, signatures: Signatures) -> Probes:
-        """The scheme's probes, keys below their tags and inline bits, where there are any, mixed with the host."""
+        """Probes of the inner scheme. Keys (below their tags) and inline bits are mixed with the host."""
         probes = self.inner.probe(signatures)
         return _mixed(probes, np.repeat(signatures.host, sizes_of(probes.bounds)))
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """The scheme's answer, but for pairs of two hosts: these are refused."""
-        found = self.inner.confirm(pages, others)
-        return found._replace(accepted=found.accepted & (pages.host == others.host))
+        """Confirmations of the inner scheme. Pairs of two hosts are rejected."""
+        inner = self.inner.confirm(pages, others)
+        return inner._replace(accepted=inner.accepted & (pages.host == others.host))
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """The scheme's, which need the same host too."""
+        """Criteria of the inner scheme, each with the same host as a further condition."""
         same = ThresholdTest(
             "the same host (index.scope = host)", (pages.host == others.host).astype(np.float64), 1.0, "yes"
         )
@@ -129,9 +122,9 @@ class HostScope(WrappedScheme):
 
 
 def mixed_probes(probes: Probes, scopes: NDArray[np.uint64]) -> Probes:
-    """Probes of n pages mixed with their scopes: uint64[n]. Those of a page whose scope is 0 stay as they are."""
-    of_keys = np.repeat(scopes, sizes_of(probes.bounds))
-    mixed, without = _mixed(probes, of_keys), of_keys == 0
+    """Probes of n pages mixed with their scopes: uint64[n]. Scope 0 leaves the probes of a page unchanged."""
+    key_scopes = np.repeat(scopes, sizes_of(probes.bounds))
+    mixed, without = _mixed(probes, key_scopes), key_scopes == 0
     return dataclasses.replace(
         probes,
         keys=np.where(without, probes.keys, mixed.keys),
@@ -140,7 +133,7 @@ def mixed_probes(probes: Probes, scopes: NDArray[np.uint64]) -> Probes:
 
 
 def _mixed(probes: Probes, scope: NDArray[np.uint64]) -> Probes:
-    """scope: uint64[m], of each key"""
+    """Mix m keys with their scopes. scope: uint64[m]"""
     tag = probes.keys >> np.uint64(KEY_BITS)
     bare = np.isin(tag, BARE_TAGS)
     return dataclasses.replace(
@@ -150,37 +143,37 @@ def _mixed(probes: Probes, scope: NDArray[np.uint64]) -> Probes:
     )
 
 
-class AddressedScheme(WrappedScheme):
-    """A scheme under rules."""
+class UrlRulesScheme(WrappedScheme):
+    """A scheme under the rules of the settings: exempt pages and scopes by URL."""
 
     def __init__(self, inner: Scheme, rules: PageRules) -> None:
         super().__init__(inner)
         self._rules = rules
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """The scheme's signatures, of pages of which some are exempt."""
+        """Signatures of the inner scheme. Exempt pages are signed as pages that are not judged."""
         if self._rules.exempting:
-            pages = [self._judged(page) for page in pages]
+            pages = [self._exempted(page) for page in pages]
         return self.inner.sign(pages)
 
     def probe(self, signatures: Signatures) -> Probes:
-        """The scheme's probes, mixed with the scope of each page that has one."""
+        """Probes of the inner scheme, mixed with the scope of each page that has one."""
         probes = self.inner.probe(signatures)
         if not self._rules.scoping:
             return probes
         return mixed_probes(probes, self._rules.scopes(signatures.addresses()))
 
-    def _judged(self, page: Page) -> Page:
+    def _exempted(self, page: Page) -> Page:
         if page.filtered or not self._rules.exempt(page.url):
             return page
         return page._replace(filtered=FilterReason.EXEMPT, judgeable=False)
 
 
-class TextsByAddress(WrappedScheme):
-    """A scheme whose pages are also found by their text, where they have one address."""
+class RecrawlScheme(WrappedScheme):
+    """A scheme whose pages are also found by their text and URL together, for policy.recrawl = "identical"."""
 
     def probe(self, signatures: Signatures) -> Probes:
-        """The scheme's probes, and one key more for each page that has text and an address."""
+        """Probes of the inner scheme, with one more key for each page that has text and a URL."""
         probes = self.inner.probe(signatures)
         addresses = list(map(url_without_fragment, signatures.addresses()))
         which = (signatures.status == FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
@@ -188,7 +181,7 @@ class TextsByAddress(WrappedScheme):
 
 
 def appended(probes: Probes, keys: Keys) -> Probes:
-    """Probes of n pages with the keys of one more kind, behind those that a page has."""
+    """Probes of n pages with one more kind of keys, after the keys that a page has."""
     more = build_probes(keys)
     counts, added = sizes_of(probes.bounds), sizes_of(more.bounds)
     pages = np.arange(len(counts))
@@ -201,10 +194,10 @@ def appended(probes: Probes, keys: Keys) -> Probes:
 
 
 def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uint64]:
-    """Of what each signature holds of the text, and of the address: uint64[n, 2]."""
-    kept = signatures.prints & KEPT != 0
-    bounds = bounds_of(kept)[signatures.prints_bounds]
-    prints = signatures.prints[kept]
+    """Digests of text and URL, one per page: uint64[n, 2]."""
+    of_main_text = signatures.prints & KEPT != 0
+    bounds = bounds_of(of_main_text)[signatures.prints_bounds]
+    prints = signatures.prints[of_main_text]
     fixed = np.empty(
         len(signatures),
         [

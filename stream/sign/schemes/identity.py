@@ -1,4 +1,4 @@
-"""Fills the columns that every scheme's signatures share: who a page is, where it is from, and its body's digest."""
+"""Columns that the signatures of all schemes share: identity and origin of a page, and the digest of its body."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ _TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
-    """The columns of spotsieve.stream.base.signature.Signatures that need no look into the text, by name.
+    """Columns of Signatures that do not depend on the text, by name.
 
-    digests: uint64[n, 2], of the bodies that a kernel has digested, (0, 0) for the others
+    digests: uint64[n, 2], XXH3-128 of bodies that a kernel has digested, (0, 0) for the others
     """
     sources = tuple(dict.fromkeys(page.source for page in pages))
     number = {source: index for index, source in enumerate(sources)}
@@ -44,7 +44,7 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
 
 def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """enough: bool[n], whether a page has the features that the scheme needs -> SignatureStatus: uint8[n]."""
+    """SignatureStatus of n pages: uint8[n]. enough: bool[n], whether a page has the features that the scheme needs"""
     status = np.where(enough, FINGERPRINTED, _TOO_FEW)
     for index, page in enumerate(pages):
         if page.filtered:
@@ -59,11 +59,11 @@ def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.ui
 def features_compared(
     status: NDArray[np.uint8], features: NDArray[np.uint64], bounds: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """The columns status, features and features_bounds of a scheme that compares features.
+    """Columns status, features and features_bounds of a scheme that compares features.
 
-    status: uint8[n]  features: uint64[m], bounds: int64[n + 1] (page i's are features[bounds[i]:bounds[i + 1]], all
-    different and ascending). A page with more of them than a record holds is TOO_MANY_FEATURES; it has none then, like
-    all that are not FINGERPRINTED.
+    status: uint8[n]  features: uint64[m], page i has features[bounds[i]:bounds[i + 1]], all different, ascending
+    bounds: int64[n + 1]
+    A page with more features than a record holds becomes TOO_MANY_FEATURES. Only FINGERPRINTED pages keep features.
     """
     judged = status == FINGERPRINTED
     status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(SignatureStatus.TOO_MANY_FEATURES), status)
@@ -74,9 +74,10 @@ def features_compared(
 def make_signatures(
     pages: Sequence[Page], digests: NDArray[np.uint64] | None = None, *, feature_count: NDArray[Any], **columns: Any
 ) -> Signatures:
-    """The signatures of pages: every scheme makes them here, so all are sealed.
+    """Signatures of pages. Every scheme makes them here, so all digests are sealed.
 
-    digests: as of identity_columns  feature_count, columns: of Signatures, those that the scheme fills, with status
+    digests: uint64[n, 2], XXH3-128 of bodies that a kernel has digested, (0, 0) for the others
+    feature_count, columns: columns of Signatures that the scheme fills, including status
     """
     own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
     own |= identity_columns(pages, digests)
@@ -86,13 +87,15 @@ def make_signatures(
 
 
 def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uint64]:
-    """Digests that nobody can forge: of what decides alone, no part may be plain arithmetic. uint64[n, 2]
+    """Digests that cannot be forged, one per page: uint64[n, 2].
 
-    columns: of the signatures, with the XXH3 of the bodies as digest
-    XXH3 has no key: bytes with the digest of another page's body are built in milliseconds. So the digest of a page
-    that has features is BLAKE2b-128 (RFC 7693) over its body's XXH3 and all that was read from its text. Equal bodies
-    that are read alike have these equal; a forger would need the same features, and with them the victim's own text. A
-    page that has nothing else is digested by BLAKE2b itself, a tenth as fast as XXH3.
+    columns: of the signatures, with the XXH3-128 of the bodies as digest
+
+    A digest decides alone, so it must be cryptographic. XXH3 has no key: bytes with the digest of another page's body
+    can be built in milliseconds. The digest of a page with features is therefore BLAKE2b-128 (RFC 7693) over its body's
+    XXH3 and everything that was read from its text. Equal bodies that are read alike have equal digests; a forger would
+    need the same features, and with them the victim's own text. The body of a page without features is digested by
+    BLAKE2b itself, which is a tenth as fast as XXH3.
     """
     fixed = np.empty(len(pages), _sealed_columns(columns["sketch"].shape[1]))
     for name in fixed.dtype.names or ():
@@ -118,7 +121,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
 
 @cache
 def _sealed_columns(words: int) -> np.dtype[np.void]:
-    """What a digest covers beside ragged columns. words: of a sketch"""
+    """Record type of the fixed-size columns that a digest covers. words: 64-bit words of a sketch"""
     return np.dtype(
         [
             ("digest", "<u8", (2,)),
@@ -132,7 +135,7 @@ def _sealed_columns(words: int) -> np.dtype[np.void]:
 
 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
-    """XXH3-128 of each body, in UTF-8: uint64[n, 2], low word first; `known` ones, all but (0, 0), are taken over."""
+    """XXH3-128 of each body in UTF-8: uint64[n, 2], low word first. known: digests to keep, all except (0, 0)"""
     digests = np.zeros((len(pages), 2), np.uint64) if known is None else known.copy()
     missing = np.flatnonzero(~digests.any(axis=1))
     raw = b"".join([xxhash.xxh3_128_digest(pages[page].body) for page in missing.tolist()])
@@ -141,15 +144,16 @@ def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None
 
 
 def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
-    """BLAKE2b-64 of each page's host: uint64[n], 0 where its address has none.
+    """BLAKE2b-64 of each page's host: uint64[n], 0 for a URL without a host.
 
-    Not XXH3: whoever finds another name with a host's hash would be taken for that host (RFC 7693 costs 1 us a host).
+    It is not XXH3, because a name with the hash of another host would be taken for that host. BLAKE2b takes 1 us per
+    host.
     """
     return hash_names([host_of(page.url) for page in pages])
 
 
 def hash_hosts_and_sites(pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-    """As of hash_hosts; and 16 bits of the hash of each page's registered name: uint16[n], 0 without a host."""
+    """Hash of each page's host, uint64[n], and 16 bits of its registered domain's, uint16[n]; 0 without a host."""
     hosts = [host_of(page.url) for page in pages]
     site = {host: site_of(host) for host in dict.fromkeys(hosts)}
     sites = hash_names([site[host] for host in hosts])
@@ -157,7 +161,7 @@ def hash_hosts_and_sites(pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDA
 
 
 def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:
-    """BLAKE2b-64 of the names of hosts or sites: uint64[n], 0 for an empty one."""
+    """BLAKE2b-64 of the names of hosts or sites: uint64[n], 0 for an empty name."""
     known = {"": 0}
     for name in names:
         if name not in known:

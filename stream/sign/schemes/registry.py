@@ -1,9 +1,10 @@
-"""Says which scheme a name stands for: the one table of all published systems that run here.
+"""The registry: the one table of the published systems that run here, by name.
 
-To add one: its settings with their threshold (stream/base/settings/schemes/), a file in its family here that reads
-like its
-paper, a line in SCHEMES, and one in TERMS if it needs a model. What it must keep is said by
-tests/properties/test_scheme_contract.py.
+The module of a scheme is imported when the scheme is first used. Only the default scheme is imported here.
+
+To add a scheme: define its settings with their threshold (stream/base/settings/schemes/), write a module in this folder
+that reads like its paper, and add a line to SCHEMES, and one to TERMS if it needs a model.
+tests/properties/test_scheme_contract.py states what a scheme must guarantee.
 """
 
 import importlib
@@ -28,7 +29,7 @@ from spotsieve.stream.base.settings.schemes import (
     SubhashSettings,
 )
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.by_url import AddressedScheme, HostScope, TextsByAddress
+from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
 
 def _named(module: str, name: str) -> Callable[[Any], Any]:
-    """What makes something of settings, by the module below this folder that has it.
+    """A factory that imports `name` from a module of this folder when it is called.
 
-    It is imported when it is called: the kernels of all schemes take .1 s to load, and a process needs those of one.
+    The kernels of all schemes take 0.1 s to load, and a process needs those of one scheme.
     """
 
     def make(settings: SchemeSettings) -> Any:
@@ -49,7 +50,7 @@ def _named(module: str, name: str) -> Callable[[Any], Any]:
 
 
 class SchemeEntry(NamedTuple):
-    """A scheme: its settings, and what makes it of them."""
+    """A scheme: the class of its settings, and its factory, which takes such settings."""
 
     settings: type[SchemeSettings]
     scheme: Callable[[Any], Scheme]
@@ -76,32 +77,32 @@ TERMS: Mapping[str, "Callable[[Any], Terms]"] = {
     "spotsigs-lsh": _named("terms", "terms_of"),
     "concept": _named("terms", "ConceptTerms"),
 }
-"""Schemes that need a model: what it counts, by their settings."""
+"""Factories of the terms that the model of a scheme counts, for schemes that need a model."""
 
 
 def scheme_of(settings: SchemeSettings) -> Scheme:
-    """The scheme that the settings name, ready to sign. Raises SettingError where its parameters do not go together."""
+    """The scheme that the settings name, ready to sign. Raises SettingError for contradictory parameters."""
     return SCHEMES[settings.name].scheme(settings)
 
 
 def scheme_in_scope(settings: Settings) -> Scheme:
-    """The scheme that pages are judged by, within index.scope, policy.variants, policy.recrawl and the rules.
+    """The scheme of the settings, wrapped as index.scope, policy.variants, policy.recrawl and the rules require.
 
-    Raises SettingError as scheme_of does, where variants are to be kept by a scheme that cannot tell them, and where
-    rules contradict.
+    Raises SettingError for parameters or rules that contradict each other, and for policy.variants = "keep" with a
+    scheme that cannot recognise variants.
     """
     scheme = scheme_of(settings.scheme)
     if settings.policy.variants == "keep":
         if not isinstance(scheme, SpotsieveScheme):
             raise SettingError(
                 "policy.variants",
-                f"must be drop for the scheme {scheme.name}, which does not tell numbers from text",
+                f"must be drop for the scheme {scheme.name}, which does not distinguish numbers from text",
                 settings.policy.variants,
-                "keep needs scheme.name = spotsieve",
+                "set scheme.name = spotsieve to keep variants",
             )
         scheme = scheme.keeping_variants()
-    within: Scheme = TextsByAddress(scheme) if settings.policy.recrawl == "identical" else scheme
+    within: Scheme = RecrawlScheme(scheme) if settings.policy.recrawl == "identical" else scheme
     rules = page_rules(settings)
     if rules is None or not rules.scoping:
         within = HostScope(within) if settings.index.scope == "host" else within
-    return within if rules is None else AddressedScheme(within, rules)
+    return within if rules is None else UrlRulesScheme(within, rules)

@@ -1,33 +1,31 @@
-"""Holds what the schemes share whose page is one 64-bit fingerprint: tables, and a Hamming distance that decides.
+"""The schemes with one 64-bit simhash per page: `chain`, `manku` and `subhash`. Tables find pages within k bits.
 
-Pages with too few features have no fingerprint: with a handful of features, fingerprints of different pages meet.
-These pages, and those that are not text, are compared by their digest alone, of which 120 of 128 bits decide.
+A page with too few features has no fingerprint, because fingerprints of a handful of features coincide for different
+pages. Such pages, and pages that are not text, are compared by their digest only, of which 120 of 128 bits decide.
 
-The scheme `chain`: spots (Theobald et al. 2008), simhash 64 and permuted tables (Manku et al. 2007).
+`chain`: spots (Theobald et al., SIGIR 2008), simhash 64 and permuted tables (Manku et al., WWW 2007).
 
-The scheme `manku`: weighted features, simhash and permuted tables (Manku, Jain, Das Sarma, WWW 2007).
+`manku`: weighted features, simhash and permuted tables (Manku, Jain, Das Sarma, WWW 2007).
 
     words and phrases without stop-words, weighted by their number -> simhash 64 -> permuted tables -> distance <= k
 
 Section 2 takes "features computed using standard IR techniques like tokenization, case folding, stop-word removal,
-stemming and phrase detection", each with a weight, and does not say which. Here they are the tokens in lower case that
-are no stop-words, and the phrases of 2..phrase_words such tokens in a row; the weight of a feature is how often the
-page has it. Words are not stemmed: the rules for that hold for one language. Pages with fewer features than
-min_features are not judged; the paper has no such bound.
+stemming and phrase detection", each with a weight, and does not specify them. Here they are the tokens in lower case
+without stop-words, and the phrases of 2..phrase_words consecutive such tokens; the weight of a feature is the number of
+its occurrences. Words are not stemmed, because stemming rules hold for one language. Pages with fewer than min_features
+features are not judged; the paper has no such bound. Section 3: k = 3 with 4, 10, 16 or 20 tables, chosen by
+scheme.tables; each design finds all fingerprints within k.
 
-Section 3: k = 3 with 4, 10, 16 or 20 tables, chosen by scheme.tables, of which each finds all fingerprints within k.
+`subhash`: token simhash and sub-hash tables (Williams, Giles, DocEng 2013, sec. 3.1).
 
-The scheme `subhash`: token simhash and sub-hash tables (Williams, Giles, DocEng 2013, sec. 3.1).
+    all tokens, each of equal weight -> simhash 64 -> k + 1 sub-hashes, one table each -> Hamming distance <= k
 
-    all tokens, each of equal weight -> simhash 64 -> k + 1 sub-hashes, a table each -> Hamming distance <= k
-
-Two fingerprints that differ in at most k bits agree on at least one of their k + 1 sub-hashes, so every copy is met.
-Defaults are the best of figure 1 (k = 3: precision .94, recall .88) and the 15 tokens of section 4.
-
-What the paper leaves open: its "standard information retrieval processing" of the text is here the splitting into
-tokens in lower case, without stemming and with stop-words. Its two passes, file all and then query all, are one: a page
-queries what was filed before it. A sub-hash has 64 / (k + 1) bits, so with k = 10 there are 64 buckets in a table:
-what a bucket takes no more (index.bucket_cap) is not found through it, and raising the cap is paid by longer scans.
+Two fingerprints that differ in at most k bits agree on at least one of their k + 1 sub-hashes, so every copy is found.
+Defaults are the best of figure 1 (k = 3: precision 0.94, recall 0.88) and the 15 tokens of section 4. The paper leaves
+two points open. Its "standard information retrieval processing" is here the splitting into tokens in lower case,
+without stemming and with stop-words. Its two passes, index all pages and then query all, are one: a page queries the
+pages indexed before it. A sub-hash has 64 / (k + 1) bits, so with k = 10 a table has 64 buckets: pages beyond a
+bucket's limit (index.bucket_cap) are not found through it, and a higher limit costs longer scans.
 """
 
 from collections.abc import Sequence
@@ -70,9 +68,10 @@ def fold_signatures(
     counts: NDArray[np.int64],
     fewest: int,
 ) -> Signatures:
-    """Sign pages: fold the features of those that have at least `fewest` into a simhash.
+    """Signatures of n pages, with the simhash of those whose count is at least `fewest`.
 
-    features, bounds: as of spotsieve.stream.sign.fingerprints.simhash.simhash64  counts: int64[n], what `fewest` counts
+    features: uint64[m], page i has features[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]
+    counts: int64[n], number of features that `fewest` limits, which is stored as the feature count
     """
     fingerprints, present = simhash64(features, bounds)
     status = status_of(pages, present & (counts >= fewest))
@@ -85,13 +84,13 @@ def fold_signatures(
 
 
 class FingerprintSearch(DecisiveSearch):
-    """Pages whose fingerprints differ in at most k bits are copies; the tables find all of them. Holds the design."""
+    """Base of schemes whose fingerprints decide: pages within k bits are copies, and the tables find all of them."""
 
     def __init__(self, design: TableDesign) -> None:
         self.design = design
 
     def probe(self, signatures: Signatures) -> Probes:
-        """T tagged keys for a fingerprinted page, the digest key for one without, none for an empty one."""
+        """Table keys for a page with a fingerprint, the digest key for one without, no keys for an empty page."""
         status = signatures.status
         judged = status == FINGERPRINTED
         without = ~judged & has_keys(status)
@@ -106,12 +105,12 @@ class FingerprintSearch(DecisiveSearch):
 
 
 class ChainScheme(FingerprintSearch):
-    """Spots -> simhash -> permuted tables -> Hamming distance <= k."""
+    """Spots, simhash, permuted tables, Hamming distance <= k (Theobald et al. 2008; Manku et al. 2007)."""
 
     name = "chain"
 
     def __init__(self, settings: ChainSettings) -> None:
-        """Raises SettingError where no table design has the wished number of tables for k."""
+        """Raises SettingError if no table design has this number of tables for k."""
         super().__init__(design_tables(settings.max_distance_bits, settings.tables))
         self.min_features = settings.min_features
         self.model = SpotModel(
@@ -124,26 +123,26 @@ class ChainScheme(FingerprintSearch):
         )
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body; extract the spots of those that can be judged, and fold them where there are enough."""
+        """Fold the spots of pages with at least min_features of them."""
         batch = lay_out(pages)
         found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.model)
         return fold_signatures(pages, found.spots, found.spot_bounds, sizes_of(found.spot_bounds), self.min_features)
 
 
 class MankuScheme(FingerprintSearch):
-    """Weighted words and phrases -> simhash -> permuted tables -> Hamming distance <= k."""
+    """Weighted words and phrases, simhash, permuted tables, Hamming distance <= k (Manku et al. 2007)."""
 
     name = "manku"
 
     def __init__(self, settings: MankuSettings) -> None:
-        """Raises SettingError where no table design has the wished number of tables for k, or a word is no token."""
+        """Raises SettingError if no table design has this number of tables for k, or a stop-word is no token."""
         check_words("scheme.stop_words", settings.stop_words)
         super().__init__(design_tables(settings.k, settings.tables, "scheme.k"))
         self.settings = settings
         self.stop_words = _hashes_of(settings.stop_words or DEFAULT_STOP_WORDS)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body; fold the features of those that have enough. Equal features are folded one by one."""
+        """Fold the words and phrases of pages with at least min_features of them, each once per occurrence."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self.stop_words)
         features, bounds = shingle_pages(tokens, 1, self.settings.phrase_words)
@@ -151,12 +150,12 @@ class MankuScheme(FingerprintSearch):
 
 
 def _hashes_of(words: Sequence[str]) -> NDArray[np.uint64]:
-    """uint64[s], ascending."""
+    """Token hashes of words: uint64[s], ascending."""
     return np.unique(np.array([hash_token(word.encode()) for word in words], np.uint64))
 
 
 class SubhashScheme(FingerprintSearch):
-    """Tokens -> simhash -> k + 1 sub-hash tables -> Hamming distance <= k."""
+    """Tokens, simhash, k + 1 sub-hash tables, Hamming distance <= k (Williams, Giles 2013, sec. 3.1)."""
 
     name = "subhash"
 
@@ -165,7 +164,7 @@ class SubhashScheme(FingerprintSearch):
         self.min_tokens = settings.min_tokens
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body; fold the tokens of pages that have at least min_tokens."""
+        """Fold the tokens of pages with at least min_tokens of them."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         return fold_signatures(pages, *shingle_pages(tokens, 1, 1), tokens.counts, self.min_tokens)

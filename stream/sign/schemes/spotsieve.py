@@ -1,20 +1,20 @@
-"""The scheme `spotsieve`, the default: own text beside the template of a host, smallest hashes, 1-bit sketch.
+"""The scheme `spotsieve`, the default: distinctive text beside template text, MinHash values, 1-bit sketch.
 
-    body -> title; blocks, each kept or left out for a reason
-         -> prints of all blocks, 3-shingles of the kept text -> the smallest hashes, 1-bit minwise sketch
+    body -> title; blocks, each kept or dropped for a reason
+         -> fingerprints of all blocks, 3-shingles of the main text -> MinHash values (bottom-k), 1-bit minwise sketch
 
-A page is filed under keys that never depend on what is known of its host:
+A page is indexed under keys that never depend on the memory of its host:
 
 - the digest of its body, which decides;
-- its smallest hashes (Broder 1997), which find copies on any host;
-- its heaviest prints and the words of its title, for its own host.
+- its MinHash values (Broder 1997), which find copies on any host;
+- its heaviest block fingerprints and the words of its title, for its own host.
 
-All but the digest only name candidates. A key that many novel pages have is a common phrase or part of a template: it
-takes few pages, so pages built to share every key are compared with a bounded number of others.
+All keys but the digest only find candidates. A key of many novel pages is a common phrase or part of a template. It
+holds few pages, so pages built to share every key are compared with a bounded number of others.
 
-A candidate is confirmed by the judge, which remembers every host (stream/judge/by_host/pairs.py): on one host by what
-both own beside its template, by their titles, and by their sketches (Yuan et al. 2012, sec. 3); across hosts by
-their sketches. docs/measured/quality.md has the figures.
+The judge confirms a candidate with its memory of every host (stream/judge/by_host/pairs.py): on one host by the
+distinctive text of both pages, their titles and their sketches (Yuan et al. 2012, sec. 3); across hosts by their
+sketches. docs/measured/quality.md has the figures.
 """
 
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ class SpotsieveScheme:
         """As of confirm(); what the judge asks, stream/judge/by_host/thresholds.py has."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
-        name = "Jaccard of the kept texts, by their sketches"
+        name = "Jaccard of the main texts, estimated from sketches"
         return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.min_jaccard),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

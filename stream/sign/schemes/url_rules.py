@@ -1,8 +1,8 @@
-"""Says what is other for a page by its address: the rules of the settings, and the scope of a registered domain.
+"""Rules of the settings that depend on a page's URL: which pages are exempt, compared, and by which thresholds.
 
-The first rule that matches a page counts. All is decided by the address as the log holds it and by the settings, so
-every reader of the log decides alike; the public suffix list that is installed is among the settings that a state is
-bound to (stream/base/urls.py).
+The first rule that matches a page counts. Everything is decided by the URL as the log holds it and by the settings, so
+every reader of the log decides alike. The installed public suffix list is part of the settings that a state is bound to
+(stream/base/urls.py).
 """
 
 import fnmatch
@@ -25,14 +25,14 @@ from spotsieve.stream.sign.schemes import HostThresholds
 
 NO_RULE = -1
 _ANY_TEXT = "\0"
-"""Stands for * in a pattern that another pattern is to cover: only the other's * matches it."""
+"""Replaces * in a pattern when another pattern is tested for covering it. Only a * of the other one matches it."""
 
 
-class AddressRules:
-    """Finds the first rule that matches an address, as the log holds it."""
+class UrlMatcher:
+    """The rules of the settings as a matcher of URLs, in the form that the log holds."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        """Raises SettingError for a rule that can never match, because one before it takes all of its pages."""
+        """Raises SettingError for a rule that can never match, because an earlier rule covers it."""
         self._hosts: dict[str, int] = {}
         self._suffixes: dict[str, int] = {}
         self._patterns: list[tuple[int, re.Pattern[str]]] = []
@@ -48,50 +48,50 @@ class AddressRules:
                 self._patterns.append((number, _compiled(name)))
 
     def first(self, url: str) -> int:
-        """The number of the first rule that matches, from 0; NO_RULE."""
-        found = len(self.rules)
+        """Number, from 0, of the first rule that matches a URL, or NO_RULE."""
+        first = len(self.rules)
         if self._hosts or self._suffixes:
             host = host_of(url)
-            found = min(self._hosts.get(host, found), self._of_suffix(host, found))
+            first = min(self._hosts.get(host, first), self._first_suffix(host, first))
         for number, pattern in self._patterns:
-            if number >= found:
+            if number >= first:
                 break
             if pattern.match(url):
-                found = number
-        return found if found < len(self.rules) else NO_RULE
+                first = number
+        return first if first < len(self.rules) else NO_RULE
 
     def numbers(self, urls: Sequence[str]) -> NDArray[np.int64]:
-        """The same of n addresses: int64[n]."""
+        """Number of the first matching rule of n URLs, or NO_RULE: int64[n]."""
         return np.fromiter(map(self.first, urls), np.int64, len(urls))
 
-    def _of_suffix(self, host: str, none: int) -> int:
-        found = none
+    def _first_suffix(self, host: str, none: int) -> int:
+        first = none
         while self._suffixes and host:
-            found = min(found, self._suffixes.get(host, none))
+            first = min(first, self._suffixes.get(host, none))
             host = host.partition(".")[2]
-        return found
+        return first
 
     def _check(self, number: int, rule: Rule) -> None:
         for before, other in enumerate(self.rules[:number]):
             if other.matcher == rule.matcher:
-                fault = f"contradicts rule {before + 1}, which names the same pages"
+                fault = f"contradicts rule {before + 1}, which matches the same pages"
             elif _covers(other, rule):
-                fault = f"can never match: rule {before + 1} ({_shown(other)}) takes all of its pages"
+                fault = f"can never match: rule {before + 1} ({_shown(other)}) matches all of its pages"
             else:
                 continue
-            then = "the first rule that matches counts: leave one out, or put the narrower one first"
+            then = "the first matching rule counts: remove one, or put the narrower one first"
             raise SettingError(rule_name(number, rule), fault, None, then)
 
 
 class PageRules:
-    """What the settings say of pages by their addresses.
+    """Settings of a page that depend on its URL: exemption, scope and thresholds.
 
-    exempting: whether a rule exempts pages  scoping: whether which pages may meet depends on addresses
+    exempting: whether a rule exempts pages  scoping: whether the scope of a page depends on its URL
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingError for rules that do not go together or that the scheme cannot keep to."""
-        self.rules = AddressRules(settings.rules)
+        """Raises SettingError for rules that contradict each other or that the scheme does not support."""
+        self.rules = UrlMatcher(settings.rules)
         self._default = settings.index.scope
         rules = settings.rules
         self.exempting = any(rule.exempt for rule in rules)
@@ -102,16 +102,16 @@ class PageRules:
         self._known = dict[tuple[str, str], int]()
 
     def exempt(self, url: str) -> bool:
-        """Whether a rule exempts a page of this address."""
+        """Whether a rule exempts a page with this URL."""
         number = self.rules.first(logged_url(url))
         return number != NO_RULE and self.rules.rules[number].exempt
 
     def scopes(self, urls: Sequence[str]) -> NDArray[np.uint64]:
-        """Numbers that are equal where pages of these n addresses may meet: uint64[n]; 0: global."""
+        """Scopes of pages with these n URLs: uint64[n]. Only pages of one scope are compared; 0 is global."""
         return np.fromiter(map(self._scope, urls), np.uint64, len(urls))
 
     def taken(self, urls: Iterable[str]) -> dict[str, int]:
-        """How many pages of these addresses, as the log holds them, each rule takes; by the names of all rules."""
+        """Number of pages that each rule matches, by the names of all rules. urls: as the log holds them"""
         names = [rule_name(number, rule) for number, rule in enumerate(self.rules.rules)]
         counts = dict.fromkeys(names, 0)
         for number in map(self.rules.first, urls) if names else ():
@@ -120,13 +120,11 @@ class PageRules:
         return counts
 
     def bars_of(self, urls: Sequence[str]) -> NDArray[np.int64]:
-        """Which row of bars_table() pages of these n addresses are held to: int64[n]."""
+        """Row of bars_table() for pages with these n URLs: int64[n]."""
         return self.rules.numbers(urls) + 1
 
     def bars_table(self, bars: HostThresholds) -> NDArray[np.float64]:
-        """The bars of pages that no rule matches, and then of each rule: float64[rules + 1, fields of
-        HostThresholds].
-        """
+        """Thresholds of pages without a rule, then of each rule: float64[rules + 1, fields of HostThresholds]."""
         return np.array([bars, *(bars._replace(**changed) for changed in self._bars)], np.float64)
 
     def _scope(self, url: str) -> int:
@@ -147,12 +145,12 @@ class PageRules:
 
 @lru_cache(maxsize=8)
 def page_rules(settings: Settings) -> PageRules | None:
-    """What the settings say of pages by their addresses; None where that is nothing. Raises SettingError."""
+    """The page rules of the settings, or None if nothing depends on URLs. Raises SettingError like PageRules."""
     return PageRules(settings) if settings.rules or settings.index.scope == "domain" else None
 
 
 def rule_name(number: int, rule: Rule) -> str:
-    """A rule as people know it."""
+    """Name of a rule in messages and summaries."""
     return f"rule {number + 1} ({_shown(rule)})"
 
 
@@ -162,30 +160,32 @@ def _shown(rule: Rule) -> str:
 
 
 def _bars(settings: Settings, number: int, rule: Rule) -> Mapping[str, Any]:
-    """The bars that a rule changes."""
+    """Thresholds that a rule changes, by field. Raises SettingError."""
     if rule.threshold is None:
         return {}
     scheme = settings.scheme
-    named = f"threshold of rule {number + 1}"
+    setting = f"threshold of rule {number + 1}"
     if not isinstance(scheme, SpotsieveSettings):
-        then = "leave it out, or choose scheme.name = spotsieve"
-        raise SettingError(named, f"must not be given with the scheme {scheme.name}", rule.threshold, then)
+        then = "remove it, or choose scheme.name = spotsieve"
+        raise SettingError(setting, f"must not be given with the scheme {scheme.name}", rule.threshold, then)
     bars = {scheme.threshold.setting: rule.threshold, **scheme.threshold.beside(rule.threshold)}
     try:
         type(scheme).model_validate(scheme.model_dump() | bars)
     except ValidationError as error:
         fault = error.errors()[0]["msg"].removeprefix("Input ")
-        raise SettingError(named, fault, rule.threshold, "such as 0.7; higher drops less") from None
+        raise SettingError(
+            setting, fault, rule.threshold, "such as 0.7; a higher threshold drops fewer pages"
+        ) from None
     return bars
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """* is any text and ? any character; all else stands for itself. Its time is linear in the address."""
+    """Compiled pattern, in which * is any text and ? any character. It matches in linear time."""
     return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
 
 def _covers(one: Rule, other: Rule) -> bool:
-    """Whether all pages of the other rule are pages of the one, as far as that can be told."""
+    """Whether `one` surely matches all pages of `other`."""
     kind, name = one.matcher
     other_kind, other_name = other.matcher
     if kind == "url":
@@ -204,8 +204,8 @@ def _matches_all(pattern: str, other: str) -> bool:
 
 
 def _host_of_pattern(pattern: str) -> str:
-    """The host that every address of a pattern has; "" where that cannot be told."""
-    scheme, found, rest = pattern.partition("://")
+    """The host of every URL that matches a pattern, or "" if it is not determined."""
+    scheme, separator, rest = pattern.partition("://")
     host, slash, _ = rest.partition("/")
-    told = found and slash and not set(scheme + host) & set("*?@")
-    return host_of(f"http://{host}/") if told else ""
+    determined = separator and slash and not set(scheme + host) & set("*?@")
+    return host_of(f"http://{host}/") if determined else ""

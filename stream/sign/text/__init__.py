@@ -1,1 +1,1 @@
-"""From page bytes to blocks of tokens: the markup scanner, its frozen tables and the token hash."""
+"""Text of a page: from bytes to blocks of tokens, with the markup scanner, its frozen tables and the token hash."""

@@ -1,6 +1,6 @@
-"""Prepares a batch of pages for the kernels: checked arrays, padding behind the last page, and the state of a scan.
+"""Batches of pages for the kernels: checked arrays, padding after the last page, and the state of a scan.
 
-Scans plain text to token hashes and blocks: a blank line ends a block.
+It also scans plain text to token hashes and blocks. A blank line ends a block.
 """
 
 from collections.abc import Callable

@@ -1,14 +1,12 @@
-"""Reads the frozen character and entity tables into the arrays that the kernel uses.
+"""Characters: the frozen character and entity tables, UTF-8, and HTML character references.
 
 The tables are files of this repository (characters.txt, entities.txt) and not data of the running Python. So a page
-gives the same tokens, and the same verdict, whatever Unicode version the interpreter knows. The digests below guard
-them.
+gives the same tokens, and the same verdict, with any Unicode version of the interpreter. The digests below guard them.
 
     leaves[pages[code point >> 7] << 7 | code point & 127] = lower case << 3 | class
 
-Reads and writes UTF-8, one character at a time, as Unicode 14 says it (table 3-7).
-
-Reads HTML character references such as `&amp;`, `&#123;` and `&#x7B;`, by the HTML standard's rules (13.2.5.72).
+UTF-8 is read and written one character at a time (Unicode 14, table 3-7). Character references such as `&amp;`,
+`&#123;` and `&#x7B;` follow the HTML standard (13.2.5.72).
 """
 
 import hashlib
@@ -30,13 +28,13 @@ DIGESTS = {
 }
 
 SEPARATOR, WORD, MARK, IDEOGRAPH, IGNORED = range(5)
-"""Classes of characters. SEPARATOR ends a token, WORD is part of one, MARK is part of an open one and else nothing,
-IDEOGRAPH is a token by itself, IGNORED is nothing."""
+"""Classes of characters. SEPARATOR ends a token, WORD is part of a token, MARK is part of an open token and otherwise
+ignored, IDEOGRAPH is a token by itself, IGNORED has no effect."""
 
 LONGEST_ENTITY = 32
-"""Characters of the longest entity name, its ';' included."""
+"""Characters of the longest entity name, including its ';'."""
 LONGEST_BARE_ENTITY = 6
-"""Characters of the longest entity name that needs no ';'."""
+"""Characters of the longest entity name that may omit its ';'."""
 
 ENTITY_SLOT_BITS = 13
 _LEAF_BITS = 7
@@ -46,10 +44,11 @@ _CLASSES = {"w": WORD, "m": MARK, "i": IDEOGRAPH, "x": IGNORED}
 
 @dataclass(frozen=True, slots=True)
 class TextTables:
-    """pages: uint16[8704]  leaves: uint32[m * 128]  entity_keys, entity_values: uint64[8192]
+    """The frozen tables as arrays.
 
-    Entities are filed under the hash of their name, linear probing, 0 for empty; the value is the first code point,
-    and the second, if any, shifted left by 32.
+    pages: uint16[8704]  leaves: uint32[m * 128]
+    entity_keys, entity_values: uint64[8192], a hash table by entity name with linear probing; key 0 is an empty slot.
+    A value is the first code point, and the second, if any, shifted left by 32.
     """
 
     pages: NDArray[np.uint16]
@@ -60,7 +59,7 @@ class TextTables:
 
 @cache
 def text_tables() -> TextTables:
-    """Read the frozen tables once a process. Raises RuntimeError for a file that this release was not tested with."""
+    """The tables, read once per process. Raises RuntimeError if a file has another digest."""
     pages, leaves = _character_arrays(frozen_lines("characters.txt"))
     keys, values = _entity_arrays(frozen_lines("entities.txt"))
     return TextTables(pages, leaves, keys, values)
@@ -75,7 +74,7 @@ def class_and_lower(code_point: int) -> tuple[int, int]:
 
 
 def is_token(word: str) -> bool:
-    """Whether a page that holds `word` can yield it as one token: normalised, and not cut by a separator."""
+    """Whether `word` is a token: normalised, and not cut by a separator."""
     if not word:
         return False
     kinds = [class_and_lower(ord(character))[0] for character in word]
@@ -87,7 +86,7 @@ def is_token(word: str) -> bool:
 
 
 def frozen_lines(name: str) -> list[str]:
-    """The lines of a frozen file, without its header. Raises RuntimeError if its digest is wrong."""
+    """Lines of a frozen file without its header. Raises RuntimeError if it has another digest."""
     written = files(__package__).joinpath(name).read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGESTS[name]:
@@ -106,12 +105,12 @@ def _character_arrays(lines: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.
         lower = np.arange(first, last + 1, dtype=np.int64) + int(delta)
         entries[first : last + 1] = lower << 3 | _CLASSES[kind]
     rows = entries.reshape(-1, 1 << _LEAF_BITS)
-    # Most leaves hold separators only. One leaf serves for all of them, since nobody reads its lower case.
+    # Most leaves hold only separators. They share one leaf, because the lower case of a separator is never read.
     separators = (rows & np.uint32(7) == SEPARATOR).all(axis=1)
-    kept = np.flatnonzero(~separators)
+    others = np.flatnonzero(~separators)
     pages = np.zeros(len(rows), dtype=np.uint16)
-    pages[kept] = np.arange(1, len(kept) + 1)
-    leaves = np.vstack([np.zeros((1, 1 << _LEAF_BITS), dtype=np.uint32), rows[kept]])
+    pages[others] = np.arange(1, len(others) + 1)
+    leaves = np.vstack([np.zeros((1, 1 << _LEAF_BITS), dtype=np.uint32), rows[others]])
     return pages, np.ascontiguousarray(leaves.reshape(-1))
 
 
@@ -129,8 +128,10 @@ def _entity_arrays(lines: list[str]) -> tuple[NDArray[np.uint64], NDArray[np.uin
     return keys, values
 
 
+# UTF-8
+
 REPLACEMENT = 0xFFFD
-"""The code point that stands for bytes which are no UTF-8."""
+"""Code point for bytes that are not valid UTF-8."""
 
 
 @part
@@ -142,7 +143,7 @@ def is_alphanumeric(character):  # uint8 -> bool
 
 @part
 def encode(address, code_point):  # int64, int64 -> int64
-    """Write a code point as UTF-8, return the number of bytes."""
+    """Write a code point as UTF-8 and return the number of bytes."""
     if code_point < 0x80:
         put_byte(address, code_point)
         return 1
@@ -164,7 +165,7 @@ def encode(address, code_point):  # int64, int64 -> int64
 
 @part
 def decode(address, end):  # int64, int64 -> (int64, int64)
-    """(code point, bytes) of the UTF-8 at `address`; U+FFFD and 1 where it is none (Unicode 14, table 3-7)."""
+    """(code point, bytes) of the character at `address`; (U+FFFD, 1) for invalid UTF-8 (Unicode 14, table 3-7)."""
     first = np.int64(byte_at(address))
     if first < 0xC2 or first > 0xF4:
         return REPLACEMENT, 1
@@ -191,7 +192,9 @@ def decode(address, end):  # int64, int64 -> (int64, int64)
     return REPLACEMENT, 1
 
 
-# What numeric references 128..159 mean: windows-1252 (HTML standard, numeric character reference end state)
+# Character references
+
+# Numeric references 128..159 mean windows-1252 (HTML standard, numeric character reference end state).
 # fmt: off
 _WINDOWS_1252 = np.array([
     0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x008D,
@@ -203,7 +206,7 @@ _WINDOWS_1252 = np.array([
 
 @part
 def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int64)
-    """(code point, second code point or 0, bytes) of the character reference at '&'; (32, 0, 1) where it is none."""
+    """(code point, second code point or 0, bytes) of the character reference at '&'; (32, 0, 1) if there is none."""
     name = address + 1
     if name < end and byte_at(name) == 35:
         return numeric_reference(address, end)
@@ -225,7 +228,7 @@ def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int
 
 @part
 def entity_value(state, key):  # int64, uint64 -> uint64
-    """The entry of stream/sign/text/characters.py for the hash of an entity name, 0 for none."""
+    """Table value for the hash of an entity name, or 0."""
     slot = np.int64(key >> np.uint64(64 - ENTITY_SLOT_BITS))
     keys = load_int(state + scan_layout.ENTITY_KEYS)
     while True:
@@ -239,7 +242,7 @@ def entity_value(state, key):  # int64, uint64 -> uint64
 
 @part
 def numeric_reference(address, end):  # int64, int64 -> (int64, int64, int64)
-    """The same for `&#123;` and `&#x7B;`, by the rules of the HTML standard."""
+    """reference() for `&#123;` and `&#x7B;`."""
     position = address + 2
     hexadecimal = position < end and (byte_at(position) | 0x20) == 120
     if hexadecimal:

@@ -1,18 +1,16 @@
-"""Writes characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
+"""Write characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
 
-Run `python -m spotsieve.stream.sign.text.generate_tables` by hand for a newer Unicode. Tokens may change then, and
-verdicts
-with them; the digests in stream/sign/text/characters.py make sure that nobody does this by accident. Nothing else
-calls it.
+Run `python -m spotsieve.stream.sign.text.generate_tables` by hand for a newer Unicode. Tokens and verdicts may then
+change; the digests in stream/sign/text/characters.py prevent that from happening by accident.
 
-    characters.txt = header lines "# ...", then "FIRST-LAST CLASS DELTA" a line: code points in hex, all of one class,
-                     whose lower case is `code point + DELTA`. All other code points separate tokens.
-    entities.txt   = header lines "# ...", then "NAME CODEPOINT [CODEPOINT]" a line; NAME without '&', with ';' if it
-                     needs one.
+    characters.txt = header lines "# ...", then one line "FIRST-LAST CLASS DELTA" per range: code points in hex, all of
+                     one class, with the lower case `code point + DELTA`. All other code points separate tokens.
+    entities.txt   = header lines "# ...", then one line "NAME CODEPOINT [CODEPOINT]" per entity; NAME without '&', with
+                     ';' if it needs one.
 
-CLASS: w word (letter or number), m mark, i a letter of a script without spaces, which stands alone, x ignored.
-A mark after a letter that stands alone means nothing: Thai, Lao, Khmer and Burmese count by letters, without their
-vowel signs and tones.
+CLASS: w word (letter or number), m mark, i a letter of a script without spaces, which is a token by itself, x ignored.
+A mark after such a letter is dropped: Thai, Lao, Khmer and Burmese are counted by letters, without their vowel signs
+and tones.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The hash of a token and of a chain of tokens: 64 bits, the same on every CPU and in every release.
+"""Hashes of tokens and of chains of tokens: 64 bits, the same on every CPU and in every release.
 
     folded(a, b) = high 64 bits of a * b  xor  low 64 bits of a * b
     state        = SEED
@@ -7,8 +7,8 @@
     token hash   = folded(state ^ K1, K2) with the two low bits set to 0
 
 `first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) without the length: a
-normalised token holds no NUL byte, so the padding tells the length. The kernel uses the two low bits: the scanner for
-"is a character that stands alone" and "has an ASCII digit", the spots for "is an antecedent" and "is a stop-word".
+normalised token holds no NUL byte, so the padding determines the length. The kernel uses the two low bits: the scanner
+for "is a single character" and "has an ASCII digit", the spots for "is an antecedent" and "is a stop-word".
 
     chain hash   = SEED, then for each token, antecedent first:  state = folded(state ^ K3, token ^ K4)
     spot hash    = folded(state ^ K1, K2)

@@ -1,11 +1,9 @@
-"""Loads, stores and copies at raw addresses, as numba intrinsics: unaligned and little-endian.
+"""numba intrinsics over raw addresses: loads, stores, copies, and vector and 128-bit instructions of the kernels.
 
-The vector and 128-bit instructions that the text kernels are made of, as numba intrinsics over raw addresses.
-
-Each is a few lines of LLVM vector IR. LLVM lowers it to what the CPU has (AVX-512, AVX2, SSE2, NEON), with the same
-result. Bit k of a 64-bit mask stands for the byte at `address + k`. Loads are unaligned and little-endian, and may read
-up to 65 bytes from `address`. Callers make sure that these bytes exist (`PADDING`), and ignore what lies behind the
-page.
+Each is a few lines of LLVM IR, which LLVM lowers to what the CPU has (AVX-512, AVX2, SSE2, NEON) with the same result.
+Loads and stores are unaligned and little-endian. Bit k of a 64-bit mask stands for the byte at `address + k`. Vector
+loads may read up to 65 bytes from `address`. Callers make sure that these bytes exist (`PADDING`), and ignore those
+after the page.
 """
 
 from llvmlite import ir
@@ -14,6 +12,8 @@ from numba.core.cgutils import raw_memcpy
 from numba.extending import intrinsic
 
 from spotsieve.stream.base.page import KERNEL_PADDING_BYTES
+
+# Loads, stores and copies
 
 _I8 = ir.IntType(8)
 _I64 = ir.IntType(64)
@@ -117,9 +117,9 @@ def put_int32(typing_context, address, value):
 
 @intrinsic
 def copy_bytes(typing_context, target, source, size):
-    """Copy `size` bytes from one address to another; the two places do not overlap.
+    """Copy `size` bytes between two ranges that do not overlap.
 
-    A loop over arrays of bytes takes 1.4 ns for each: the compiler cannot know that they do not overlap.
+    A loop over arrays takes 1.4 ns per byte, because the compiler cannot know that they do not overlap.
     """
 
     def generate(context, builder, signature, arguments):
@@ -131,8 +131,10 @@ def copy_bytes(typing_context, target, source, size):
     return types.void(types.int64, types.int64, types.int64), generate
 
 
+# Vectors and 128-bit products
+
 PADDING = KERNEL_PADDING_BYTES
-"""Bytes that must be readable behind the last byte of a page."""
+"""Bytes that must be readable after the last byte of a page."""
 
 _I128 = ir.IntType(128)
 _LANES = 64
@@ -173,7 +175,7 @@ def text_masks(typing_context, address):
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
         stops = builder.or_(_equal(builder, window, "<"), _equal(builder, window, "&"))
-        # signed: bytes from 0x80 on are negative, so "below 1" is NUL or beyond ASCII
+        # Signed bytes from 0x80 on are negative, so "below 1" means NUL or non-ASCII.
         stops = builder.or_(stops, builder.icmp_signed("<", window, _splat(1)))
         digits = _digits(builder, window)
         words = builder.or_(_letters(builder, window), digits)
@@ -198,7 +200,7 @@ def tag_masks(typing_context, address):
 
 @intrinsic
 def equal_mask(typing_context, address, character):
-    """The bytes among 64 that equal `character`."""
+    """Mask of the bytes among 64 that equal `character`."""
 
     def generate(context, builder, signature, arguments):
         first_lane = ir.Constant(ir.IntType(32), 0)
@@ -212,7 +214,7 @@ def equal_mask(typing_context, address, character):
 
 @intrinsic
 def raw_end_mask(typing_context, address):
-    """The '<' among 64 bytes that are followed by '/' or '!' (reads 65 bytes)."""
+    """Mask of the '<' among 64 bytes that precede '/' or '!' (reads 65 bytes)."""
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
@@ -225,7 +227,7 @@ def raw_end_mask(typing_context, address):
 
 @intrinsic
 def dashes_mask(typing_context, address):
-    """The '-' among 64 bytes that are followed by another '-' (reads 65 bytes)."""
+    """Mask of the '-' among 64 bytes that precede another '-' (reads 65 bytes)."""
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
@@ -244,8 +246,8 @@ def _sixteen(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, or_bits
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), 16), None)
     lengths = builder.shuffle_vector(lanes, ir.Constant(_PAIR, ir.Undefined), zeros)
     positions = ir.Constant(_PAIR, list(range(16)))
-    kept = builder.select(builder.icmp_unsigned("<", positions, lengths), vector, ir.Constant(_PAIR, None))
-    halves = builder.bitcast(kept, ir.VectorType(_I64, 2))
+    selected = builder.select(builder.icmp_unsigned("<", positions, lengths), vector, ir.Constant(_PAIR, None))
+    halves = builder.bitcast(selected, ir.VectorType(_I64, 2))
     return [builder.extract_element(halves, ir.Constant(ir.IntType(32), index)) for index in (0, 1)]
 
 
@@ -253,7 +255,7 @@ def _sixteen(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, or_bits
 def lowered16(typing_context, address, length):
     """The first min(length, 16) bytes as two little-endian words, zero padded; ASCII letters in lower case.
 
-    Digits keep their value, they have the lower-case bit already. Lengths must be below 256.
+    Digits do not change, because they have the lower-case bit already. Lengths must be below 256.
     """
 
     def generate(context, builder, signature, arguments):
@@ -343,7 +345,7 @@ def add_bit_counts(typing_context, features, count, totals):
 
 @intrinsic
 def opaque(typing_context, value):
-    """`value`, hidden from LLVM, which would make branches from a value that it knows to be 0 or 1."""
+    """`value`, opaque to LLVM, which would otherwise turn a value known to be 0 or 1 into a branch."""
 
     def generate(context, builder, signature, arguments):
         return builder.asm(ir.FunctionType(_I64, [_I64]), "", "=r,0", [arguments[0]], side_effect=False)

@@ -1,9 +1,7 @@
-"""The state of a kernel run: which number of an int64 array holds what, and how a block is written down.
+"""Layout of the scanner's state and of its block records, and their conversion into columns.
 
-The state is one array, so that a function that is called now and then needs one argument. Each name here is a byte
-offset into it. The addresses are those of the arrays named in stream/sign/text/batch.py.
-
-Unpacks the scanner's notes on a page's blocks into columns, for the selection of blocks.
+The state is one int64 array, so that rarely called functions need only one argument. Each name here is a byte offset
+into it. The addresses in it are those of the arrays named in stream/sign/text/batch.py.
 """
 
 from typing import NamedTuple
@@ -25,21 +23,21 @@ STATE_SLOTS = 24
 LAST_CLEARED = TITLE_END
 
 BLOCK_SHIFT = 5
-"""A block takes 2^5 bytes: the number of tokens before its end: int32; how many of these are in links: int32; how deep
-each section is open around it: uint64, 4 bits each (stream/sign/text/html/elements.py); its lead: int32."""
+"""A block record takes 2^5 bytes: number of tokens before its end, int32; number of these in links, int32; depth of
+each open section, uint64 with 4 bits each (stream/sign/text/html/elements.py); its lead, int32."""
 BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_LEAD = 4, 8, 16
 
 MARKUP, ESCAPABLE, RAW = 0, 1, 2
-"""Kinds of text. In MARKUP '<' ends it, in ESCAPABLE '<' is text, in RAW '<' and '&' are text. In the last two NUL
-separates tokens."""
+"""Kinds of text. '<' ends MARKUP text; in ESCAPABLE text '<' is text, in RAW text '<' and '&' are text. In the last
+two, NUL separates tokens."""
 
 
 class Blocks(NamedTuple):
     """Columns over a page's blocks; a column may be longer than the page needs.
 
-    words: int32, tokens of the block  links: int32, those of them that begin in a link
-    sections: int32, bit i where SECTIONS[i] is open around it  leads: int32 (both: stream/sign/text/html/elements.py)
-    reasons: uint8, why it is kept or left out (stream/sign/features/scorecard.py)
+    words: int32, number of tokens  links: int32, number of tokens that begin in a link
+    sections: int32, bit i if SECTIONS[i] is open around it  leads: int32 (both: stream/sign/text/html/elements.py)
+    reasons: uint8, why it is kept or dropped (stream/sign/features/scorecard.py)
     """
 
     words: NDArray[np.int32]
@@ -57,7 +55,7 @@ def empty_blocks(most: int) -> Blocks:
 
 @part
 def unpack_blocks(records, count, blocks):  # int64 address, int64, Blocks -> None
-    """Fill words, links, sections and leads of `count` blocks from the scanner's records (machine/slots.py)."""
+    """Fill words, links, sections and leads of `count` blocks from the scanner's records."""
     end, linked = np.int64(0), np.int64(0)
     for block in range(count):
         record = records + (block << BLOCK_SHIFT)
@@ -71,7 +69,7 @@ def unpack_blocks(records, count, blocks):  # int64 address, int64, Blocks -> No
 
 @part
 def open_sections(depths):  # uint64 -> int64
-    """Bit i of 15 where the i-th group of four bits is not zero."""
+    """Mask of the 15 groups of four bits that are not zero: bit i for group i."""
     depths |= depths >> np.uint64(2)
     depths = (depths | depths >> np.uint64(1)) & np.uint64(0x0111111111111111)
     depths = (depths | depths >> np.uint64(3)) & np.uint64(0x0303030303030303)

@@ -1,4 +1,4 @@
-"""Turns pages into the hashes of their tokens, one kernel call for a batch, for schemes that use all of a page."""
+"""Token hashes of whole pages, in one kernel call per batch, for schemes that use all text of a page."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Reads text the careful way, one character at a time: UTF-8, character references, and the normalisation of a word.
+"""The slow path of the scanner, one character at a time: UTF-8, character references, and the normalisation of a word.
 
-The scanner (html/scan.py) takes plain ASCII words in strides, and calls this for everything else. It also notes
-tokens and blocks, in the state that stream/sign/text/scan_layout.py describes.
+The scanner (html/scan.py) takes plain ASCII words in strides, and calls this module for everything else. It also
+records tokens and blocks in the state (stream/sign/text/scan_layout.py).
 """
 
 import numpy as np

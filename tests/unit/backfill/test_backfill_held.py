@@ -105,7 +105,7 @@ def test_a_record_that_has_changed_is_refused(tmp_path: Path, change: str) -> No
     held.put(last)
     content = file.path.read_bytes()
     file.path.write_bytes(content.replace(b"three", b"threw") if change == "rewritten" else content[:-1])
-    with pytest.raises(InputError, match="must stay as it is while it is read, and record 3 has changed") as refused:
+    with pytest.raises(InputError, match="must not change during a run, and record 3 has changed") as refused:
         held.take()
     assert str(file.path) in str(refused.value)
     held.close()

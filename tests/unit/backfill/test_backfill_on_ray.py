@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore

@@ -55,7 +55,7 @@ def test_outputs_lie_outside_of_the_state(tmp_path: Path, pages: Path, capsys: p
     state = tmp_path / "state"
     for name in ("", DIRECTORY, "out", "../state/out"):
         said = refused(capsys, pages, "--out", state / name, "--state", state)
-        assert "--out must lie outside of --state" in said
+        assert "--out must be outside of --state" in said
     assert not state.exists()
 
 
@@ -74,7 +74,7 @@ def test_no_part_is_written_over_an_input(
     other = tmp_path / "out" / name
     other.write_bytes(LINE)
     given = (pages, other, "--out", tmp_path / "out", "--state", tmp_path / "state", "--force")
-    assert "--out must not be written over an input" in refused(capsys, *given)
+    assert "--out must not overwrite an input" in refused(capsys, *given)
     assert other.read_bytes() == LINE
 
 
@@ -110,7 +110,7 @@ def test_a_complete_run_says_so_and_reads_nothing_again(
         unread.setattr("spotsieve.stream.local.backfill.run.Backfill.open", None)
         assert main(given) == EXIT_OK
     told = capsys.readouterr()
-    assert "this run was complete before" in told.err
+    assert "this run is already complete" in told.err
     again = json.loads(told.out)
     for name in ("pages", "novel", "duplicate", "reasons", "bytes_read", "state_entries"):
         assert again[name] == first[name]
@@ -127,7 +127,7 @@ def test_an_input_that_is_named_twice_is_read_once(
 ) -> None:
     given = ["backfill", str(pages), str(pages), "--state", str(tmp_path / "state")]
     assert main(given) == EXIT_OK
-    assert "a file that is named twice is read once" in capsys.readouterr().err
+    assert "a file is named twice; it is read once" in capsys.readouterr().err
 
 
 def test_an_output_name_that_no_file_can_have_is_refused(
@@ -158,7 +158,7 @@ def test_a_part_is_named_as_of_what_it_may_hold(tmp_path: Path, name: str, part:
 def test_an_input_of_a_wrong_name_is_told_before_a_page_of_it_is_judged(tmp_path: Path, pages: Path) -> None:
     wrong = tmp_path / "wrong.parquet"
     wrong.write_bytes(LINE.replace(b"/1", b"/2"))
-    with pytest.raises(InputError, match="must be named as of its format, and its part") as caught:
+    with pytest.raises(InputError, match="must be named by its format, because its part") as caught:
         backfilled([str(pages), str(wrong)], tmp_path, Settings())
     assert caught.value.name == str(wrong)
     assert logged_pages(tmp_path) == 0

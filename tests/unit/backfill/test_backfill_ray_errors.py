@@ -9,7 +9,7 @@ import pytest
 from ray import exceptions
 
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore
@@ -29,7 +29,7 @@ class FailingRay:
 
     def remote(self, _: type) -> Any:
         method = SimpleNamespace(remote=lambda *_: "ref")
-        actor = SimpleNamespace(sign=method, answer=method, fill=method)
+        actor = SimpleNamespace(sign=method, find_candidates=method, fill=method)
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: actor))
 
     def put(self, value: object) -> object:
@@ -42,7 +42,9 @@ class FailingRay:
 
 def raised(error: Exception) -> exceptions.RayTaskError:
     """What Ray raises where an actor has raised this."""
-    made: exceptions.RayTaskError = vars(exceptions)["RayTaskError"]("answer", "", error, "python", 1, "127.0.0.1")
+    made: exceptions.RayTaskError = vars(exceptions)["RayTaskError"](
+        "find_candidates", "", error, "python", 1, "127.0.0.1"
+    )
     return made
 
 
@@ -67,11 +69,11 @@ def test_an_actor_that_died_or_was_ended_for_want_of_memory_is_a_lost_reader(err
 def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
     tmp_path: Path, error: Exception, expected: type[Exception]
 ) -> None:
-    ray, state = FailingRay(), MemoryState()
+    ray, state = FailingRay(), memory_state()
     round_ = Round(LogPlace(0, 0), LogPlace(1, 0), signatures_of([]), 0, state.clock, (), 0)
     with closing(LocalLog(tmp_path)) as log, closing(OutcomeStore(tmp_path, bytes(16))) as outcomes:
         shards = RayShards(ray, 2, Settings(), state, log, outcomes, lambda _: None)
         ray.error = error
         with pytest.raises(expected) as caught:
-            shards.answer(round_, b"")
+            shards.find_candidates(round_, b"")
     assert type(caught.value) is expected

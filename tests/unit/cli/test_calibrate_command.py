@@ -53,7 +53,7 @@ def test_what_is_printed_is_a_configuration_that_filters(crawl: Path, capsys: py
         calibrate(crawl, "--sizes", "500", "--set", "scheme.name=adaptive-shingles", "--set", "scheme.w=3") == EXIT_OK
     )
     printed = capsys.readouterr().out
-    assert "# 231 pages, 200 different texts" in printed
+    assert "# 231 pages, 200 distinct texts" in printed
     assert "w = 3\n" in printed
     config = crawl.with_name("s.toml")
     config.write_text(printed, "utf-8")
@@ -118,9 +118,9 @@ def test_batches_change_nothing(crawl: Path, capsys: pytest.CaptureFixture[str])
     [
         (
             ("--scheme", "minhash"),
-            "--scheme must be adaptive-shingles, got 'minhash'; the other schemes sample nothing",
+            "--scheme must be adaptive-shingles, got 'minhash'; the other schemes do not sample",
         ),
-        (("--precision", "80"), "--precision must be above 0 and at most 1, got 80.0; such as .8"),
+        (("--precision", "80"), "--precision must be above 0 and at most 1, got 80.0; such as 0.8"),
         (("--precision", "nan"), "--precision must be above 0 and at most 1, got nan"),
         (("--smallest", "12"), "--smallest must be a power of two in 2..64, got 12; 16 tries 1/2, 1/4, 1/8 and 1/16"),
         (("--sizes", "500,400"), "--sizes must ascend within 1..1000000000, got [500, 400]"),

@@ -36,10 +36,10 @@ def state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 def test_a_prefix_of_everything_is_refused_with_what_it_names(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["state", "forget", "--state", str(state), "--url-prefix", "http", "--yes"]) == EXIT_SETTING
     error = capsys.readouterr().err
-    assert "--most-share must be at least 1: --url-prefix and --host name 30 of 30 pages, got 0.1" in error
+    assert "--max-share must be at least 1: --url-prefix and --host match 30 of 30 pages, got 0.1" in error
     assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--dry-run"]) == 0
     log = (state / "log").read_bytes()
-    assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--yes", "--most-share", "1"]) == 0
+    assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--yes", "--max-share", "1"]) == 0
     assert (state / "log").read_bytes() != log
 
 
@@ -50,7 +50,7 @@ def test_without_a_terminal_a_prefix_needs_yes_and_a_page_named_exactly_does_not
     log = (state / "log").read_bytes()
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     assert main([*forget, "--url-prefix", "https://example.com/news/"]) == EXIT_SETTING
-    assert "--yes must be given where nobody can be asked: 2 of 30 pages" in capsys.readouterr().err
+    assert "--yes must be given without a terminal, where nobody can confirm: 2 of 30 pages" in capsys.readouterr().err
     assert (state / "log").read_bytes() == log
     assert main([*forget, "--url-prefix", "https://example.com/news/", "--yes"]) == 0
     assert main([*forget, "--id", "p7"]) == 0
@@ -216,7 +216,7 @@ def test_a_state_of_another_user_is_refused_in_a_line_that_says_so(
     monkeypatch.setattr(os, "stat", refusing)  # tests may run as root, which reads all files
     assert main(command) == EXIT_STATE
     error = capsys.readouterr().err
-    assert "Permission denied; run this as the user whom it belongs to" in error
+    assert "Permission denied; run this command as its owner" in error
     assert error.count("\n") == 1
 
 

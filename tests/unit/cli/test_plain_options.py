@@ -40,9 +40,10 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         (["fliter", "x"], "got 'fliter'; did you mean filter?"),
         (["Score"], "did you mean score?"),
-        (["xyzzy"], "got 'xyzzy'; --help says what each does"),
+        (["xyzzy"], "got 'xyzzy'; --help describes each"),
         (["state", "imprt"], "did you mean import?"),
         (["config", "exmple"], "did you mean example?"),
+        (["cluster", "status"], "got 'cluster'; did you mean shards?"),
     ],
 )
 def test_a_word_that_is_no_command_gets_the_nearest_one(
@@ -91,7 +92,7 @@ def test_the_bounds_in_the_help_of_score_are_those_of_the_labels(capsys: pytest.
     with pytest.raises(SystemExit):
         main(["score", "--help"])
     help_text = " ".join(capsys.readouterr().out.split())
-    assert f"least similarity of a duplicate ({POSITIVE})" in help_text
+    assert f"minimum similarity of a duplicate ({POSITIVE})" in help_text
     assert f"novel below this similarity ({NEGATIVE})" in help_text
 
 
@@ -153,7 +154,10 @@ def test_an_output_that_is_there_is_kept_unless_force_is_given(
         assert main([*command, str(there)]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
-        assert f"{flag} must be a new file, got '{there}'; name another, or overwrite this one with --force" in error
+        assert (
+            f"{flag} must be a new file, got '{there}'; choose another name, or overwrite this file with --force"
+            in error
+        )
         assert there.read_text("utf-8") == "mine"
         assert main([*command, str(there), "--force"]) == 0
         assert there.read_text("utf-8") != "mine"

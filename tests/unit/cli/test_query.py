@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spotsieve.state.format.buckets import encode_keys
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.still.view import PASSED_TO_ASKED, ReadOnlyView
+from spotsieve.state.store.rocks import PASSED_TO_ASKED, CheckpointBackend
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
 from tests.worlds.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
@@ -37,7 +38,7 @@ def asked_about() -> list[dict[str, Any]]:
 def holdings(state: Path) -> list[tuple[str, bytes, bytes]]:
     """All that a state holds, of every family."""
     with read_only_state(state) as still:
-        return [(family, *item) for family in ("buckets", "entries", "sources") for item in still.items(family)]
+        return [(family, *item) for family in ("buckets", "entries", "sources") for item in still.scan(family)]
 
 
 def query(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> list[dict[str, Any]]:
@@ -187,18 +188,22 @@ def test_buckets_read_by_key_and_by_a_pass_are_those_of_the_state_that_owns_them
         keys = np.unique(np.concatenate([there[::2], there[::7] + np.uint64(1), [np.uint64(2**64 - 1)]]))
         expected = owner.buckets(keys)
     with read_only_state(tmp_path) as still:
-        view = ReadOnlyView(still)
-        assert view.read_by_key(keys) == view.read_by_pass(keys)
+        backend, names = still.backend, encode_keys(keys)
+        assert isinstance(backend, CheckpointBackend)
+        assert backend.get("buckets", names) == backend.get_by_pass("buckets", names)
         for asked, in_a_pass in ((keys, True), (keys[:: len(keys) // 3], False), (keys[:0], False)):
-            assert view.load(asked) is in_a_pass
+            assert still.load_buckets(asked) is in_a_pass
         assert PASSED_TO_ASKED * len(there) < len(keys)
-        view.load(keys)
-        found = view.buckets(keys[1:])
+        still.load_buckets(keys)
+        found = still.buckets(keys[1:])
         np.testing.assert_array_equal(found.bounds, expected.bounds[1:] - expected.bounds[1])
         np.testing.assert_array_equal(found.numbers, expected.numbers[expected.bounds[1] :])
         np.testing.assert_array_equal(found.inlines, expected.inlines[expected.bounds[1] :])
-        with pytest.raises(KeyError):
-            view.buckets(np.array([5], np.uint64))
+        other = np.setdiff1d(there, keys)
+        assert (
+            still.buckets(other).numbers.tolist()
+            == still.buckets(there).take(np.flatnonzero(np.isin(there, other))).numbers.tolist()
+        )
 
 
 def test_a_snapshot_answers_as_its_state_and_a_pass_as_the_keys(
@@ -211,7 +216,7 @@ def test_a_snapshot_answers_as_its_state_and_a_pass_as_the_keys(
     capsys.readouterr()
     monkeypatch.setattr("spotsieve.stream.local.query.QUERY_PAGES", 2)
     for ratio, passes in ((0.0, 1), (1e9, 0)):
-        monkeypatch.setattr("spotsieve.state.still.view.PASSED_TO_ASKED", ratio)
+        monkeypatch.setattr("spotsieve.state.store.rocks.PASSED_TO_ASKED", ratio)
         out = tmp_path / "v.jsonl"
         (summary,) = query(capsys, file, "--state", tmp_path / "snapshot", "--verdicts", out, "--json", "--force")
         assert read_json(out) == expected

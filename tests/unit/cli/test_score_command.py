@@ -113,7 +113,7 @@ def test_all_schemes_are_compared_at_once_and_those_without_their_model_are_left
     assert main(["score", str(labelled), "--scheme", "all", "--json"]) == 0
     shown = capsys.readouterr()
     assert list(json.loads(shown.out)) == [name for name in SCHEMES if name not in TERMS]
-    assert [line.split(" is left out: ")[0] for line in shown.err.splitlines()] == [f"spotsieve: {n}" for n in TERMS]
+    assert [line.split(": ")[1] for line in shown.err.splitlines()] == [f"skipped {name}" for name in TERMS]
     assert "--build-models counts the pages that are scored; or build one with `spotsieve model build --s" in shown.err
     assert (
         "build one: spotsieve model build --scheme imatch FILES" in refusal(capsys, labelled, "--scheme", "imatch")[1]
@@ -231,10 +231,10 @@ def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
         (["--sweep", "scheme.k=0..999999999"], "--sweep must give at most 200 choices in all"),
         (["--sweep", "scheme.k=0..3"], "scheme.k is not a setting of the scheme spotsieve, but of "),
         (["--scheme", "subhash", "--sweep", "scheme.k=9..11"], "scheme.k should be less than or equal to 10, got '11'"),
-        (["--scheme", "subhash", "chain", "--sweep", "scheme.k=1,2"], "--sweep with a setting must be of one scheme"),
-        (["--scheme", "all", "--sweep", "scheme.k=1,2"], "--sweep with a setting must be of one scheme"),
+        (["--scheme", "subhash", "chain", "--sweep", "scheme.k=1,2"], "--sweep with a setting needs a single scheme"),
+        (["--scheme", "all", "--sweep", "scheme.k=1,2"], "--sweep with a setting needs a single scheme"),
         (["--sweep", "threshold", "--sweep", "scheme.k=1,2"], "--sweep must be threshold alone, or NAME=VALUES"),
-        (["--verdicts", "v.jsonl", "--sweep", "scheme.minima=1,2"], "without --verdicts, got '--verdicts'"),
+        (["--verdicts", "v.jsonl", "--sweep", "scheme.minima=1,2"], "--sweep must not be used with --verdicts"),
     ],
 )
 def test_a_sweep_that_is_none_is_refused(

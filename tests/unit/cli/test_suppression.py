@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import ChainSettings
@@ -31,13 +32,13 @@ VICTIM = page(1_000, "https://victim.example/1", newspaper(STORY))
 RANDOM = np.random.default_rng(1)
 
 
-def judged(scheme: Scheme, state: MemoryState, signed: Signatures) -> Verdicts:
+def judged(scheme: Scheme, state: State, signed: Signatures) -> Verdicts:
     verdicts, index_update = judge(signed, scheme, state, 256, 256)
     state.file(index_update, state.position + 1, 0)
     return verdicts
 
 
-def verdict_of(scheme: Scheme, state: MemoryState, one: Page) -> tuple[Kind, Reason, int | None]:
+def verdict_of(scheme: Scheme, state: State, one: Page) -> tuple[Kind, Reason, int | None]:
     found = judged(scheme, state, scheme.sign([one]))
     original = found.originals[0]
     return Kind(found.kind[0]), Reason(found.reason[0]), None if original is None else original.offset
@@ -86,7 +87,7 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
     fault="every bucket of the victim is filled beforehand",
 )
 def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hosts() -> None:
-    state = MemoryState()
+    state = memory_state()
     victim = GLOBAL.sign([VICTIM])
     attack = forged(victim, 64, 0, sketch=words(64, 8))
     assert (judged(GLOBAL, state, attack).kind == Kind.NOVEL).all()
@@ -111,7 +112,7 @@ def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hos
     fault="a stranger shows the victim's text and blocks on many pages of his own host",
 )
 def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
-    elsewhere, here = MemoryState(), MemoryState()
+    elsewhere, here = memory_state(), memory_state()
     story = [
         page(n, f"https://attacker.example/{n}", newspaper([*STORY, text], str(n))) for n, text in enumerate("abcdefg")
     ]
@@ -131,7 +132,7 @@ def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
     fault="crafted smallest hashes, prints and title, equal to the victim's",
 )
 def test_crafted_smallest_hashes_and_prints_are_refused_by_the_sketch() -> None:
-    state = MemoryState()
+    state = memory_state()
     judged(GLOBAL, state, forged(GLOBAL.sign([VICTIM]), 1, 0, sketch=words(1, 8)))
     assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
 
@@ -141,7 +142,7 @@ def test_a_crafted_simhash_drops_the_page_where_nothing_but_the_simhash_is_compa
     chain = scheme_of(ChainSettings())
     per_host = scheme_in_scope(Settings(scheme=ChainSettings(), index=SCOPED))
     for scheme, kind in ((chain, Kind.DUPLICATE), (per_host, Kind.NOVEL)):
-        state = MemoryState()
+        state = memory_state()
         judged(scheme, state, forged(chain.sign([VICTIM]), 1, 0))
         assert verdict_of(scheme, state, VICTIM)[0] is kind
 
@@ -155,7 +156,7 @@ def test_a_text_or_crafted_sketch_published_first_is_met_globally_not_in_host_sc
     crafted = forged(GLOBAL.sign([VICTIM]), 1, 0)
     for attack in (copied, crafted):
         for scheme, kind in ((GLOBAL, Kind.DUPLICATE), (PER_HOST, Kind.NOVEL)):
-            state = MemoryState()
+            state = memory_state()
             judged(scheme, state, attack)
             assert verdict_of(scheme, state, VICTIM)[0] is kind
 
@@ -170,7 +171,7 @@ def test_even_whoever_finds_the_mixed_keys_of_another_host_is_refused() -> None:
             found = GLOBAL.probe(signatures)
             return dataclasses.replace(found, decisive=np.zeros(len(found.keys), np.bool_))
 
-    state = MemoryState()
+    state = memory_state()
     judged(Unmixed(), state, forged(GLOBAL.sign([VICTIM]), 1, 0))  # type: ignore[arg-type]
     found = judged(Unmixed(), state, GLOBAL.sign([VICTIM]))  # type: ignore[arg-type]
     assert found.kind[0] == Kind.NOVEL
@@ -179,7 +180,7 @@ def test_even_whoever_finds_the_mixed_keys_of_another_host_is_refused() -> None:
 
 def test_addresses_cut_to_the_same_bytes_still_tell_hosts_and_pages_apart() -> None:
     start = "https://" + "a" * 3_000
-    state = MemoryState()
+    state = memory_state()
     pages = [
         page(0, f"{start}@one.example/", newspaper(STORY)),
         page(1, f"{start}@two.example/", newspaper(STORIES["English", 2])),
@@ -202,18 +203,18 @@ def test_in_host_scope_each_page_has_the_verdict_that_its_host_alone_would_give_
         for turn in range(3)
         for place, one in enumerate(some)
     ]
-    state = MemoryState()
+    state = memory_state()
     found = [verdict_of(together, state, one) for one in pages]
-    alone: dict[int, MemoryState] = {}
+    alone: dict[int, State] = {}
     expected = []
     for one in pages:
         host = int(together.sign([one]).host[0])
-        expected.append(verdict_of(plain, alone.setdefault(host, MemoryState()), one))
+        expected.append(verdict_of(plain, alone.setdefault(host, memory_state()), one))
     assert found == expected
     assert len(alone) == 3
     assert {kind for kind, _, _ in found} == set(Kind)
     # and the same in one record
-    batched, _ = judge(together.sign(pages), together, MemoryState(), 256, 256)
+    batched, _ = judge(together.sign(pages), together, memory_state(), 256, 256)
     assert batched.kind.tolist() == [kind for kind, _, _ in found]
 
 
@@ -257,6 +258,6 @@ def test_a_filter_in_host_scope_keeps_a_page_of_each_and_refuses_a_global_state(
 def test_a_stranger_s_longer_copy_replaces_a_page_globally_and_not_in_host_scope() -> None:
     longer = page(1_001, "https://stranger.example/1", newspaper([*STORY, *STORIES["English", 2][:2]]))
     for scheme, replaced in ((GLOBAL, VICTIM.offset), (PER_HOST, None)):
-        verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, MemoryState(), 256, 256, Policy(1.2))
+        verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, memory_state(), 256, 256, Policy(1.2))
         assert verdicts.kind.tolist() == [Kind.NOVEL] * 2
         assert [entry and entry.offset for entry in verdicts.replaces] == [None, replaced]

@@ -107,7 +107,7 @@ def test_a_state_with_a_hostile_name_is_described_verified_copied_in_harmless_li
         ["restore", str(folder / "copy"), "--state", str(folder / "back")],
         ["export", "-o", str(folder / "export.jsonl"), "--state", state],
         ["import", str(folder / "export.jsonl"), "--state", str(folder / "again")],
-        ["forget", "--url-prefix", "https://", "--yes", "--most-share", "1", "--state", state],
+        ["forget", "--url-prefix", "https://", "--yes", "--max-share", "1", "--state", state],
     ):
         assert main(["state", *arguments]) == 0, arguments
     shown = capfd.readouterr()

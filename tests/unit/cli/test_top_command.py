@@ -18,7 +18,7 @@ from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, 
 from spotsieve.stream.base.settings.runtime import MetricsSettings
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.top.figures import lines_of, sample_worker, tables
-from spotsieve.stream.insight.top.scrape import MOST_BYTES, Scrape, metrics_url
+from spotsieve.stream.insight.top.scrape import MAX_BYTES, Scrape, metrics_url
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
 from tests.conftest import REPOSITORY
@@ -71,31 +71,29 @@ def test_a_snapshot_sums_the_workers_and_their_hosts(serve: Serve, capsys: pytes
     assert sum(" yes 0.0/s - 7 0 0 25.0% " in line for line in said) == 2
 
 
-def test_a_worker_that_does_not_answer_is_shown_beside_one_that_does(
-    serve: Serve, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silent_worker_is_shown_beside_a_responding_one(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     said = once(capsys, serve(worker(1, 1)), NOBODY)
     assert "workers ready 1 of 2" in said
-    assert f"{NOBODY} no answer{' -' * 7}" in said
+    assert f"{NOBODY} no reply{' -' * 7}" in said
     assert " no host has 100 pages yet" in said
 
 
-def test_a_host_that_is_no_name_cannot_touch_the_terminal(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_host_name_cannot_control_the_terminal(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     odd = b"https://a[red]\x1b[2J" + b"x" * 100 + b".example/"
     said = once(capsys, serve(worker(0, 100, host=odd)))
     (host,) = [line.split()[0] for line in said if line.startswith("a[")]
     assert host == "a[red]\\x1b[2j" + "x" * 34 + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def test_a_port_that_nobody_answers_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--once", NOBODY]) == EXIT_NOT_FOUND
     (line,) = capsys.readouterr().err.splitlines()
-    assert "must answer with the metrics of a worker" in line
+    assert "must respond with the metrics of a worker" in line
     assert "refused" in line
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>", b"up 1\n", b"spotsieve_ready{ 1", b"x" * (MOST_BYTES + 2)], ids=["html", "other", "cut", "long"]
+    "body", [b"<html>", b"up 1\n", b"spotsieve_ready{ 1", b"x" * (MAX_BYTES + 2)], ids=["html", "other", "cut", "long"]
 )
 def test_a_port_of_another_program_is_one_line(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -127,14 +125,14 @@ def test_an_address_is_completed(given: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "file:///etc/passwd", "http://", "worker:port", "a b", "http://w\n/x", "[::1"])
-def test_an_address_that_is_none_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_address_is_rejected(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingError, match="must be the address"):
         metrics_url(given)
     assert main(["top", given]) == EXIT_SETTING
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_rates_are_what_was_gained_between_two_looks() -> None:
+def test_rates_are_the_increase_between_two_scrapes() -> None:
     def at(seconds: float, pages: float, busy: float) -> Scrape:
         stage = "spotsieve_stage_duration_seconds"
         samples: dict[str, list[tuple[dict[str, str], float]]] = {
@@ -182,7 +180,7 @@ def test_the_live_view_is_drawn_on_a_terminal_and_ends_by_ctrl_c(serve: Serve) -
     running = subprocess.Popen(command, cwd=REPOSITORY, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     shown = b""
-    while b"odd[red].example" not in shown or b"Ctrl-C ends" not in shown:
+    while b"odd[red].example" not in shown or b"Press Ctrl-C to quit" not in shown:
         shown += os.read(ours, 65536)
     running.send_signal(signal.SIGINT)
     try:

@@ -74,7 +74,7 @@ def obvious(given_statements: list[Statement]) -> dict[str, set[str]]:
 
 @given(statements, st.integers(1, 4))
 @settings(deadline=None, max_examples=150)
-def test_clusters_are_what_walking_along_all_links_reaches(
+def test_clusters_are_the_connected_components_of_all_links(
     drawn: list[tuple[str, str, list[str], bool]], chunk: int
 ) -> None:
     stated = [statement(*one) for one in drawn]
@@ -102,7 +102,7 @@ def test_clusters_are_what_walking_along_all_links_reaches(
             assert not kept or member.id == kept[0]
 
 
-def test_numbers_are_new_once() -> None:
+def test_a_number_is_new_only_once() -> None:
     seen, rng, met = NumberSet(), np.random.default_rng(1), set[int]()
     for _ in range(60):
         numbers = rng.integers(0, 3_000, 100).astype(np.uint64)
@@ -124,11 +124,11 @@ def test_numbers_are_new_once() -> None:
         b'{"page": {"id": "t/0/1"}, "duplicate_of": "t/0/0"}',
     ],
 )
-def test_what_is_no_verdict_says_nothing(line: bytes) -> None:
+def test_lines_without_a_verdict_have_no_statement(line: bytes) -> None:
     assert read_statement(line) is None
 
 
-def test_reports_matches_and_replaced_pages_are_understood() -> None:
+def test_reports_matches_and_superseded_pages_become_statements() -> None:
     report = b'{"page": {"id": "t/0/1", "url": "u"}, "duplicate_of": {"id": "a", "page": "t/0/0", "url": "v"}}'
     assert read_statement(report) == Statement("t/0/1", "u", "duplicate", (OriginalRef("t/0/0", "v"),))
     asked = {"id": "a", "verdict": "duplicate", "duplicate_of": "b", "url": "u", "original_url": "v"}
@@ -166,7 +166,7 @@ EXPECTED["whole"] = ("whole", True, 3)
 
 
 @pytest.mark.parametrize("of", ["lines", "state"])
-def test_every_page_is_listed_with_the_page_that_replaced_the_others(
+def test_every_page_is_listed_with_the_superseding_page(
     filtered: Path, capsys: pytest.CaptureFixture[str], of: str
 ) -> None:
     source = [filtered / "verdicts.jsonl"] if of == "lines" else ["--state", filtered / "state"]
@@ -209,34 +209,34 @@ def test_lines_of_two_runs_count_a_page_once(filtered: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
 
 
-def test_a_state_goes_by_its_own_settings(filtered: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_state_is_judged_with_its_own_settings(filtered: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["clusters", "--state", str(filtered / "state"), "--set", "policy.keep=first"]) == 4
     assert "policy.keep" in capsys.readouterr().err
 
 
-def test_a_state_without_a_log_of_its_own_is_refused(
+def test_a_state_without_a_log_of_its_own_is_rejected(
     filtered: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = tmp_path / "state"
     filter_json(capsys, filtered / "pages.jsonl", "--state", state)
     (state / "log").unlink()
     assert main(["clusters", "--state", str(state)]) == 4
-    assert "must have a log of its own" in capsys.readouterr().err
+    assert "must be the state of `spotsieve filter`, which has a log of its own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ([], 2, "must be given FILEs"),
-        (["--topics", "lines.jsonl"], 2, "must be given FILEs"),
+        ([], 2, "needs exactly one source"),
+        (["--topics", "lines.jsonl"], 2, "needs exactly one source"),
         (["nowhere.jsonl"], 3, "nowhere.jsonl cannot be read"),
-        (["pages.jsonl"], 3, "4 of 4 lines are none: the first is line 1"),
+        (["pages.jsonl"], 3, "has 4 lines of 4 that are no verdicts; the first is line 1"),
         (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not be written where"),
         (["verdicts.jsonl", "--out", "all.parquet"], 2, "is named as of another format"),
         (["verdicts.jsonl", "--json"], 2, "--out must not be written"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     arguments: list[str],
     code: int,
     told: str,
@@ -249,7 +249,7 @@ def test_mistakes_are_one_line(
     assert told in capsys.readouterr().err
 
 
-def test_a_compressed_file_that_is_cut_is_told(
+def test_a_truncated_compressed_file_is_reported(
     filtered: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "all.jsonl.gz"

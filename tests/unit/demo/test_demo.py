@@ -12,14 +12,14 @@ import orjson
 import pytest
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli.demo import _name_dashboard
 from spotsieve.stream.demo.articles import SITES, ArticleEdit, edit_article, render, write_articles
 from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, CrawlMessage, build_crawl
-from spotsieve.stream.demo.explain import default_scheme, explain_examples
+from spotsieve.stream.demo.explain import default_scheme, explain_example
 from spotsieve.stream.demo.traffic import OutputMessages, compare
 from spotsieve.stream.insight.explain.texts import shingles_in_words
 from spotsieve.stream.judge import judge
@@ -103,7 +103,7 @@ def test_every_edit_but_typography_changes_the_words() -> None:
         )
 
 
-def test_an_edit_of_one_word_in_twenty_replaces_so_many() -> None:
+def test_the_edit_of_words_replaces_one_word_in_twenty() -> None:
     article = write_articles(SEED)[0]
     edited = edit_article(article, ArticleEdit.WORDS, Random(3))
     pairs = zip(" ".join(article.paragraphs).split(), " ".join(edited.paragraphs).split(), strict=False)
@@ -114,7 +114,7 @@ def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo(
     crawl = [sent for sent in CRAWL if sent.article is not None]
     scheme = scheme_of(SETTINGS.scheme)
     signatures = scheme.sign(pages_of(crawl))
-    verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap, 64)
+    verdicts, _ = judge(signatures, scheme, memory_state(), SETTINGS.index.bucket_cap, 64)
     article_of = {sent.url: sent.article for sent in crawl}
     dropped = np.flatnonzero(verdicts.kind == Kind.DUPLICATE)
     assert len(dropped) > 170
@@ -149,7 +149,7 @@ def test_a_message_that_is_missing_or_doubled_is_noticed() -> None:
     assert compare(crawl, doubled).strays == [crawl[0].url]
 
 
-def test_the_shingles_shown_are_as_many_as_the_kernel_hashes() -> None:
+def test_an_explanation_has_as_many_shingles_as_the_kernel_hashes() -> None:
     pages = pages_of(CRAWL[:20])
     counts = scheme_of(SETTINGS.scheme).sign(pages).feature_count
     for page, count in zip(pages, counts, strict=True):
@@ -157,21 +157,21 @@ def test_the_shingles_shown_are_as_many_as_the_kernel_hashes() -> None:
         assert len(shingles_in_words(kept, default_scheme(SETTINGS).shingle_words)) == count
 
 
-def test_a_text_shorter_than_a_shingle_is_one_by_itself_and_an_empty_one_has_none() -> None:
+def test_a_short_text_is_one_shingle_and_an_empty_text_has_none() -> None:
     assert shingles_in_words(["a", "b"], 3) == [("a", "b")]
     assert shingles_in_words([], 3) == []
 
 
-def test_an_explanation_shows_what_two_pages_share() -> None:
+def test_an_explanation_has_the_common_shingles_and_the_longest_common_run() -> None:
     first = CRAWL[0]
     copy = next(sent for sent in CRAWL if sent.article == first.article and sent.url != first.url)
     report = {"page": {"id": "1", "url": copy.url}, "duplicate_of": {"id": "0", "url": first.url}, "score": 1.0}
-    explanation = explain_examples(CRAWL, report, SETTINGS)
+    explanation = explain_example(CRAWL, report, SETTINGS)
     own, other, shared = explanation.shingles
     assert 0 < shared <= min(own, other)
     assert len(explanation.run) > 20
-    assert explanation.kept_words[0] < explanation.words[0]
-    assert explanation.left_out
+    assert explanation.main_words[0] < explanation.words[0]
+    assert explanation.boilerplate
     estimate = 1 - 2 * explanation.differing_bits / default_scheme(SETTINGS).sketch_bits
     assert abs(estimate - explanation.jaccard) < 0.15
     assert all(explanation.run[0] in source.lower() for source in explanation.sources)

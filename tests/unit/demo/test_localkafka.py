@@ -13,8 +13,8 @@ import pytest
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare, watchdog
 from spotsieve.stream.demo.localkafka.broker import (
-    HIGHEST,
-    LOWEST,
+    HIGHEST_PORT,
+    LOWEST_PORT,
     free_port,
     is_free,
     serves_clients,
@@ -48,7 +48,7 @@ def fill(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_registry")
-def test_a_second_preparation_asks_no_registry_and_says_nothing(cache: Path) -> None:
+def test_a_second_preparation_uses_no_registry_and_prints_nothing(cache: Path) -> None:
     fill(cache)
     said: list[str] = []
     prepare(said.append)
@@ -56,14 +56,16 @@ def test_a_second_preparation_asks_no_registry_and_says_nothing(cache: Path) -> 
 
 
 @pytest.mark.usefixtures("cache", "no_registry")
-def test_a_registry_out_of_reach_is_said_with_the_next_step() -> None:
+def test_an_unreachable_registry_is_reported_with_the_next_step() -> None:
     with pytest.raises(BrokerError, match="connect to the network") as caught:
         prepare(lambda _: None)
     assert "the registry was asked" in str(caught.value)
     assert caught.value.exit_code == 5
 
 
-def test_a_jar_with_another_digest_is_refused_and_nothing_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jar_with_another_digest_is_rejected_and_nothing_is_stored(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, digest = next(iter(jars._locked_digests().items()))
 
     def resolve(scratch: Path) -> list[Path]:
@@ -79,7 +81,7 @@ def test_a_jar_with_another_digest_is_refused_and_nothing_is_kept(cache: Path, m
 
 
 @pytest.mark.parametrize("version", jars.RELEASES)
-def test_the_lock_names_kafka_and_everything_by_its_digest(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_file_has_a_digest_for_every_jar(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(jars.RELEASE_VARIABLE, version)
     locked = jars._locked_digests()
     assert f"kafka_2.13-{version}.jar" in locked
@@ -87,9 +89,9 @@ def test_the_lock_names_kafka_and_everything_by_its_digest(version: str, monkeyp
     assert len(set(locked.values())) == len(locked)
 
 
-def test_a_free_port_lies_below_those_that_clients_are_given() -> None:
+def test_a_free_port_is_below_the_ephemeral_range() -> None:
     port = free_port()
-    assert LOWEST <= port < HIGHEST
+    assert LOWEST_PORT <= port < HIGHEST_PORT
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
@@ -104,11 +106,11 @@ def test_an_occupied_port_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(BrokerError, match=f"must be free on 127.0.0.1, got {port}"):
+        with pytest.raises(BrokerError, match=f"is in use on 127.0.0.1, got {port}"):
             LocalKafka(tmp_path, port=port).start()
 
 
-def test_a_release_without_a_lock_is_refused_with_those_that_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_without_a_lock_file_is_rejected_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(jars.RELEASE_VARIABLE, "2.8.0")
     with pytest.raises(BrokerError, match=r"SPOTSIEVE_LOCAL_KAFKA must be one of 4\.1\.0, 3\.9\.1"):
         prepare(lambda _: None)
@@ -120,7 +122,7 @@ def test_the_classic_coordinator_is_chosen_where_kafka_has_two(tmp_path: Path) -
         assert ("group.coordinator.rebalance.protocols=classic" in (tmp_path / "p").read_text("utf-8")) is classic
 
 
-def test_settings_of_the_caller_win(tmp_path: Path) -> None:
+def test_settings_of_the_caller_override_ours(tmp_path: Path) -> None:
     write_properties(tmp_path / "p", tmp_path, 1, 2, {"node.id": "7", "message.max.bytes": "60000000"})
     written = dict(line.split("=", 1) for line in (tmp_path / "p").read_text("utf-8").splitlines())
     assert written["node.id"] == "7"
@@ -128,12 +130,12 @@ def test_settings_of_the_caller_win(tmp_path: Path) -> None:
     assert written["listeners"] == "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
 
 
-def test_a_server_that_is_no_broker_is_not_taken_for_one() -> None:
+def test_a_server_that_is_not_a_broker_does_not_count_as_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not serves_clients("127.0.0.1", silent.getsockname()[1], timeout_s=0.2)
 
 
-def test_a_broker_that_never_started_says_so() -> None:
+def test_a_broker_that_does_not_start_is_reported() -> None:
     for act in (LocalKafka().kill, LocalKafka().pause, LocalKafka().resume, LocalKafka().restart):
         with pytest.raises(BrokerError, match="is not running"):
             act()

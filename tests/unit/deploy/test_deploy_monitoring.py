@@ -59,7 +59,9 @@ def promtool(*arguments: str) -> str:
 
 
 def test_the_dashboard_shows_every_metric_of_the_service_and_no_other() -> None:
-    assert families_of("\n".join(queries())) == families_served()
+    shown, served = families_of("\n".join(queries())), families_served()
+    assert sorted(served - shown) == [], "add a panel in bench/deploy/dashboard, then run `make dashboard`"
+    assert sorted(shown - served) == [], "no such metric in stream/observe/metrics.py"
 
 
 def test_alert_rules_ask_only_for_metrics_that_exist() -> None:
@@ -87,13 +89,16 @@ def test_every_alert_is_seen_firing_by_a_rule_test() -> None:
                 }
                 fired |= found or set(re.findall(r'alertname="(\w+)"', asked["expr"]))
         fired |= {asked["alertname"] for asked in test.get("alert_rule_test", []) if asked["exp_alerts"]}
-    assert [rule["alert"] for rule in rules() if "alert" in rule and rule["alert"] not in fired] == []
+    missing = [rule["alert"] for rule in rules() if "alert" in rule and rule["alert"] not in fired]
+    assert missing == [], "add a test of the alert to deploy/prometheus/alerts.test.yml"
 
 
 def test_every_alert_has_a_section_of_the_runbook_and_leads_there() -> None:
     sections = re.findall(r"(?m)^### (\w+)\n\n\S", (REPOSITORY / "docs" / "runbook.md").read_text("utf-8"))
     alerts = [rule for rule in rules() if "alert" in rule]
-    assert sorted(sections) == sorted(alert["alert"] for alert in alerts)
+    assert sorted(sections) == sorted(alert["alert"] for alert in alerts), (
+        "one section of docs/runbook.md for each alert"
+    )
     for alert in alerts:
         assert alert["annotations"]["runbook_url"] == f"docs/runbook.md#{alert['alert'].lower()}"
 

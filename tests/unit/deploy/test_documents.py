@@ -1,12 +1,15 @@
-"""README and docs/ name only what exists: files, links, make tasks, commands, modules; and README's example is true."""
+"""Documents and comments name only files, links, make targets, commands and modules that exist; examples are true."""
 
 import importlib.util
+import io
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tokenize
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,11 @@ import pytest
 from bench.speed import page as speed
 from spotsieve.stream import cli
 from spotsieve.stream.base import errors
+from spotsieve.stream.base.settings.reference import reference_markdown
 from spotsieve.stream.cli import COMMANDS
-from spotsieve.stream.cli.config import reference_markdown
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
+from tests.worlds.source_tree import comments_and_docstrings, tracked
 
 README = REPOSITORY / "README.md"
 DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -31,6 +35,28 @@ ACTIONS = {
 }
 MOST_LINES = 150
 SHELL = ("", "sh", "console", "toml")
+TEXT_FILES = (
+    "*.md",
+    "*.py",
+    "*.toml",
+    "*.yaml",
+    "*.yml",
+    "*.tpl",
+    "*.sh",
+    "*.service",
+    "Makefile",
+    "deploy/Dockerfile",
+)
+IN_TREE = re.compile(r"(?<![\w/.@$~{-])(?:" + "|".join(FOLDERS) + r")/[\w./-]*\w(?![\w@]|\.?[*{<])")
+MODULE = re.compile(r"\b(?:spotsieve\.(?:stream|state)|bench|tests)\.(?!json\b)[a-z_]\w*(?:\.\w+)*")
+BARE_FILE = re.compile(r"(?<![\w/.*}\]-])(?!__)\w+\.py\b")
+NOT_OF_THIS_TREE = {
+    "CHANGELOG.md": None,  # names the tree of its day
+    "docs/integrations.md": "settings.py",  # of a Scrapy project
+    "tests/properties/test_scoring_agreement.py": "score.py",  # beside the labelled sets
+    "tests/unit/cli/test_score_command.py": "score.py",
+    "tests/unit/deploy/test_documents.py": None,  # names wrong files on purpose
+}
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 
 
@@ -79,6 +105,77 @@ def test_readme_needs_no_relative_link_on_a_package_index_page() -> None:
 @documents
 def test_every_file_that_a_document_names_is_there(document: Path) -> None:
     assert [path for path in sorted(paths_in(text_of(document))) if not (REPOSITORY / path).exists()] == []
+
+
+def named_in(path: Path, text: str) -> list[tuple[int, str]]:
+    """Files, folders and modules that a text names, with their lines. Of a program only what it says to readers."""
+    patterns = (IN_TREE, MODULE, BARE_FILE)
+    pieces = comments_and_docstrings(text) if path.suffix == ".py" else [(1, text)]
+    return [
+        (line + piece.count("\n", 0, match.start()), match[0])
+        for line, piece in pieces
+        for pattern in patterns
+        for match in pattern.finditer(piece)
+    ]
+
+
+@cache
+def names_of_files() -> frozenset[str]:
+    return frozenset(path.name for path in tracked())
+
+
+def is_there(path: Path, name: str) -> bool:
+    """Whether the tree has a file, folder or module. A bare file name in a program means a file of the same folder."""
+    if "/" in name:
+        return any((REPOSITORY / f"{name}{suffix}").exists() for suffix in ("", ".py", ".md"))
+    if name.endswith(".py"):
+        return (path.parent / name).exists() if path.suffix == ".py" else name in names_of_files()
+    return defines(name.removeprefix("spotsieve.").split("."), [])
+
+
+def defines(module: list[str], members: list[str]) -> bool:
+    """Whether the module is there and its code has these members, or the package before it has all of them."""
+    place = REPOSITORY.joinpath(*module)
+    sources = [one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()]
+    if sources:
+        code = tokenize.generate_tokens(io.StringIO(sources[0].read_text("utf-8")).readline)
+        return set(members) <= {token.string for token in code}
+    if place.is_dir() and not members:
+        return True
+    return len(module) > 1 and defines(module[:-1], [module[-1], *members])
+
+
+def missing_names(path: Path, text: str) -> list[str]:
+    where_from = path.relative_to(REPOSITORY).as_posix()
+    if where_from in NOT_OF_THIS_TREE and NOT_OF_THIS_TREE[where_from] is None:
+        return []
+    return [
+        f"{where_from}:{line} names {name}, which is not in the tree"
+        for line, name in named_in(path, text)
+        if not is_there(path, name) and NOT_OF_THIS_TREE.get(where_from) != name
+    ]
+
+
+def test_every_file_and_module_that_a_text_or_comment_names_is_in_the_tree() -> None:
+    assert [found for path in tracked(*TEXT_FILES) for found in missing_names(path, path.read_text("utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"),
+    [
+        ("stream/judge/walk.py", True),
+        ("stream/judge/rules.py", False),
+        ("walk.py", True),
+        ("rules.py", False),
+        ("spotsieve.stream.judge.walk", True),
+        ("spotsieve.stream.judge.rules.limits_of", False),
+        ("bench.measure.speed", True),
+        ("bench.speed", False),
+    ],
+)
+def test_a_comment_that_names_a_file_or_module_that_is_gone_is_found(name: str, gone: bool) -> None:
+    place = REPOSITORY / "stream" / "judge" / "policy.py"
+    assert bool(missing_names(place, f"x = 1  # see {name}\n")) is gone
 
 
 @documents
@@ -158,7 +255,8 @@ def test_every_document_is_named_by_readme() -> None:
 
 def test_the_guide_has_every_scheme() -> None:
     rows = re.findall(r"^\| (`.*?) \|", text_of(REPOSITORY / "docs" / "guide.md"), re.MULTILINE)
-    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} >= set(SCHEMES)
+    missing = set(SCHEMES) - {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert missing == set(), "add the scheme to the table of docs/guide.md"
 
 
 def test_operations_has_every_exit_code() -> None:

@@ -78,20 +78,37 @@ def test_a_contract_that_names_a_folder_that_is_gone_is_found() -> None:
     assert named == {"spotsieve.stream.policy": False, "spotsieve.stream.cli": True, "spotsieve.state.old": False}
 
 
+def layers_of_districts() -> list[set[str]]:
+    (contract,) = [one for one in contracts() if one["type"] == "layers" and "containers" not in one]
+    return [{module.strip() for module in layer.split("|")} for layer in contract["layers"]]
+
+
+def test_the_drawing_of_architecture_shows_the_layers_of_the_contract() -> None:
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text("utf-8").split("## Districts")[1]
+    (drawing, *_) = re.findall(r"(?:^     .*\n)+", text, re.MULTILINE)
+    drawn = iter(re.findall(r"(?:stream|state)/\w+", drawing))
+    undrawn = {"spotsieve.stream.__main__", "spotsieve.stream.warm"}
+    for layer in layers_of_districts():
+        expected = {name.removeprefix(f"{OURS}.").replace(".", "/") for name in layer - undrawn}
+        assert {next(drawn, "nothing") for _ in expected} == expected, (
+            "draw the layers of pyproject.toml in their order"
+        )
+    assert list(drawn) == []
+
+
 def test_every_folder_has_its_place_in_the_layers() -> None:
-    (layers,) = [contract for contract in contracts() if contract["type"] == "layers"]
     tree = {
         f"{OURS}.{package}.{path.stem}"
         for package in PACKAGES
         for path in (REPOSITORY / package).iterdir()
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
-    assert set(modules_named(layers)) - {OURS} == tree
+    assert set().union(*layers_of_districts()) == tree
 
 
 def test_an_import_that_goes_uphill_is_caught(planted: Path) -> None:
     make_module(planted, "spotsieve.stream.sign.text", "from spotsieve.stream import engine\n")
-    assert "imports go downhill BROKEN" in lint_imports(planted).stdout
+    assert "districts import downhill BROKEN" in lint_imports(planted).stdout
 
 
 def test_modules_of_a_folder_that_import_each_other_are_caught(planted: Path) -> None:
@@ -143,10 +160,10 @@ def test_the_rules_pass_where_nothing_is_planted(planted: Path) -> None:
 @pytest.mark.parametrize("forbidden", ["asyncio", "aiokafka", "rocksdict"])
 def test_a_pure_module_that_imports_it_through_another_module_is_caught(planted: Path, forbidden: str) -> None:
     make_module(planted, "spotsieve.stream.base.terminal", f"import {forbidden}\n")
-    make_module(planted, "spotsieve.stream.sign.text", "from spotsieve.stream import text_safety\n")
+    make_module(planted, "spotsieve.stream.sign.text", "from spotsieve.stream.base import terminal\n")
     done = lint_imports(planted)
     assert done.returncode == 1
-    assert re.search(rf"stream\.text -> \S*text_safety.*\n.*text_safety -> {forbidden}", done.stdout), done.stdout
+    assert re.search(rf"sign\.text -> \S*terminal.*\n.*terminal -> {forbidden}", done.stdout), done.stdout
 
 
 def test_state_that_imports_the_service_is_caught(planted: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of a page: as it is written, aligned with what the filter reads, in linear time."""
+"""The visible text of a page: original spelling, aligned with the filter's words, in linear time."""
 
 import time
 
@@ -25,19 +25,19 @@ from tests.worlds.pages.spotsieve_pages import page
         ("日本語 <i>x</i>", True, "日本語 x"),
     ],
 )
-def test_a_text_is_shown_as_it_is_written(body: str, markup: bool, text: str) -> None:
+def test_the_visible_text_keeps_the_spelling_of_the_page(body: str, markup: bool, text: str) -> None:
     shown = read_text(body.encode(), markup)
     assert shown.text == text
     assert len(shown.origins) >= len(text)
 
 
-def test_words_stand_where_their_origins_say() -> None:
+def test_origins_locate_the_words_in_the_source() -> None:
     shown = read_text(b"<div>one <b>two</b>, three&nbsp;four</div>", True)
     found = [shown.source[shown.origins[word.start] : shown.origins[word.end - 1] + 1] for word in words_of(shown.text)]
     assert found == ["one", "two", "three", "four"]
 
 
-def test_paragraphs_are_kept_as_the_filter_keeps_their_blocks() -> None:
+def test_paragraphs_are_main_text_if_their_blocks_are() -> None:
     wrong = words = 0
     for sent in build_crawl()[:60:4]:
         made = page(0, sent.url, sent.body.decode())
@@ -51,7 +51,7 @@ def test_paragraphs_are_kept_as_the_filter_keeps_their_blocks() -> None:
     assert wrong == 0
 
 
-def test_words_that_the_filter_does_not_have_lead_nobody_astray() -> None:
+def test_the_alignment_skips_words_without_a_token() -> None:
     tokens = "a b c d e f".split()
     assert align("a x b c y y e f".split(), tokens) == [0, None, 1, 2, None, None, 4, 5]
     assert align("f a b".split(), tokens) == [None, 0, 1]
@@ -70,7 +70,7 @@ def test_hostile_pages_take_linear_time(piece: bytes) -> None:
     assert seconds(200_000) < 12 * max(min(seconds(40_000), seconds(40_000)), 0.05)
 
 
-def test_what_stands_on_both_pages_is_marked_and_nothing_else() -> None:
+def test_only_the_common_text_of_two_pages_is_marked() -> None:
     one = page(0, "https://a.example/", "<nav>Home Sport</nav><p>The old mill by the river opens again in spring.</p>")
     other = page(1, "https://b.example/", "<p>Good news: the old mill by the river opens, they said.</p>")
     sides = side_by_side(one, other)

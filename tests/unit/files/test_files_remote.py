@@ -122,7 +122,7 @@ def test_ids_begin_with_the_url_and_a_pattern_names_its_files_in_order(memory: A
 def test_an_input_that_a_pattern_names_is_not_written_over(memory: Any, capsys: pytest.CaptureFixture[str]) -> None:
     memory.pipe("/in/a.jsonl", lines([page(1)]))
     code, error = refused(capsys, "memory://in/*.jsonl", "--out", "memory://in/a.jsonl", "--force")
-    assert (code, "--out must not be written where" in error) == (2, True)
+    assert (code, "--out must not go to the same place as" in error) == (2, True)
     assert memory.cat("/in/a.jsonl") == lines([page(1)])
 
 

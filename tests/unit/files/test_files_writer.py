@@ -12,7 +12,7 @@ import zstandard
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.jsonlines import JSON_LINES
-from spotsieve.stream.files.outputs import OutputFile, Outputs
+from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import WARC
 
@@ -132,7 +132,7 @@ def test_both_layouts_in_one_output_are_refused(tmp_path: Path) -> None:
 
 def test_an_output_that_cannot_be_opened_is_a_setting_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="No such file or directory"):
-        Outputs.open(str(tmp_path / "a"), None, str(tmp_path / "missing" / "b"), None)
+        FileOutputs.open(str(tmp_path / "a"), None, str(tmp_path / "missing" / "b"), None)
     assert names(tmp_path) == []
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.verdict import KeyKind
 from tests.reference.judge import Outcome
 from tests.worlds.pages.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
@@ -17,7 +17,7 @@ LIMITS = Limits()
 
 def judged(pages: Sequence[Submitted], sizes: Sequence[int]) -> dict[int, Outcome]:
     """The outcome of each page by its id."""
-    outcomes = [outcome for record in run(cut(pages, sizes), MemoryState(), LIMITS) for outcome in record]
+    outcomes = [outcome for record in run(cut(pages, sizes), memory_state(), LIMITS) for outcome in record]
     return dict(zip((page_id for _, page_id in pages), outcomes, strict=True))
 
 
@@ -85,7 +85,7 @@ def test_copies_on_another_host_are_the_only_way_to_drop_a_page(seed: int) -> No
 def test_no_page_of_another_host_reaches_a_host_s_memory(seed: int) -> None:
     dice = random.Random(seed)
     victim = victim_pages(dice)
-    states = [MemoryState(), MemoryState()]
+    states = [memory_state(), memory_state()]
     run([Record(with_ids(victim))], states[0], LIMITS)
     run([Record(mixed(dice, victim, attack(dice, victim, alike=False)))], states[1], LIMITS)
     one, other = (memories_of(state, [host_hash(VICTIM)])[host_hash(VICTIM)] for state in states)
@@ -124,7 +124,7 @@ def test_no_key_of_one_host_fills_a_place_that_another_host_needs() -> None:
     copy = story._replace(body=2)
     *_, first, found = [
         outcome
-        for record in run([Record(with_ids([*flood, story, copy]))], MemoryState(), limits)
+        for record in run([Record(with_ids([*flood, story, copy]))], memory_state(), limits)
         for outcome in record
     ]
     assert first[0] == "novel"

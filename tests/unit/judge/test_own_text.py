@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import xxhash
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from tests.worlds.pages.hosts import KEPT, NUMBER, WORDS, Made, different, with_ids
 from tests.worlds.states.remembering import Limits, cut, reference_of, run, run_reference
 
@@ -214,7 +214,7 @@ def test_a_page_is_a_copy_by_what_is_its_own(case: Case, judge: str) -> None:
     pages = with_ids([*fillers, FILED._replace(**case.indexed), PAGE._replace(**case.page)])
     records = cut(pages, [])
     limits = Limits()
-    found = run(records, MemoryState(), limits) if judge == "product" else run_reference(records, reference_of(limits))
+    found = run(records, memory_state(), limits) if judge == "product" else run_reference(records, reference_of(limits))
     ((verdict, original, score, reason, _, _),) = found[-1]
     assert found[-2][0][0] == "novel", "the filed page is filed"
     if not case.reason:

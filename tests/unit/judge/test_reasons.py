@@ -47,4 +47,7 @@ def test_every_reason_has_one_series_from_the_start() -> None:
 def test_the_guide_has_the_table_of_reasons() -> None:
     guide = (REPOSITORY / "docs/guide.md").read_text("utf-8")
     rows = [f"| `{row.kind.name.lower()}` | `{row.reason.label}` | {row.meaning} |" for row in REASONS.values()]
-    assert "\n".join(["| verdict | reason | why |", "|---|---|---|", *rows, ""]) in guide
+    missing = [row for row in rows if row not in guide.splitlines()]
+    assert missing == [], "add these rows to the table of reasons in docs/guide.md"
+    table = "\n".join(["| verdict | reason | why |", "|---|---|---|", *rows, ""])
+    assert table in guide, f"put the rows of docs/guide.md into the order of REASONS:\n{table}"

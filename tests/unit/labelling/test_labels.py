@@ -127,10 +127,10 @@ def _other(line: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["calibrate", "c.jsonl"], "--scheme must be given where there is no --labels"),
-        (["calibrate", "c.jsonl", "--labels", "l", "--scheme", "minhash"], "--scheme must not stand beside --labels"),
+        (["calibrate", "c.jsonl"], "--scheme must be given without --labels"),
+        (["calibrate", "c.jsonl", "--labels", "l", "--scheme", "minhash"], "--scheme must not be used with --labels"),
         (["calibrate", "c.jsonl", "--labels", "l", "--precision", "2"], "--precision must be above 0 and at most 1"),
-        (["score", "c.jsonl", "--labels", "l", "--html", "a.html"], "--html must not stand beside --labels"),
+        (["score", "c.jsonl", "--labels", "l", "--html", "a.html"], "--html must not be used with --labels"),
     ],
 )
 def test_flags_that_do_not_go_together_are_one_line(

@@ -99,7 +99,7 @@ def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
     verdicts.write_text("\n".join(kept), "utf-8")
     assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked, "--force"]) == 0
     said = capsys.readouterr().out
-    assert "100 pages are left out: they have no verdict" in said
+    assert "100 pages were skipped: they have no verdict" in said
 
 
 def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(crawl: Path, tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(c
         (["CRAWL", "-o", "none/a.html"], 2, "--out must be in a folder that exists"),
         (["CRAWL", "-o", "a.html", "--pairs", "0"], 2, "--pairs must be in 1..5000, got 0"),
         (["-o", "a.html"], 2, "FILES must be given, or --topic"),
-        (["CRAWL", "--topic", "-o", "a.html"], 2, "FILES must not be given beside --topic"),
+        (["CRAWL", "--topic", "-o", "a.html"], 2, "FILES must not be used with --topic"),
         (["--topic", "--newest", "0", "-o", "a.html"], 2, "--newest must be at least 1, got 0"),
-        (["-", "-o", "a.html"], 2, "FILES must be files, which are read twice"),
+        (["-", "-o", "a.html"], 2, "FILES must be files that can be read twice"),
         (["none.jsonl", "-o", "a.html"], 3, "none.jsonl cannot be read"),
         (["CRAWL", "-o", "a.html", "--verdicts", "CRAWL"], 3, "must be a verdict: id, duplicate_of, score and reason"),
         (["CRAWL", "-o", "a.html", "--verdicts", "strange.jsonl"], 3, "must name pages of the files, and none of the"),

@@ -146,7 +146,7 @@ def test_pages_of_one_text_are_taken_or_left_together() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["short.jsonl", "-o", "new"], 3, "FILES hold no copies, and no page to plant one of: of 1 pages none has"),
+        (["short.jsonl", "-o", "new"], 3, "FILES hold no copies, and none of 1 pages has enough words"),
         (["mill.jsonl", "-o", "new", "--copies", "0"], 3, "or raise --copies"),
         (["mill.jsonl", "-o", "old"], 2, "--out must be a new file"),
         (["mill.jsonl", "-o", "mill.jsonl"], 2, "--out must be a folder"),

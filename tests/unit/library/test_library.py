@@ -209,7 +209,7 @@ def test_many_may_read_a_state_whose_owner_adds_nothing_at_the_moment(state: Pat
     )
     with Deduplicator(state) as seen:
         seen.add("a", "https://a.example/", body(1))
-        with pytest.raises(StateError, match="must not read what this process adds to"):
+        with pytest.raises(StateError, match="must not open a state read_only that this process adds to"):
             Deduplicator(state, read_only=True)
         command = [sys.executable, "-c", code, str(state), body(1), body(2)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as readers:
@@ -365,7 +365,7 @@ def test_a_batch_that_was_stopped_is_finished_by_opening_again(
             patched.setattr(Engine, "apply", stop)
             with pytest.raises(type(error), match=str(error)):
                 list(seen.add_many([("b", "u", body(2)), ("d", "u", body(4)), ("e", "u", body(5))]))
-        with pytest.raises(StateError, match="stopped amid a batch, and adds nothing more; close it and open it again"):
+        with pytest.raises(StateError, match="stopped in a batch, and adds nothing more; close it and open it again"):
             seen.add("c", "u", body(3))
         assert seen.query("c", "u", body(1)).is_duplicate
     with Deduplicator(state) as seen:

@@ -58,11 +58,11 @@ def test_mistakes_are_told_in_one_line_before_any_work(
         ([crawl, tmp_path / "missing"], 3, "cannot be read: No such file or directory"),
         ([tmp_path], 3, "cannot be read: Is a directory; name the files in it, such as "),
         ([html], 3, "must be JSONL, WARC or Parquet"),
-        ([crawl, "--out", crawl], 2, "must not be written where"),
-        ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
-        ([crawl, "--out", "x", "--verdicts", "x.partial"], 2, "must not be written where --out already is"),
-        ([crawl, "--out", "x.partial", "--verdicts", "x"], 2, "must not be written where --out already is"),
-        ([crawl, "--json", "--out", "-"], 2, "must not be written where --json already is"),
+        ([crawl, "--out", crawl], 2, "must not go to the same place as"),
+        ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not go to the same place as --out"),
+        ([crawl, "--out", "x", "--verdicts", "x.partial"], 2, "must not go to the same place as --out"),
+        ([crawl, "--out", "x.partial", "--verdicts", "x"], 2, "must not go to the same place as --out"),
+        ([crawl, "--json", "--out", "-"], 2, "must not go to the same place as --json"),
         ([crawl, "--out", tmp_path / "no" / "dir"], 2, "cannot be written"),
         ([crawl, "--set", "scheme.name=manku", "--set", "scheme.tables=1"], 2, "tables"),
         ([crawl, "--config", tmp_path / "no.toml"], 2, "cannot be read"),
@@ -78,7 +78,7 @@ def test_an_input_that_an_interrupted_run_left_is_not_removed(
     left = crawl.rename(tmp_path / "novel.jsonl.partial")
     before = left.read_bytes()
     code, error = refused(capsys, left, "--out", tmp_path / "novel.jsonl", "--force")
-    assert (code, "--out must not be written where" in error) == (2, True)
+    assert (code, "--out must not go to the same place as" in error) == (2, True)
     assert left.read_bytes() == before
 
 
@@ -213,11 +213,11 @@ def test_advice_for_a_damaged_log_keeps_the_index(
     told = capsys.readouterr().out
     assert "spotsieve state restore" in told
     assert "delete" not in told
-    assert ("neither rebuilds the other" if fault == "index too" else f"Keep {state / 'index'}") in told
+    assert ("neither can rebuild the other" if fault == "index too" else f"Keep {state / 'index'}") in told
     if fault == "lost":
         (state / "index" / "CURRENT").unlink()
         assert main(["state", "verify", str(state)]) == 4
-        assert "only if the log is a topic that still holds everything" in capsys.readouterr().out
+        assert "only if the log is a topic that still holds all records" in capsys.readouterr().out
     elif fault != "index too":
         assert main(["filter", str(crawl), "--state", str(state)]) == 4
         assert "Keep the index" in capsys.readouterr().err

@@ -134,7 +134,7 @@ def test_a_program_gives_ranks_and_an_unchanged_page_fetched_again_is_dropped() 
 @pytest.mark.parametrize(
     ("given", "clause"),
     [
-        (("policy.keep=highest",), "input.rank_from must be given with policy.keep = highest"),
+        (("policy.keep=highest",), "input.rank_from must be set with policy.keep = highest"),
         (("input.rank_from=score",), "input.rank_from is for policy.keep = highest or lowest"),
         (("policy.keep=lowest", "input.rank_from=header: "), "input.rank_from must name a header"),
         (

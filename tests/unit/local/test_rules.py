@@ -14,7 +14,7 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.model import Rule
 from spotsieve.stream.base.urls import domain_reader, host_of, installed_list
 from spotsieve.stream.cli import main
-from spotsieve.stream.sign.schemes.url_rules import NO_RULE, AddressRules
+from spotsieve.stream.sign.schemes.url_rules import NO_RULE, UrlMatcher
 from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 Line = tuple[str, str, str | None]
@@ -66,7 +66,7 @@ def test_exempt_pages_pass_and_are_no_original(tmp_path: Path, capsys: pytest.Ca
     assert summary["rules"] == {'rule 1 (host = "trusted.example")': 2, 'rule 2 (host = "nowhere.example")': 0}
     assert main(["filter", str(tmp_path / "crawl.jsonl"), *given]) == 0
     told = capsys.readouterr().err
-    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the addresses' in told
+    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the URLs' in told
     assert "rule 1" not in told
 
 
@@ -160,16 +160,16 @@ def test_domains_are_those_of_the_list() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([{"host": "a.example"}], "rule 1 must say what is other"),
-        ([{"exempt": True}], "rule 1 must name pages by one of host, host_suffix and url, and has none"),
+        ([{"host": "a.example"}], "rule 1 must set exempt, threshold or scope"),
+        ([{"exempt": True}], "rule 1 must select pages by one of host, host_suffix and url, and has none"),
         ([{"host": "a", "url": "http://*", "exempt": True}], "and has host and url"),
-        ([{"host": "http://a.example", "exempt": True}], "rule 1 host must be a host's name alone"),
-        ([{"url": "a.example/x", "exempt": True}], "rule 1 url must match whole addresses"),
+        ([{"host": "http://a.example", "exempt": True}], "rule 1 host must be a host name alone"),
+        ([{"url": "a.example/x", "exempt": True}], "rule 1 url must match whole URLs"),
         ([{"host": "a.example", "exempt": True, "scope": "host"}], "must not have exempt and scope together"),
         ([{"host": "a.example", "exempt": True}, {"host": "www.a.example", "scope": "host"}], "contradicts rule 1"),
         (
             [{"host_suffix": "a.example", "exempt": True}, {"url": "https://x.a.example/*", "scope": "host"}],
-            'can never match: rule 1 (host_suffix = "a.example") takes all of its pages',
+            'can never match: rule 1 (host_suffix = "a.example") matches all of its pages',
         ),
         ([{"host": "a.example", "threshold": 1.5}], "threshold of rule 1 should be less than or equal to 1"),
         ([{"host": "a.example", "scope": "site"}], "rule 1 scope should be 'global', 'host' or 'domain'"),
@@ -226,7 +226,7 @@ def obviously(rule: Rule, url: str) -> bool:
 @settings(deadline=None, max_examples=300)
 def test_the_first_rule_that_matches_counts_and_a_refused_one_takes_no_page(drawn: list[Rule]) -> None:
     try:
-        found = AddressRules(drawn)
+        found = UrlMatcher(drawn)
     except SettingError as error:
         number = int(re.findall(r"rule (\d+)", str(error))[0]) - 1
         taken = [any(obviously(rule, url) for rule in drawn[:number]) for url in URLS if obviously(drawn[number], url)]

@@ -44,7 +44,7 @@ def duplicate(partition: int, offset: int) -> ReplayVerdict:
 NOVEL = ReplayVerdict(PageOutcome.NOVEL, "no_match")
 
 
-def test_every_offset_of_the_range_has_one_place_and_comes_back_from_it() -> None:
+def test_offsets_of_the_range_and_places_map_to_each_other() -> None:
     pages = [(partition, offset) for partition, (first, end) in enumerate(PLACES.spans) for offset in range(first, end)]
     partitions, offsets = np.array(pages, np.int64).T
     places = PLACES.of(partitions.astype(np.int32), offsets)
@@ -59,7 +59,7 @@ def test_a_page_that_is_not_in_the_range_has_no_place(page: tuple[int, int]) -> 
     assert PLACES.of_page("other", 0, 12) == OUTSIDE
 
 
-def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
+def test_pages_are_in_the_order_of_their_first_occurrence_in_the_log() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 12), (0, 13), (2, 5), (2, 6), (0, 15)))
     order.add(named((0, 12), (0, 13), (0, 14), (0, 15), (0, 16)))  # submitted again, after a crash
@@ -88,10 +88,10 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
         LogRun(2, 7, 7),
     ]
     assert order.again == 4
-    assert [order.named_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
+    assert [order.logged_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
 
 
-def test_pages_named_again_after_a_mark_of_their_commit_are_among_the_steps() -> None:
+def test_the_steps_have_repeated_pages_after_a_mark_of_their_commit() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 12), (0, 13), (0, 14)))
     order.commit((CommitMark("other", 0, 99), CommitMark("pages", 7, 1)))  # not of the range
@@ -119,13 +119,13 @@ def test_pages_named_again_after_a_mark_of_their_commit_are_among_the_steps() ->
     assert list(order.steps(again=True)) == steps
 
 
-def test_the_last_page_of_a_partition_and_the_first_of_the_next_are_no_run() -> None:
+def test_a_run_does_not_span_two_partitions() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 19), (2, 5)))
     assert list(order.steps(again=True)) == [LogRun(0, 19, 19), LogRun(2, 5, 5)]
 
 
-def test_the_first_message_of_a_page_counts_and_what_contradicts_it_is_told() -> None:
+def test_the_first_message_of_a_page_counts_and_contradictions_are_reported() -> None:
     recorded = RecordedOutcomes(PLACES)
     recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 11))
     recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 11))
@@ -170,7 +170,7 @@ def test_verdicts_differ_by_kind_or_original_and_each_pair_of_kinds_has_its_exam
 
 
 @pytest.mark.parametrize("original", [(0, 9), (2, 8), OTHER_TOPIC])
-def test_a_duplicate_of_a_page_outside_the_range_is_counted_apart(original: tuple[int, int]) -> None:
+def test_a_duplicate_of_a_page_outside_the_range_is_counted_separately(original: tuple[int, int]) -> None:
     recorded = RecordedOutcomes(PLACES)
     for place in (0, 1):
         recorded.note(place, PageOutcome.DUPLICATE, "near", original)
@@ -178,7 +178,7 @@ def test_a_duplicate_of_a_page_outside_the_range_is_counted_apart(original: tupl
     assert (comparison.original_outside, comparison.differ, comparison.compared) == (2, 0, 0)
 
 
-def test_pages_without_a_recorded_verdict_and_undelivered_ones_are_no_differences() -> None:
+def test_unrecorded_and_undelivered_pages_are_not_differences() -> None:
     recorded = RecordedOutcomes(PLACES)
     recorded.note(0, PageOutcome.UNDELIVERED, "too_large")
     comparison = compare(recorded, [(0, NOVEL), (1, duplicate(0, 10))])
@@ -186,14 +186,14 @@ def test_pages_without_a_recorded_verdict_and_undelivered_ones_are_no_difference
     assert comparison.pages[PageOutcome.NOT_RECORDED, PageOutcome.DUPLICATE] == 1
 
 
-def test_an_original_that_the_outputs_do_not_tell_is_taken_for_the_same() -> None:
+def test_an_original_that_the_outputs_do_not_name_counts_as_equal() -> None:
     recorded = RecordedOutcomes(PLACES)
     recorded.note(0, PageOutcome.DUPLICATE, "near")
     assert compare(recorded, [(0, duplicate(2, 6))]).differ == 0
     assert compare(recorded, [(0, NOVEL)]).differ == 1
 
 
-def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> None:
+def test_a_page_that_was_judged_twice_is_equal_if_one_of_its_verdicts_is() -> None:
     recorded = RecordedOutcomes(PLACES)
     recorded.note(0, PageOutcome.NOVEL, "no_match")
     recorded.note(1, PageOutcome.DUPLICATE, "near", (0, 10))
@@ -202,7 +202,12 @@ def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> 
     first = [(0, duplicate(2, 5)), (1, duplicate(2, 5)), (2, duplicate(2, 5)), (3, duplicate(0, 10))]
     assert compare(recorded, first).differ == 3
     comparison = compare(recorded, [*first, (0, NOVEL), (1, duplicate(0, 10)), (2, duplicate(2, 6)), (3, NOVEL)])
-    assert (comparison.differ, comparison.other_original.total(), comparison.compared, comparison.met) == (1, 0, 4, 4)
+    assert (comparison.differ, comparison.other_original.total(), comparison.compared, comparison.messages) == (
+        1,
+        0,
+        4,
+        4,
+    )
     assert comparison.pages[PageOutcome.NOVEL, PageOutcome.DUPLICATE] == 1
     assert (comparison.pages[PageOutcome.NOVEL, PageOutcome.NOVEL], comparison.replayed[PageOutcome.NOVEL]) == (1, 1)
     assert [[difference.page for difference in kept] for kept in comparison.differences.values()] == [
@@ -211,7 +216,7 @@ def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> 
     ]
 
 
-def test_what_a_novel_page_replaces_is_part_of_its_verdict() -> None:
+def test_the_superseded_page_is_part_of_the_verdict() -> None:
     recorded = RecordedOutcomes(PLACES)
     for place, replaced in enumerate([(0, 10), (0, 10), (0, 10), UNKNOWN_ORIGINAL, (0, 9)]):
         recorded.note(place, PageOutcome.NOVEL, "longer", replaced)
@@ -221,9 +226,9 @@ def test_what_a_novel_page_replaces_is_part_of_its_verdict() -> None:
     assert (comparison.differ, comparison.other_original, comparison.compared) == (3, {PageOutcome.NOVEL: 3}, 4)
     assert comparison.original_outside == 1, "what the fifth replaced lies before the range"
     text = as_text(report_of(comparison))
-    assert "recorded and replayed as novel, in place of another page or of none: 3" in text
-    assert "recorded  novel (longer) in place of pages/0/10\n  replayed  novel (longer) in place of pages/2/5" in text
-    assert "recorded  novel (longer) in place of pages/0/10\n  replayed  novel (no_match)\n" in text
+    assert "recorded and replayed as novel, superseding another page, or none: 3" in text
+    assert "recorded  novel (longer) superseding pages/0/10\n  replayed  novel (longer) superseding pages/2/5" in text
+    assert "recorded  novel (longer) superseding pages/0/10\n  replayed  novel (no_match)\n" in text
     examples = as_json(report_of(comparison))["examples"]
     assert [(one["recorded"].get("replaces"), one["replayed"].get("replaces")) for one in examples] == [
         ("pages/0/10", "pages/2/5"),
@@ -238,7 +243,7 @@ def report_of(comparison: Comparison) -> ReplayReport:
     )
 
 
-def test_the_report_tells_the_matrix_the_order_and_both_originals_of_an_example() -> None:
+def test_the_report_has_the_matrix_the_order_and_both_originals_of_an_example() -> None:
     recorded = RecordedOutcomes(PLACES)
     recorded.note(0, PageOutcome.DUPLICATE, "near", (2, 5))
     recorded.note(0, PageOutcome.NOVEL)
@@ -249,11 +254,11 @@ def test_the_report_tells_the_matrix_the_order_and_both_originals_of_an_example(
     lines = text.splitlines()
     assert "duplicate                      0           1           0           0" in lines
     assert (
-        "order      5 as the log signatures has them; 2 after the last that it names of their partition, by timestamp"
+        "order      5 as in the log signatures; 2 after the last page of their partition in the log, by timestamp"
         in lines
     )
-    assert "compared   1 pages: 0 equal, 1 differ (1 in the original alone)" in lines
-    assert "           1 further messages of the outputs CONTRADICT the first, of pages/0/10" in lines
+    assert "compared   1 pages: 0 equal, 1 differ (1 only in the original)" in lines
+    assert "           1 further messages in the output topics CONTRADICT the first one, for pages/0/10" in lines
     assert "  recorded  duplicate (near) of pages/2/5" in lines
     assert "  replayed  duplicate (near) of pages/2/7  https://original.example/  score 0.5000" in lines
     assert "notice     a notice" in lines
@@ -276,12 +281,12 @@ def test_the_report_tells_the_matrix_the_order_and_both_originals_of_an_example(
         ("2023-11-14", Bound(time_ms=1_699_920_000_000)),
     ],
 )
-def test_a_bound_is_an_offset_one_a_partition_or_a_time(text: str, bound: Bound) -> None:
+def test_a_bound_is_an_offset_or_one_per_partition_or_a_time(text: str, bound: Bound) -> None:
     assert parse_bound("--from", text) == bound
 
 
 @pytest.mark.parametrize("text", ["", " ", "-1", "yesterday", "0:", "0:1,", "1e3", "2023-13-01", "1:2:3"])
-def test_what_is_no_bound_is_refused(text: str) -> None:
+def test_an_invalid_bound_is_rejected(text: str) -> None:
     with pytest.raises(SettingError, match="--to must be an offset"):
         parse_bound("--to", text)
 
@@ -298,7 +303,7 @@ def test_what_is_no_bound_is_refused(text: str) -> None:
         (Bound(time_ms=2), None, (200, 200)),
     ],
 )
-def test_a_range_lies_within_what_the_partition_holds(
+def test_a_range_is_limited_to_the_offsets_of_the_partition(
     first: Bound | None, end: Bound | None, expected: tuple[int, int]
 ) -> None:
     at = {1: 140, 2: None}
@@ -322,5 +327,5 @@ def test_a_range_lies_within_what_the_partition_holds(
         (f"pages/{2**31}/0", None),
     ],
 )
-def test_a_page_id_is_read_back_and_anything_else_is_none(text: str, page: tuple[str, int, int] | None) -> None:
+def test_only_page_ids_parse_as_page_ids(text: str, page: tuple[str, int, int] | None) -> None:
     assert page_of_id(text) == page

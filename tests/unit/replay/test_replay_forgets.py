@@ -5,7 +5,7 @@ import pytest
 
 from spotsieve.state.log.record import encode
 from spotsieve.state.removal import ForgottenPage, removal_of
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine
@@ -20,9 +20,9 @@ PAGES = 3
 
 
 @pytest.mark.parametrize("with_host", [False, True])
-def test_what_is_known_of_a_host_goes_where_the_log_lets_it_go(with_host: bool) -> None:
+def test_host_statistics_are_forgotten_as_in_the_log(with_host: bool) -> None:
     digest = settings_digest(verdict_settings_text(SETTINGS))
-    state = MemoryState()
+    state = memory_state()
     engine = Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, digest, "a replay")
     decoder, sent = Decoder(SETTINGS.input), [json_page(number, html_of(number)) for number in range(PAGES)]
     pages = [
@@ -37,9 +37,9 @@ def test_what_is_known_of_a_host_goes_where_the_log_lets_it_go(with_host: bool) 
     order.forget([ForgottenPage(70 + offset, "pages", 0, offset, (7,), with_host) for offset in range(PAGES)])
     own = ForgottenKeys(order, places)
     engine.apply(encode(signatures, bytes(16), 0, digest), 0)
-    own.judged(signatures, engine.scheme)
+    own.add(signatures, engine.scheme)
     (forget,) = [step for step in order.steps(False) if isinstance(step, ForgetEvent)]
-    removal = removal_of(own.pages(forget, state), state)
+    removal = removal_of(own.pages(forget, state), state, state.clock.floor)
     state.remove(removal, state.position + 1, 1)
     assert state.page_ids(np.arange(PAGES, dtype=np.uint64)) == [None] * PAGES
     known = state.memories(np.unique(signatures.host)).pages

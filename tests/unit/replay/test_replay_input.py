@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.schemes import ChainSettings
-from spotsieve.stream.insight.replay import input as held_messages
+from spotsieve.stream.insight.replay import input as replay_input
 from spotsieve.stream.insight.replay.input import OrderedInput, ReplayOrder
 from spotsieve.stream.insight.replay.order import LogOrder
 from spotsieve.stream.insight.replay.range import RangePlaces
@@ -146,36 +146,36 @@ def crawls(draw: st.DrawFn) -> tuple[dict[int, list[ConsumerRecord]], list[tuple
 
 @settings(max_examples=300, deadline=None)
 @given(crawls(), st.integers(0, 6), st.booleans())
-def test_messages_come_in_the_order_of_the_log_and_each_once(
-    crawl: tuple[dict[int, list[ConsumerRecord]], list[tuple[int, int]], list[Id]], held_bytes: int, again: bool
+def test_each_message_is_yielded_once_in_log_order(
+    crawl: tuple[dict[int, list[ConsumerRecord]], list[tuple[int, int]], list[Id]], buffer_bytes: int, again: bool
 ) -> None:
     messages, spans, named = crawl
     places = RangePlaces("pages", spans)
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
-    with patch.object(held_messages, "HELD_BYTES", held_bytes):
+    with patch.object(replay_input, "BUFFER_BYTES", buffer_bytes):
         found = asyncio.run(taken(reader, log_of(places, named), places, again))
     assert found == list(reference_kernel(messages, named, again))
     once = [page for page, turn in found if turn is not ReplayOrder.AGAIN]
     assert len(set(once)) == len(once) == sum(map(len, messages.values()))
 
 
-async def test_what_waits_for_its_turn_is_bounded_and_a_topic_in_order_is_read_once() -> None:
+async def test_the_buffer_is_bounded_and_an_ordered_topic_is_read_once() -> None:
     spans = [(0, 400), (0, 400)]
     messages = {number: [message(number, offset, 0, bytes(100)) for offset in range(400)] for number in (0, 1)}
     places = RangePlaces("pages", spans)
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
     order = log_of(places, [(number, offset) for number in (0, 1) for offset in range(400)])
     most = 0
-    with patch.object(held_messages, "HELD_BYTES", 4_000):
+    with patch.object(replay_input, "BUFFER_BYTES", 4_000):
         ordered = OrderedInput(reader, order, places, again=False)  # type: ignore[arg-type]
         async for _ in ordered.steps():
-            most = max(most, sum(ordered._held._held_bytes.values()))
+            most = max(most, sum(ordered._buffer._bytes.values()))
     assert 2_000 <= most <= 4_000 + 2 * 200
     assert reader.seeks == 0
 
 
 @pytest.mark.parametrize("named", [[], [(0, 3)]])
-async def test_pages_that_the_log_does_not_name_are_ordered_by_timestamp_across_partitions(named: list[Id]) -> None:
+async def test_pages_missing_in_the_log_are_ordered_by_timestamp_across_partitions(named: list[Id]) -> None:
     times = {0: [5, 1, 9, 9], 1: [4, 6, 9]}
     messages = {p: [message(p, offset, time) for offset, time in enumerate(part)] for p, part in times.items()}
     spans = [(0, 4), (0, 3)]

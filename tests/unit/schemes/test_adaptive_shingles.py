@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
 from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus
@@ -44,7 +44,7 @@ def pages_of(*bodies: str | list[str]) -> list[Page]:
 
 def judged(scheme: AdaptiveShinglesScheme, *bodies: str | list[str]) -> list[tuple[Kind, Reason, int | None, float]]:
     """Each page a record."""
-    state, found = MemoryState(), []
+    state, found = memory_state(), []
     for one in pages_of(*bodies):
         verdicts, index_update = judge(scheme.sign([one]), scheme, state, 256, 256)
         state.file(index_update, state.position + 1, 0)
@@ -185,9 +185,9 @@ def test_the_longer_page_is_kept_though_it_has_fewer_sampled_shingles(words: int
     found = scheme.sign(pages_of(whole[:words], whole))
     sampled = np.diff(found.features_bounds)
     assert sampled[0] > sampled[1]
-    verdicts, _ = judge(found, scheme, MemoryState(), 256, 256, Policy(1.2))
+    verdicts, _ = judge(found, scheme, memory_state(), 256, 256, Policy(1.2))
     assert verdicts.reason[1] == Reason.LONGER
-    verdicts, _ = judge(scheme.sign(pages_of(whole, whole[:words])), scheme, MemoryState(), 256, 256, Policy(1.2))
+    verdicts, _ = judge(scheme.sign(pages_of(whole, whole[:words])), scheme, memory_state(), 256, 256, Policy(1.2))
     assert verdicts.reason[1] == Reason.NEAR
 
 
@@ -224,7 +224,7 @@ def test_a_page_of_too_few_sampled_shingles_is_compared_by_its_body_alone() -> N
 
 
 def test_a_copy_is_found_behind_all_the_pages_of_its_template_that_come_first() -> None:
-    scheme, state, template = AdaptiveShinglesScheme(AdaptiveShinglesSettings()), MemoryState(), text(300)
+    scheme, state, template = AdaptiveShinglesScheme(AdaptiveShinglesSettings()), memory_state(), text(300)
     pages = pages_of(*(template + text(300, seed) for seed in range(2, 402)), [*template, *text(300, 401)[:-9]])
     verdicts, _ = judge(scheme.sign(pages), scheme, state, 256, scheme.candidate_limit)
     assert verdicts.kind.tolist() == [Kind.NOVEL] * 400 + [Kind.DUPLICATE]

@@ -19,8 +19,8 @@ from spotsieve.state.format.entries import (
 from spotsieve.state.index import Buckets, IndexUpdate
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.portable.export import entry_fields, entry_value
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import MAX_FEATURES, Signatures, SignatureStatus, candidate_columns
@@ -51,7 +51,7 @@ def index_update_of(signatures: Signatures, *, keeps_features: bool) -> IndexUpd
 @given(sets=SETS, data=st.data())
 def test_entries_and_records_give_back_the_features_row_by_row(sets: list[set[int]], data: st.DataObject) -> None:
     signatures = decode(encode(signatures_with(sets), bytes(16), 1, bytes(16))).signatures
-    state = MemoryState()
+    state = memory_state()
     state.file(index_update_of(signatures, keeps_features=True), 1, 0)
     numbers = data.draw(st.lists(st.integers(0, len(sets) - 1), max_size=9))
     indexed = state.indexed(np.arange(len(sets), dtype=np.uint64))
@@ -84,9 +84,9 @@ def test_what_is_not_asked_for_is_neither_kept_nor_read(sets: list[set[int]]) ->
 
 def test_a_state_on_disk_gives_back_what_one_in_memory_does(tmp_path: Path) -> None:
     index_update = index_update_of(signatures_with([{1, 2**64 - 1}, set(), {3}]), keeps_features=True)
-    memory = MemoryState()
+    memory = memory_state()
     memory.file(index_update, 1, 0)
-    with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
+    with disk_state(tmp_path, "{}", "local", IndexSettings()) as state:
         state.file(index_update, 1, 0)
         assert list(state.items()) == list(memory.items())
         found = state.indexed(np.array([0, 1, 2], np.uint64)).compared(with_features=True)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import Kind, Reason
@@ -62,7 +62,7 @@ def test_pages_of_one_xxh3_are_not_the_same_page(name: str, host_alone: bool) ->
         not_text(5, NO_TEXT + b"!", HERE),
     ]
     scheme = scheme_named(name, host_alone)
-    assert all(kind is not Kind.DUPLICATE for kind, *_ in indexed(scheme, MemoryState(), scheme.sign(pages)))
+    assert all(kind is not Kind.DUPLICATE for kind, *_ in indexed(scheme, memory_state(), scheme.sign(pages)))
 
 
 @schemes
@@ -77,7 +77,7 @@ def test_pages_of_the_same_bytes_still_are(name: str, host_alone: bool) -> None:
         not_text(5, NO_TEXT, HERE),
     ]
     scheme = scheme_named(name, host_alone)
-    found = indexed(scheme, MemoryState(), scheme.sign(pages))
+    found = indexed(scheme, memory_state(), scheme.sign(pages))
     assert [kind for kind, *_ in found[3:]] == [Kind.DUPLICATE] * 3
     assert [Reason(reason) for _, reason, *_ in found[4:]] == [Reason.EXACT] * 2
 

@@ -155,13 +155,13 @@ def test_a_model_that_is_missing_or_another_is_refused_with_the_next_step(kind: 
         assert said.startswith(f"scheme.idf_digest must be the digest of {path}, {digest}, got '{other or 'none'}'; ")
     path.write_bytes(encode_model(model_of(kind(stop_words=("the",)), PAGES)))
     said = refusal(idf_model=str(path), idf_digest=digest_of(path.read_bytes()))
-    assert f"in {path} stop_words is another; build it with these settings: {build}" in said
+    assert f"in {path} stop_words differs; build it with these settings: {build}" in said
 
 
 def test_a_model_of_tokens_is_none_of_spots_and_one_of_other_spots_is_another(tmp_path: Path) -> None:
     path = tmp_path / "model.idf"
     path.write_bytes(encode_model(model_of(ImatchSettings(), PAGES)))
-    with pytest.raises(SettingError, match=r"in .*model\.idf antecedents is another"):
+    with pytest.raises(SettingError, match=r"in .*model\.idf antecedents differs"):
         ImatchScheme(ImatchSSettings(idf_model=str(path)))
     path.write_bytes(encode_model(model_of(ImatchSSettings(distance=3), PAGES)))
     with pytest.raises(SettingError, match=r"in .*model\.idf distance is 3 and not 2; build it with these settings"):

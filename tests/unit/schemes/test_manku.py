@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.schemes import MankuSettings
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
@@ -59,7 +59,7 @@ def test_exactly_the_pages_within_k_bits_are_copies_whatever_the_tables(k: int, 
     some = fingerprints(k + 2)(2_000, k)
     scheme = MankuScheme(MankuSettings(k=k, tables=tables))
     assert len(scheme.design) == tables
-    verdicts, _ = judge(some, scheme, MemoryState(), 65_536, 64)
+    verdicts, _ = judge(some, scheme, memory_state(), 65_536, 64)
     found = [original.offset if original else -1 for original in verdicts.originals]
     assert found == originals_of(some, within(k)).tolist()
 

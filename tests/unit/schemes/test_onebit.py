@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import encode
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import OnebitSettings
@@ -75,7 +75,7 @@ def test_a_pair_is_a_copy_at_the_distance_and_not_one_bit_beyond(k: int, r: floa
 def test_exactly_the_pages_within_the_distance_are_found(k: int, r: float) -> None:
     scheme = OnebitScheme(OnebitSettings(k=k, r=r))
     some = sketches(changed_bits, 7, scheme.r_h + 5)(1_500, scheme.r_h)
-    verdicts, _ = judge(some, scheme, MemoryState(), 65_536, 65_536)
+    verdicts, _ = judge(some, scheme, memory_state(), 65_536, 65_536)
     found = [original.offset if original else -1 for original in verdicts.originals]
     assert found == originals_of(some, within_sketch(scheme.r_h)).tolist()
 
@@ -88,12 +88,12 @@ def test_below_r_8_strangers_no_longer_hide_copies_at_the_default_limits() -> No
     expected = originals_of(some, within_sketch(scheme.r_h)).tolist()
     for c, is_whole in ((0, True), (1, False)):
         one = OnebitScheme(OnebitSettings(r=0.7, c=c))
-        verdicts, _ = judge(some, one, MemoryState(), limits.bucket_cap, limits.candidate_limit)
+        verdicts, _ = judge(some, one, memory_state(), limits.bucket_cap, limits.candidate_limit)
         found = [original.offset if original else -1 for original in verdicts.originals]
         assert (found == expected) == is_whole
         assert verdicts.cut.any() != is_whole
     # The same, with the pages in the state and not in one record.
-    state = MemoryState()
+    state = memory_state()
     engine = Engine(scheme, state, limits, bytes(16), "log")
     found = []
     for first in range(0, len(some), 100):

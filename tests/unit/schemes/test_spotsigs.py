@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
@@ -31,7 +31,7 @@ from spotsieve.stream.research.models.term_counter import TermCounter
 from spotsieve.stream.sign.features.spots import SpotSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
 from spotsieve.stream.sign.schemes import UNCAPPED, Confirmations
-from spotsieve.stream.sign.schemes.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
+from spotsieve.stream.sign.schemes.spotsigs import NOT_INDEXED, SpotsigsScheme, partition_boundaries
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 from tests.reference.acceptance import multiset_jaccard, originals_of
 from tests.reference.imatch import idf_of
@@ -80,7 +80,7 @@ def originals(
     scheme: SpotsigsScheme, signed: Signatures, batch: int = 10_000, limits: IndexSettings = LIMITS
 ) -> list[int]:
     """The place of each page's original, -1 of novel ones."""
-    state, found = MemoryState(), list[int]()
+    state, found = memory_state(), list[int]()
     for first in range(0, len(signed), batch):
         part = signed.part(first, min(first + batch, len(signed)))
         verdicts, index_update = judge(part, scheme, state, limits.bucket_cap, limits.candidate_limit)
@@ -176,7 +176,7 @@ def test_a_page_with_more_spots_than_a_record_holds_is_compared_by_its_digest(tm
     scheme = scheme_of(tmp_path, [long, SAMPLE[0]])
     signed = scheme.sign([long, long._replace(offset=1), SAMPLE[0]._replace(offset=2)])
     assert signed.feature_count[0] > MAX_FEATURES
-    verdicts, index_update = judge(signed, scheme, MemoryState(), LIMITS.bucket_cap, LIMITS.candidate_limit)
+    verdicts, index_update = judge(signed, scheme, memory_state(), LIMITS.bucket_cap, LIMITS.candidate_limit)
     assert verdicts.kind.tolist() == [Kind.UNCHECKED, Kind.DUPLICATE, Kind.NOVEL]
     assert verdicts.reason[:2].tolist() == [Reason.TOO_MANY_FEATURES, Reason.EXACT]
     assert index_update.pages.tolist() == [0, 2]
@@ -224,7 +224,7 @@ def test_a_page_is_filed_in_its_partition_and_looks_into_adjacent_ones_within_ta
         assert (~spots).tolist() == [True] + [False] * (len(spots) - 1)
         least = -(-length * 4 // 5)
         assert int((spots & (probes.cap == UNCAPPED)).sum()) == length - least + 1, "no spot more than tau needs"
-        assert set(probes.cap[spots].tolist()) == {UNCAPPED, *([NOT_FILED] if within - {own} else [])}
+        assert set(probes.cap[spots].tolist()) == {UNCAPPED, *([NOT_INDEXED] if within - {own} else [])}
         assert own in within
         assert max(within) - min(within) <= 2
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.schemes import SubhashSettings
 from spotsieve.stream.base.signature import SignatureStatus
@@ -52,7 +52,7 @@ def test_sub_hashes_are_k_and_1_blocks_whose_lengths_differ_by_one_bit_at_most(k
 @pytest.mark.parametrize("k", [0, 1, 5, 10])
 def test_exactly_the_pages_within_k_bits_are_copies(k: int) -> None:
     signed = fingerprints(k + 2)(3_000, k)
-    verdicts, _ = judge(signed, SubhashScheme(SubhashSettings(k=k)), MemoryState(), 65_536, 64)
+    verdicts, _ = judge(signed, SubhashScheme(SubhashSettings(k=k)), memory_state(), 65_536, 64)
     found = [original.offset if original else -1 for original in verdicts.originals]
     assert found == originals_of(signed, within(k)).tolist()
     near = verdicts.score[np.array(found) >= 0]

@@ -15,8 +15,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
 COLLECTING = """
 import gc
-from spotsieve.stream.base.startup import COLLECT_AFTER, pass_over_what_stays
-pass_over_what_stays()
+from spotsieve.stream.base.startup import COLLECT_AFTER, freeze_loaded_objects
+freeze_loaded_objects()
 loaded = gc.get_freeze_count()
 print(loaded, gc.get_threshold()[0] == COLLECT_AFTER)
 """

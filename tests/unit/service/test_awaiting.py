@@ -40,7 +40,7 @@ def met(number: int, checksum: int = 0, range_: RoundRange = OPEN, shards: int =
 
 
 def confirmed(number: int, *answers: TimedMessage, shards: int = 2) -> TimedMessage:
-    word = combined_checksum([one.heard for one in answers])
+    word = combined_checksum([one.message for one in answers])
     return said(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
 
 
@@ -66,7 +66,7 @@ def waits(verdicts: Sequence[TimedMessage], *matches: Sequence[TimedMessage], wa
     return awaited_shards([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), walks)
 
 
-def test_each_stage_waits_for_those_who_have_not_come_through_it() -> None:
+def test_each_stage_waits_for_the_shards_that_have_not_completed_it() -> None:
     assert waits([], [], [MET[1]]) == [0]
     assert waits([], MET[:1], MET[1:]) == [0, 1], "nobody has confirmed"
     assert waits([], MET[:1], MET[1:], walks=False) == []
@@ -79,7 +79,7 @@ def test_each_stage_waits_for_those_who_have_not_come_through_it() -> None:
     assert waits([], [alone, confirmed(0, alone, shards=1)]) == [0], "the only shard hangs"
 
 
-def test_what_was_said_of_other_answers_counts_for_nothing() -> None:
+def test_confirmations_of_other_responses_do_not_count() -> None:
     again = met(1, checksum=5)
     assert waits([], CONFIRMED[0], [*CONFIRMED[1], again]) == [0, 1]
     assert waits([], [*CONFIRMED[0], confirmed(0, MET[0], again)], [*CONFIRMED[1], again]) == [1]
@@ -88,7 +88,7 @@ def test_what_was_said_of_other_answers_counts_for_nothing() -> None:
     assert waits([], CONFIRMED[0], [*CONFIRMED[1], resolution(1, range_=LARGER)]) == [0, 1]
 
 
-def test_after_another_guess_all_shards_walk_once_more() -> None:
+def test_after_another_speculation_all_shards_resolve_again() -> None:
     other = ~GUESS
     assert waits([speculated(other)], *WALKED) == [0, 1]
     assert waits([speculated(other)], WALKED[0], [*WALKED[1], resolution(1, other)]) == [0]
@@ -96,7 +96,7 @@ def test_after_another_guess_all_shards_walk_once_more() -> None:
     assert waits([speculated(other), NAMED], *WALKED) == [], "named once more, it is walked under the first guess"
 
 
-def test_without_pages_that_break_all_shards_walk_once_more() -> None:
+def test_after_poison_pages_are_excluded_all_shards_resolve_again() -> None:
     one, found = Share(1, 2), broken(RESOLVER, 0)
     assert waits([], MET[:1], [broken(one, 0)]) == [], "the resolver is to spare the page"
     assert waits([found], MET[:1], [broken(one, 0)]) == [1]
@@ -108,5 +108,5 @@ def test_without_pages_that_break_all_shards_walk_once_more() -> None:
     assert waits([speculated(GUESS), rest], *WALKED) == [], "that guess was before"
 
 
-def test_an_answer_that_is_too_large_waits_for_the_resolver() -> None:
+def test_a_response_that_is_too_large_waits_for_the_resolver() -> None:
     assert waits([], [], [said(KIND_TOO_LARGE, Share(1, 2))]) == []

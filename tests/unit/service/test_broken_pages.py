@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.poison import isolate
@@ -72,7 +72,7 @@ def test_pages_that_break_signing_are_spared_and_the_others_signed(
 def test_pages_that_break_judging_are_unchecked_and_not_filed_and_the_others_judged(
     sets: list[set[int]], broken: set[int]
 ) -> None:
-    state, signatures = MemoryState(), signatures_of(NUMBER)
+    state, signatures = memory_state(), signatures_of(NUMBER)
 
     def defective(part: Signatures) -> Any:
         living = set(part.offset[part.status != SignatureStatus.EMPTY].tolist())

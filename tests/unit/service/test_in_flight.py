@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spotsieve.stream.service.worker import FEW_IN_FLIGHT, MOST_IN_FLIGHT, InFlight
+from spotsieve.stream.service.worker import FEW_IN_FLIGHT, MOST_IN_FLIGHT, InFlightLimit
 
 LONG_S = 60.0
 SOON_S = 0.01
@@ -16,8 +16,8 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def begun(number: int) -> InFlight:
-    batches = InFlight()
+async def begun(number: int) -> InFlightLimit:
+    batches = InFlightLimit()
     for _ in range(number):
         await batches.begin()
     return batches

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import ServiceSettings
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
@@ -81,7 +81,7 @@ def judged(batch: MicroBatch) -> None:
     sign(batch, Decoder(SETTINGS.input), scheme)
     if batch.signatures is None:
         return
-    batch.verdicts, _ = judge(batch.signatures, scheme, MemoryState(), 16, 64)
+    batch.verdicts, _ = judge(batch.signatures, scheme, memory_state(), 16, 64)
 
 
 async def test_a_page_that_no_output_can_hold_is_a_dead_letter_that_names_it() -> None:
@@ -202,7 +202,7 @@ def made_of(
     """By topic, (partition, key, value, headers) of the outputs for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
     place = TopicPartition("pages", partition)
-    work, offset, state, scheme = [], 0, MemoryState(), scheme_of(settings.scheme)
+    work, offset, state, scheme = [], 0, memory_state(), scheme_of(settings.scheme)
     for values in slices:
         records = [
             ConsumerRecord("pages", partition, offset + n, 0, 0, key_of(value), value, None, 3, 3, (("trace", b"7"),))

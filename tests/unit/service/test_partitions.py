@@ -158,7 +158,7 @@ async def test_a_lost_offset_of_pages_that_the_state_knows_is_refused_with_the_c
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
-    with pytest.raises(SettingError, match=r"kafka.start_again must say where partition 3 of 'pages' goes on"):
+    with pytest.raises(SettingError, match=r"kafka.restart_from must say where partition 3 of 'pages' goes on"):
         await partitions_of(broker, monkeypatch, known=True).open(owned)
     assert owned.phase is Phase.OPENING
     assert broker.steps == ["fenced", "committed"]
@@ -170,7 +170,7 @@ async def test_a_lost_offset_is_replaced_as_the_user_chose_whatever_a_new_group_
 ) -> None:
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
     other = "latest" if choice == "earliest" else "earliest"
-    await partitions_of(broker, monkeypatch, known=True, kafka={"start_again": choice, "start": other}).open(owned)
+    await partitions_of(broker, monkeypatch, known=True, kafka={"restart_from": choice, "start": other}).open(owned)
     assert (owned.seek_to, owned.committed) == (offset, offset)
 
 

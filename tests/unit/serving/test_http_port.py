@@ -17,7 +17,7 @@ from tests.worlds.filter_crawl import article, filter_json, read_json, write_cra
 from tests.worlds.http_port import JSON, HttpPort, http_port
 from tests.worlds.waiting import SECONDS, wait_until
 
-SMALL = ("--set", "serve.most_body_bytes=20000", "--set", "serve.most_pages=6", "--set", "serve.body_seconds=1")
+SMALL = ("--set", "serve.max_body_bytes=20000", "--set", "serve.max_pages=6", "--set", "serve.body_seconds=1")
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +99,13 @@ def test_what_was_added_is_known_to_the_next_request(adding: HttpPort) -> None:
     [
         ("/v1/lookup", b"{", JSON, 400, "must be JSON"),
         ("/v1/lookup", b"\xff", JSON, 400, "must be JSON"),
-        ("/v1/lookup", {"body": "x"}, JSON, 422, "url must be there"),
-        ("/v1/lookup", {"url": "u"}, JSON, 422, "body or body_base64 must be there"),
-        ("/v1/lookup", {"url": "u", "body": "x", "body_base64": "eA=="}, JSON, 422, "must not be there beside"),
+        ("/v1/lookup", {"body": "x"}, JSON, 422, "url is missing"),
+        ("/v1/lookup", {"url": "u"}, JSON, 422, "body or body_base64 is missing"),
+        ("/v1/lookup", {"url": "u", "body": "x", "body_base64": "eA=="}, JSON, 422, "must not be sent together with"),
         ("/v1/lookup", {"url": "u", "body_base64": "%"}, JSON, 422, "body_base64 must be base64"),
-        ("/v1/lookup", {"url": "", "body": "x"}, JSON, 422, "id must be there where the url is empty"),
+        ("/v1/lookup", {"url": "", "body": "x"}, JSON, 422, "id is missing, and the url is empty"),
         ("/v1/lookup", {"url": "u", "body": "x", "id": 1.5}, JSON, 422, "id must be text that is not empty"),
-        ("/v1/lookup", {"url": "u", "body": "x", "html": ""}, JSON, 422, "html is no field of a page"),
+        ("/v1/lookup", {"url": "u", "body": "x", "html": ""}, JSON, 422, "html is not a field of a page"),
         ("/v1/lookup", {"url": "u", "body": "x", "fetched_at": "noon"}, JSON, 422, "fetched_at"),
         (
             "/v1/lookup/batch",
@@ -119,7 +119,7 @@ def test_what_was_added_is_known_to_the_next_request(adding: HttpPort) -> None:
         ("/v1/lookup", {"url": "u", "body": "x"}, {}, 415, "application/json"),
         ("/v1/lookup", b"", {**JSON, "Content-Encoding": "gzip"}, 415, "must not be compressed"),
         ("/v1/add", {"url": "u", "body": "x"}, JSON, 404, "with --add"),
-        ("/v2/lookup", {"url": "u", "body": "x"}, JSON, 404, "no such path"),
+        ("/v2/lookup", {"url": "u", "body": "x"}, JSON, 404, "this path does not exist"),
         ("/v1/lookup", None, JSON, 405, "another method"),
     ],
 )

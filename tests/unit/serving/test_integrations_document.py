@@ -31,8 +31,8 @@ def test_the_request_of_the_document_gets_the_answer_that_it_shows(tmp_path: Pat
 def test_the_document_has_the_defaults_and_the_paths_that_there_are() -> None:
     settings = ServeSettings()
     assert f"http://{settings.host}:{settings.port}" in TEXT
-    assert f"`serve.most_body_bytes` | {settings.most_body_bytes // 2**20} MiB" in TEXT
-    assert f"`serve.most_pages` | {settings.most_pages:,} a batch" in TEXT
+    assert f"`serve.max_body_bytes` | {settings.max_body_bytes // 2**20} MiB" in TEXT
+    assert f"`serve.max_pages` | {settings.max_pages:,} a batch" in TEXT
     waiting = f"{settings.waiting_pages:,} pages, {settings.waiting_bytes // 2**20} MiB in hand"
     assert f"`serve.waiting_pages`, `serve.waiting_bytes` | {waiting}" in TEXT
     assert f"`serve.connections` | {settings.connections:,} at a time" in TEXT

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from spotsieve.stream.base.settings.runtime import ServeSettings
-from spotsieve.stream.local.serve.wire import document
+from spotsieve.stream.local.serve.wire import openapi_document
 from tests.worlds.http_port import HttpPort, http_port
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
@@ -32,16 +32,16 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpPort]:
 
 def test_the_document_names_every_path(port: HttpPort) -> None:
     status, told = port.ask("/openapi.json")
-    assert (status, told) == (200, document(ServeSettings(), adds=True))
+    assert (status, told) == (200, openapi_document(ServeSettings(), adds=True))
     assert sorted(told["paths"]) == sorted(POSTS + GETS)
-    assert [path for path in document(ServeSettings(), adds=False)["paths"] if "add" in path] == []
+    assert [path for path in openapi_document(ServeSettings(), adds=False)["paths"] if "add" in path] == []
 
 
 @pytest.mark.parametrize(
     ("path", "mode"), [*((path, mode) for path in POSTS for mode in (RIGHT, WRONG)), *((path, RIGHT) for path in GETS)]
 )
 def test_generated_requests_get_the_answers_that_are_described(port: HttpPort, path: str, mode: GenerationMode) -> None:
-    schema = schemathesis.openapi.from_dict(document(ServeSettings(), adds=True))
+    schema = schemathesis.openapi.from_dict(openapi_document(ServeSettings(), adds=True))
     operation = schema[path]["POST" if path in POSTS else "GET"]
     answers = set[int]()
 

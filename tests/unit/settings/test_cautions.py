@@ -18,14 +18,14 @@ def test_only_schemes_that_miss_copies_by_default_caution(name: str) -> None:
 def test_a_caution_names_the_setting_its_value_and_what_to_do() -> None:
     low = OnebitSettings(r=0.7).caution()
     assert low is not None
-    assert all(part in low for part in ("scheme.r is 0.7", "raise scheme.r", "some 17,000 pages", "index.bucket_cap"))
+    assert all(part in low for part in ("scheme.r is 0.7", "raise scheme.r", "about 17,000 pages", "index.bucket_cap"))
     assert OnebitSettings(r=0.8).caution() is None
     assert SpotsigsSettings(tau=0.6).caution() is None
     by_default, few = SpotsigsSettings().caution(), SpotsigsSettings(min_spots=1).caution()
     assert by_default is not None
     assert few is not None
-    assert all(part in by_default for part in ("scheme.tau is 0.44", "some 500,000 pages", "index.bucket_cap"))
-    assert all(part in few for part in ("share 1 of their rarest", "some 50,000 pages", "index.candidate_limit"))
+    assert all(part in by_default for part in ("scheme.tau is 0.44", "about 500,000 pages", "index.bucket_cap"))
+    assert all(part in few for part in ("share 1 of their rarest", "about 50,000 pages", "index.candidate_limit"))
 
 
 def test_filter_tells_it_at_the_start_and_in_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

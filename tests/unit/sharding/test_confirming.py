@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from spotsieve.state.format.entries import head_of_entry
-from spotsieve.state.index import NOBODY, PendingVerdict, State
+from spotsieve.state.index import NOBODY, PendingVerdict
 from spotsieve.state.log.record import decode
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.policy import KEEP_FIRST

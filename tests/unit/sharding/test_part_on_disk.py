@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from spotsieve.state.format.meta import StatePart
-from spotsieve.state.index import EntryPlaces, OutcomeRef, first_difference
+from spotsieve.state.index import EntryPlaces, OutcomeRef
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.state.still.reading import describe, read_only_state
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import empty_update
@@ -24,8 +25,8 @@ from tests.worlds.states.shards import OneProcess, Shards
 PARTS = [StatePart(number, 2) for number in range(2)]
 
 
-def opened(directory: Path, part: StatePart | None) -> RocksState:
-    return RocksState.open(directory, "{}", "log", IndexSettings(), part)
+def opened(directory: Path, part: StatePart | None) -> State:
+    return disk_state(directory, "{}", "log", IndexSettings(), part)
 
 
 def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.speed.index_load import CandidateLoad
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.sharding.keys import RoundKeys, own_keys, read_own_buckets, read_round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_hosts
@@ -39,7 +39,7 @@ def laid_by_page(laid: RoundKeys) -> list[set[int]]:
 @pytest.mark.parametrize("shards", [1, 2, 5])
 def test_a_shard_lays_out_its_own_keys_and_those_of_pages_that_it_walks_over(shards: int) -> None:
     for shard in range(shards):
-        held, every = read_round(PAGES, SCHEME, MemoryState(), Share(shard, shards)), keys_by_page(shard, shards)
+        held, every = read_round(PAGES, SCHEME, memory_state(), Share(shard, shards)), keys_by_page(shard, shards)
         resolution = np.flatnonzero(shards_of_hosts(PAGES, shards) == shard).tolist()
         of_walked = set[int]().union(*(every[page] for page in resolution))
         for page, laid in enumerate(laid_by_page(held.laid)):
@@ -51,7 +51,7 @@ def test_a_shard_lays_out_its_own_keys_and_those_of_pages_that_it_walks_over(sha
 
 
 def test_a_shard_leaves_out_most_keys_that_it_has_no_use_for() -> None:
-    held, every = read_round(PAGES, SCHEME, MemoryState(), Share(3, 8)), keys_by_page(3, 8)
+    held, every = read_round(PAGES, SCHEME, memory_state(), Share(3, 8)), keys_by_page(3, 8)
     assert len(held.laid.keys) < 0.5 * len(set[int]().union(*every))
 
 
@@ -59,4 +59,4 @@ def test_a_shard_that_files_reads_the_own_keys_of_filed_pages() -> None:
     indexed = np.random.default_rng(5).random(len(PAGES)) < 0.5
     every = keys_by_page(1, 3)
     own = {key for page in np.flatnonzero(indexed).tolist() for key in every[page] if is_own(key, 1, 3)}
-    assert read_own_buckets(PAGES, SCHEME, MemoryState(), Share(1, 3), indexed).keys.tolist() == sorted(own)
+    assert read_own_buckets(PAGES, SCHEME, memory_state(), Share(1, 3), indexed).keys.tolist() == sorted(own)

@@ -3,8 +3,9 @@
 import json
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pytest
@@ -12,11 +13,10 @@ from rocksdict import Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.meta import HEARD, StatePart
-from spotsieve.state.index import first_difference
 from spotsieve.state.portable.merging import merge_states
-from spotsieve.state.store.rocks import RocksState
-from spotsieve.state.store.rocks_opening import keys_and_values
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE
 from spotsieve.stream.base.page import Page
@@ -44,9 +44,9 @@ class Judged(NamedTuple):
         return self.folder / f"shard-{number}"
 
 
-def opened(directory: Path, number: int) -> RocksState:
+def opened(directory: Path, number: int) -> State:
     index = IndexSettings(write_buffer_mb=1)
-    return RocksState.open(directory, verdict_settings_text(SETTINGS), "log", index, StatePart(number, SHARDS))
+    return disk_state(directory, verdict_settings_text(SETTINGS), "log", index, StatePart(number, SHARDS))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,8 @@ def test_buckets_and_hosts_of_another_shard_and_a_lost_outcome_are_damage(judged
     with Databases(shard) as mine, Databases(stranger) as other:
         for family in ("buckets", "hosts"):
             # Keys of prints and titles do not tell whose they are.
-            plain = ((key, value) for key, value in keys_and_values(other[family]) if key[0] not in OF_HOSTS)
+            items: Iterator[Any] = iter(other[family].items())
+            plain = ((key, value) for key, value in items if key[0] not in OF_HOSTS)
             found[family], value = next(plain)
             mine[family][found[family]] = value
         del mine["default"][HEARD]
@@ -171,7 +172,7 @@ def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
         assert code == EXIT_OK, text
     assert main(["state", "import", str(export), "--state", str(copy)]) == EXIT_OK
     text = verdict_settings_text(SETTINGS)
-    states = (RocksState.open(directory, text, "log", IndexSettings()) for directory in (merged, copy))
+    states = (disk_state(directory, text, "log", IndexSettings()) for directory in (merged, copy))
     with next(states) as one, next(states) as other:
         assert first_difference(one, other) is None
 
@@ -197,7 +198,7 @@ def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
     judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target, other = tmp_path / "merged", tmp_path / "other"
-    RocksState.open(other, "{}", "log", IndexSettings(), StatePart(1, SHARDS)).close()
+    disk_state(other, "{}", "log", IndexSettings(), StatePart(1, SHARDS)).close()
     for shards, rule in (
         ([judged.shard(0)], "missing: shard 1 of 2"),
         ([judged.shard(0), judged.shard(0)], "must be another shard"),

@@ -20,7 +20,7 @@ def test_texts_in_one_buffer_read_as_a_tuple() -> None:
     for row in (5, -6):
         with pytest.raises(IndexError):
             texts[row]
-    with pytest.raises(ValueError, match="steps of 1, got 2"):
+    with pytest.raises(ValueError, match="step of a slice must be 1, got 2"):
         texts[::2]
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import CommitMark, IndexUpdate, State
+from spotsieve.state.index import CommitMark, IndexUpdate
 from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, encode_skip
+from spotsieve.state.store.state import State
 from spotsieve.stream import engine as engine_module
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch
 from spotsieve.stream.base.settings.model import IndexSettings

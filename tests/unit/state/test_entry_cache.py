@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Removal
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.entry_cache import EntryCache
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import ChainSettings
@@ -84,7 +84,7 @@ def test_what_was_let_go_is_read_again() -> None:
 
 
 def test_a_state_does_not_give_a_forgotten_entry_that_it_read_before(tmp_path: Path) -> None:
-    with RocksState.open(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
+    with disk_state(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
         engine = Engine(ChainScheme(ChainSettings()), state, IndexSettings(), bytes(16), "log")
         engine.apply(encode(make_signatures(20, seed=1, first=0), bytes(16), 0, bytes(16)), 0)
         first = np.array([0])

@@ -5,7 +5,7 @@ import pytest
 from spotsieve.state.format.meta import seal
 from spotsieve.state.log.bodies import Handover, Origin, migration_writer, origin_of
 from spotsieve.state.log.record import KIND_HANDOVER, decode, encode, encode_configuration, encode_handover, tells_open
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import DamagedRecord, StateError
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
@@ -17,7 +17,7 @@ MOVED = migration_writer("signatures")
 
 
 def engine() -> Engine:
-    return Engine(scheme_of(SETTINGS.scheme), MemoryState(), SETTINGS.index, DIGEST, "signatures")
+    return Engine(scheme_of(SETTINGS.scheme), memory_state(), SETTINGS.index, DIGEST, "signatures")
 
 
 @pytest.mark.promise("a log that has ended is judged by nobody", fault="workers still append behind its end")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bench.speed.horizon import engine_over, horizon_load, horizon_of, measure_horizon
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.settings.model import IndexSettings
 
@@ -17,11 +17,11 @@ PAGES, HORIZONS, BATCH = 1000, 20, 100
 SETTINGS = IndexSettings(horizon_hours=horizon_of(PAGES), write_buffer_mb=1)
 
 
-def open_state(directory: Path) -> RocksState:
-    return RocksState.open(directory, "{}", "log", SETTINGS)
+def open_state(directory: Path) -> State:
+    return disk_state(directory, "{}", "log", SETTINGS)
 
 
-def apply(state: RocksState, log: Iterable[LogRecord]) -> None:
+def apply(state: State, log: Iterable[LogRecord]) -> None:
     engine = engine_over(state, SETTINGS)
     for record in log:
         engine.apply(record, record.sequence)

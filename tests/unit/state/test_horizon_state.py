@@ -14,14 +14,14 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import NUMBER_BYTES
 from spotsieve.state.format.meta import encode_marks
 from spotsieve.state.horizon import StepMark
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
 from spotsieve.state.snapshot.snapshots import restore_snapshot, take_snapshot
 from spotsieve.state.still.reading import describe
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -39,11 +39,11 @@ DIGEST = settings_digest(TEXT)
 RECORDS = 60
 
 
-def open_state(directory: Path) -> RocksState:
-    return RocksState.open(directory, TEXT, LocalLog.name, SETTINGS.index)
+def open_state(directory: Path) -> State:
+    return disk_state(directory, TEXT, LocalLog.name, SETTINGS.index)
 
 
-def engine_over(state: RocksState | MemoryState) -> Engine:
+def engine_over(state: State) -> Engine:
     return Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, DIGEST, LocalLog.name)
 
 
@@ -84,7 +84,7 @@ def rules(directory: Path) -> list[str]:
 def test_a_state_with_a_horizon_is_whole_and_says_how_far_event_time_has_come(directory: Path) -> None:
     with open_state(directory) as state:
         floor, count = state.clock.floor, state.entry_count
-        memory = MemoryState()
+        memory = memory_state()
         engine = engine_over(memory)
         for number in range(RECORDS):
             engine.apply(record(number), number)
@@ -103,7 +103,7 @@ def test_a_state_with_a_horizon_is_whole_and_says_how_far_event_time_has_come(di
 def test_a_state_killed_with_removals_only_in_write_ahead_logs_is_whole_and_goes_on(
     tmp_path: Path,
 ) -> None:
-    memory = MemoryState()
+    memory = memory_state()
     by_memory = engine_over(memory)
     with open_state(tmp_path / "running") as state, LocalLog(tmp_path / "running") as log:
         engine = engine_over(state)

@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
+from spotsieve.state.store.backend import Batch
 from spotsieve.state.store.memory_buckets import MemoryBuckets
 
 Contents = dict[int, list[tuple[int, int]]]
@@ -26,10 +27,11 @@ def assert_equal(buckets: MemoryBuckets, reference_kernel: Contents, asked: NDAr
     assert rows_of(buckets.read(asked)) == [reference_kernel.get(key, []) for key in asked.tolist()]
     assert len(buckets) == len(reference_kernel)
     assert sorted(buckets.keys().tolist()) == sorted(reference_kernel)
-    assert buckets.largest() == max(map(len, reference_kernel.values()), default=0)
     for first, most in ((0, 3), (2**63, 10_000)):
         expected = sorted(key for key in reference_kernel if key >= first)[:most]
-        assert buckets.next_keys(first, most).tolist() == expected
+        keys, found = buckets.next_buckets(first, most)
+        assert keys.tolist() == expected
+        assert rows_of(found) == [reference_kernel[key] for key in expected]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -48,21 +50,21 @@ def test_buckets_are_those_of_a_dictionary(seed: int) -> None:
             [tuple(pair) for pair in random.integers(0, 2**64, (int(size), 2), np.uint64).tolist()]
             for size in random.integers(least, most, len(keys))
         ]
-        buckets.put(keys, buckets_of(rows))
+        buckets.put(Batch(), keys, buckets_of(rows))
         for key, row in zip(keys.tolist(), rows, strict=True):
             reference_kernel.pop(key, None)
             if row:
                 reference_kernel[key] = row
         assert_equal(buckets, reference_kernel, known)
-    buckets.put(known, buckets_of([[] for _ in known]))
+    buckets.put(Batch(), known, buckets_of([[] for _ in known]))
     assert_equal(buckets, {}, known)
 
 
 def test_what_is_read_stays_when_the_bucket_changes() -> None:
     buckets, key = MemoryBuckets(), np.array([7], np.uint64)
-    buckets.put(key, buckets_of([[(1, 2)]]))
+    buckets.put(Batch(), key, buckets_of([[(1, 2)]]))
     read = buckets.read(key)
-    buckets.put(key, buckets_of([[(3, 4)]]))
+    buckets.put(Batch(), key, buckets_of([[(3, 4)]]))
     assert rows_of(read) == [[(1, 2)]]
 
 
@@ -70,8 +72,8 @@ def test_rooms_that_are_given_back_are_used_again() -> None:
     buckets, keys = MemoryBuckets(), np.arange(300, dtype=np.uint64)
     full = buckets_of([[(one, one) for one in range(40)] for _ in keys])
     for _ in range(3):
-        buckets.put(keys, full)
+        buckets.put(Batch(), keys, full)
         held = buckets._counts[2]
-        buckets.put(keys, buckets_of([[] for _ in keys]))
-    buckets.put(keys + np.uint64(1000), full)
+        buckets.put(Batch(), keys, buckets_of([[] for _ in keys]))
+    buckets.put(Batch(), keys + np.uint64(1000), full)
     assert buckets._counts[2] == held == 1 + 300 * 64

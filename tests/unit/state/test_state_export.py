@@ -14,19 +14,26 @@ import xxhash
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.format.entries import pack_entry, unpack_entry
-from spotsieve.state.format.meta import IDENTITY
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from tests.conftest import REPOSITORY
 from tests.worlds.states.host_filings import remember_more
-from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, names_entry, open_state
+from tests.worlds.states.local_states import (
+    DIGEST,
+    RECORDS,
+    TEXT,
+    apply_log,
+    families_of,
+    listing,
+    names_entry,
+    open_state,
+)
 from tests.worlds.states.state_owner import owner
 
 AT = 20
@@ -82,11 +89,11 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
     assert {path.name for path in tmp_path.iterdir()} == {file.name}
     assert file.read_bytes().startswith(MAGIC[ending])
     assert main(["state", "import", str(file), "--state", str(copy)]) == 0
-    assert "bring its log" in capsys.readouterr().out
+    assert "copy the log" in capsys.readouterr().out
     assert {path.name for path in copy.iterdir()} == {INDEX_FOLDER}
     with open_state(made) as original, open_state(copy) as imported:
         assert first_difference(original, imported) is None
-        assert original._database[IDENTITY] == imported._database[IDENTITY]
+        assert original.identity == imported.identity
     shutil.copy(made / LOG_FILE, copy / LOG_FILE)
     found = verify(copy)
     assert (found.damages, found.checked["forgotten entries"]) == ([], 1)
@@ -262,7 +269,7 @@ def test_a_compressed_export_that_was_cut_is_refused(
     assert list((tmp_path / "copy").iterdir()) == []
 
 
-def value_of(state: RocksState, key: bytes) -> bytes:
+def value_of(state: State, key: bytes) -> bytes:
     (value,) = [value for name, value in state.items() if name == b"entries/" + key]
     return value
 
@@ -273,7 +280,7 @@ def test_text_that_is_not_utf_8_comes_back_as_it_was(made: Path, tmp_path: Path)
         key = (9).to_bytes(8, "big")
         parts = unpack_entry(key, value_of(state, key))
         changed = parts._replace(url=b"https://example.org/\xff\xed\xa0\x80", label="ä\n\x1b".encode())
-        state._entries[key] = pack_entry(changed)
+        families_of(state)["entries"][key] = pack_entry(changed)
     assert main(["state", "export", "--state", str(directory), "-o", str(tmp_path / "export.jsonl")]) == 0
     assert main(["state", "import", str(tmp_path / "export.jsonl"), "--state", str(tmp_path / "copy")]) == 0
     with open_state(directory) as original, open_state(tmp_path / "copy") as imported:
@@ -298,7 +305,7 @@ def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
     refused(EXIT_INPUT, "cannot be read", "import", tmp_path / "nowhere", "--state", tmp_path / "copy")
     refused(EXIT_STATE, "must be a directory that can be written", "import", file, "--state", file)
     refused(EXIT_STATE, "must hold a state", "export", "--state", tmp_path)
-    refused(EXIT_SETTING, "give --out a file", "export", "--state", made, "--json")
+    refused(EXIT_SETTING, "set --out FILE", "export", "--state", made, "--json")
     refused(EXIT_SETTING, "cannot be written", "export", "--state", made, "--out", tmp_path / "none" / "file")
     refused(EXIT_SETTING, "must not end in .csv", "export", "--state", made, "--out", tmp_path / "export.csv")
 
@@ -306,7 +313,7 @@ def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
 def test_a_damaged_state_leaves_no_export(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = Path(shutil.copytree(made, tmp_path / "state"))
     with open_state(directory) as state:
-        state._entries[(9).to_bytes(8, "big")] = b"\x02damaged"
+        families_of(state)["entries"][(9).to_bytes(8, "big")] = b"\x02damaged"
     file = tmp_path / "export.jsonl"
     assert main(["state", "export", "--state", str(directory), "-o", str(file)]) == EXIT_STATE
     assert "entries[0000000000000009]" in capsys.readouterr().err

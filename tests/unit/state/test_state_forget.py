@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
-from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot import checkpoints
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -39,7 +39,7 @@ def state(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "state", tmp_path / "state"))
 
 
-AGREED = ["--yes", "--most-share", "1"]
+AGREED = ["--yes", "--max-share", "1"]
 
 
 def forget(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
@@ -55,8 +55,8 @@ def copies(capsys: pytest.CaptureFixture[str], state: Path, *seeds: int) -> dict
     return filter_json(capsys, file, "--state", state)
 
 
-def open_state(directory: Path) -> RocksState:
-    return RocksState.open(directory, verdict_settings_text(Settings()), LocalLog.name, IndexSettings())
+def open_state(directory: Path) -> State:
+    return disk_state(directory, verdict_settings_text(Settings()), LocalLog.name, IndexSettings())
 
 
 @pytest.mark.promise("the next copy of a forgotten page is novel", fault="spotsieve state forget on a filter's state")
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
     arguments = ["--state", str(state), "--url", "http://www.example.com/3/", "--url", "https://example.com/2"]
     assert main(["state", "forget", *arguments, "--id", "nobody"]) == EXIT_NOT_FOUND
     shown = capsys.readouterr().out
-    assert "not found  url http://www.example.com/3/\n           but there is https://example.com/3\n" in shown
+    assert "not found  url http://www.example.com/3/\n           similar: https://example.com/3\n" in shown
     assert "not found  id nobody" in shown
     assert "1 page forgotten from record" in shown
     told = forget(capsys, *arguments, code=EXIT_NOT_FOUND)
@@ -165,7 +165,7 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
-        ([], EXIT_SETTING, "state forget must name pages; give --url, --id, --url-prefix, --host"),
+        ([], EXIT_SETTING, "state forget must name pages; use --url, --id, --url-prefix, --host"),
         (["--url", ""], EXIT_SETTING, "--url must not be empty"),
         (["--url-prefix", " "], EXIT_SETTING, "--url-prefix must not be empty"),
         (["--host", "https://example.com/"], EXIT_SETTING, "--host must be the name of a host"),
@@ -226,7 +226,7 @@ def test_a_state_that_follows_a_topic_needs_the_configuration_of_its_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = verdict_settings_text(Settings())
-    with RocksState.open(tmp_path, text, "signatures-of-another", IndexSettings()):
+    with disk_state(tmp_path, text, "signatures-of-another", IndexSettings()):
         pass
     arguments = ["state", "forget", "--state", str(tmp_path), "--id", "p1"]
     assert main(arguments) == EXIT_SETTING

@@ -13,23 +13,22 @@ from rocksdict import Options, Rdict
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.entries import decode_own_texts, encode_entries, entry_fault, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
-from spotsieve.state.format.meta import IDENTITY, attempt_key, decode_attempt, encode_attempt, page_of_key, seal
-from spotsieve.state.horizon import Clock, StepMark
-from spotsieve.state.index import (
-    NOBODY,
-    CommitMark,
-    HostMemories,
-    LiveView,
-    PendingVerdict,
-    Removal,
-    State,
-    first_difference,
+from spotsieve.state.format.meta import (
+    IDENTITY,
+    decode_pending_verdict,
+    encode_pending_verdict,
+    page_of_key,
+    pending_verdict_key,
+    seal,
 )
+from spotsieve.state.horizon import Clock, StepMark
+from spotsieve.state.index import NOBODY, CommitMark, HostMemories, LiveView, PendingVerdict, Removal
 from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.state.still.reading import describe
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import database_options
+from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import IndexSettings
@@ -50,8 +49,8 @@ EVERYTHING = CommitMark("", -1, 0)
 TRIED = PendingVerdict(3, 0.75, 2, 1)
 
 
-def open_state(path: Path) -> RocksState:
-    return RocksState.open(path, "{}", "log", IndexSettings())
+def open_state(path: Path) -> State:
+    return disk_state(path, "{}", "log", IndexSettings())
 
 
 def assert_alike(one: OwnText | HostMemories, other: OwnText | HostMemories) -> None:
@@ -209,21 +208,21 @@ def test_a_memory_that_has_no_room_or_two_places_is_a_programming_error() -> Non
 
 def test_keys_of_attempts_ascend_as_page_ids_do_and_values_come_back() -> None:
     pages = [(0, -(2**31), 5), (0, -1, 0), (0, 0, 2**63 - 1), (0, 7, 1), (1, -5, 3), (2**32 - 1, 2**31 - 1, 0)]
-    keys = [attempt_key(*page) for page in pages]
+    keys = [pending_verdict_key(*page) for page in pages]
     assert keys == sorted(keys)
     assert [page_of_key(key) for key in keys] == pages
     without = PendingVerdict(NOBODY, float("nan"), 9, 0)
-    assert decode_attempt(b"", encode_attempt(TRIED)) == TRIED
+    assert decode_pending_verdict(b"", encode_pending_verdict(TRIED)) == TRIED
     replacing = without._replace(original=0)
     for novel in (without, replacing):
-        assert repr(decode_attempt(b"", encode_attempt(novel))) == repr(novel)
+        assert repr(decode_pending_verdict(b"", encode_pending_verdict(novel))) == repr(novel)
     for value in (
-        b"", encode_attempt(TRIED)[:-1], b"\0" + encode_attempt(TRIED)[1:],
-        encode_attempt(TRIED._replace(original=NOBODY)), encode_attempt(TRIED._replace(original=-2)),
-        encode_attempt(without._replace(original=-2)),
+        b"", encode_pending_verdict(TRIED)[:-1], b"\0" + encode_pending_verdict(TRIED)[1:],
+        encode_pending_verdict(TRIED._replace(original=NOBODY)), encode_pending_verdict(TRIED._replace(original=-2)),
+        encode_pending_verdict(without._replace(original=-2)),
     ):  # fmt: skip
         with pytest.raises(CorruptRecord, match=r"attempts\[00ff\]"):
-            decode_attempt(b"\x00\xff", value)
+            decode_pending_verdict(b"\x00\xff", value)
 
 
 def steps(random: np.random.Generator, count: int = 40) -> list[dict[str, Any]]:
@@ -256,7 +255,7 @@ def steps(random: np.random.Generator, count: int = 40) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_both_stores_hold_the_same_after_any_filings_also_when_reopened(seed: int, tmp_path: Path) -> None:
-    random, memory = np.random.default_rng(seed), MemoryState()
+    random, memory = np.random.default_rng(seed), memory_state()
     asked = [(f"source {source}", partition, offset) for source in range(6) for partition in (-2, -1, 0, 1, 2)
              for offset in range(0, 210, 1)]  # fmt: skip
     hosts = np.array([host << 56 for host in range(200)], np.uint64)
@@ -281,7 +280,7 @@ def test_both_stores_hold_the_same_after_any_filings_also_when_reopened(seed: in
 
 
 def both(tmp_path: Path) -> list[State]:
-    return [MemoryState(), open_state(tmp_path)]
+    return [memory_state(), open_state(tmp_path)]
 
 
 def test_a_mark_removes_the_attempts_below_it_before_those_of_its_record_are_added(tmp_path: Path) -> None:
@@ -318,11 +317,11 @@ def test_an_attempt_survives_a_reopening_and_states_without_attempts_are_not_rea
         assert state.pending_verdicts([("a", 0, 8)]) == [None]
         state.file(index_update_of(0, 0, committed=[CommitMark("a", partition, 13) for partition in (-3, 0, 4)]), 2, 0)
         with monkeypatch.context() as patched:
-            patched.delattr(state, "_pending_verdicts")
+            patched.setattr(state.backend, "get", None)
             assert state.pending_verdicts(pages) == [None] * 9
         assert state.stats()["attempts"] == 0
     with open_state(tmp_path) as state, monkeypatch.context() as patched:
-        patched.setattr(state, "_read", None)
+        patched.setattr(state.backend, "get", None)
         assert state.pending_verdicts(pages) == [None] * 9
 
 

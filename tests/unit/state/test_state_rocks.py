@@ -12,13 +12,14 @@ from rocksdict import Rdict
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import encode_keys
 from spotsieve.state.identity import check_last_record, check_log_range
-from spotsieve.state.index import first_difference, states_equal
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.rocks import RocksBackend
 from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.state import State, first_difference, states_equal
 from spotsieve.stream.base.errors import CorruptRecord, SettingsMismatch, StateError, StateLockedError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
@@ -26,13 +27,14 @@ from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from tests.reference.signatures import make_signatures
+from tests.worlds.states.local_states import families_of
 
 DIGEST = bytes(16)
 SCHEME = ChainScheme(ChainSettings())
 
 
-def open_state(directory: Path, settings_text: str = "{}", log_name: str = "log") -> RocksState:
-    return RocksState.open(directory, settings_text, log_name, IndexSettings(write_buffer_mb=1))
+def open_state(directory: Path, settings_text: str = "{}", log_name: str = "log") -> State:
+    return disk_state(directory, settings_text, log_name, IndexSettings(write_buffer_mb=1))
 
 
 def records(count: int, pages: int = 40, seeds: int = 7) -> list[bytes]:
@@ -43,7 +45,7 @@ def records(count: int, pages: int = 40, seeds: int = 7) -> list[bytes]:
     ]
 
 
-def apply_all(state: RocksState | MemoryState, log: list[bytes], first: int = 0) -> Engine:
+def apply_all(state: State, log: list[bytes], first: int = 0) -> Engine:
     engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
     for offset in range(first, len(log)):
         engine.apply(log[offset], offset)
@@ -54,9 +56,10 @@ def test_a_state_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
-state = RocksState.open(Path({str(tmp_path)!r}), "{{}}", "log", IndexSettings())
+state = disk_state(Path({str(tmp_path)!r}), "{{}}", "log", IndexSettings())
 print("open", flush=True)
 sys.stdin.read()
 """
@@ -119,7 +122,7 @@ def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr("spotsieve.state.store.rocks.STATE_FORMAT", 1)
+        earlier.setattr("spotsieve.state.store.opening.STATE_FORMAT", 1)
         open_state(tmp_path).close()
     with pytest.raises(StateError, match="must have format 3, got 1; use the release that wrote it, or begin anew"):
         open_state(tmp_path)
@@ -200,9 +203,10 @@ from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
+from spotsieve.state.store.opening import disk_state
 directory = Path({str(tmp_path)!r})
-state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))
+state = disk_state(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))
 engine = Engine(ChainScheme(ChainSettings()), state, IndexSettings(), bytes(16), "log")
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 try:
@@ -220,7 +224,7 @@ state.close()
     assert "free disk space and start again: the state is intact" in message
     with open_state(tmp_path / "state") as state:
         assert state.position <= int(position)
-        rebuilt = MemoryState()
+        rebuilt = memory_state()
         apply_all(rebuilt, log[: state.position])
         assert first_difference(state, rebuilt) is None
         apply_all(state, log, state.position)
@@ -290,9 +294,10 @@ def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkey
             self.called.append("put")
 
     with open_state(tmp_path) as state:
-        watched = Watched(state._database)
+        assert isinstance(state.backend, RocksBackend)
+        watched = Watched(state.backend.database)
         with monkeypatch.context() as patched:
-            patched.setattr(state, "_database", watched)
+            patched.setattr(state.backend, "database", watched)
             apply_all(state, records(3))
         assert watched.called == ["write"] * 3
         assert state.entry_count > 0
@@ -303,7 +308,7 @@ def test_sources_are_numbered_as_filed_and_originals_keep_theirs_after_reopening
         encode(make_signatures(40, seed=seed, first=40 * seed, sources=sources), bytes(16), seed, DIGEST)
         for seed, sources in enumerate([("b", "a"), ("c", "b"), ("a", "d")])
     ]
-    memory = apply_all(MemoryState(), log)
+    memory = apply_all(memory_state(), log)
     expected = [memory.apply(record, offset).verdicts.originals for offset, record in enumerate(log)]
     with open_state(tmp_path) as state:
         apply_all(state, log)
@@ -333,7 +338,7 @@ def test_figures_of_a_state(tmp_path: Path) -> None:
 def test_filters_and_indexes_are_held_in_the_cache_and_not_beside_it(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         for name in encode_keys(np.random.default_rng(1).integers(0, 2**64, 50_000, np.uint64)):
-            state._buckets[name] = bytes(6)
+            families_of(state)["buckets"][name] = bytes(6)
         state.compact()
         assert state.stats()["table_reader_bytes"] < 20_000, "the list of the parts alone: the filter has 62,500 bytes"
         before = state.stats()["cache_bytes"]

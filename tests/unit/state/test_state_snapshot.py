@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
-from spotsieve.state.index import first_difference
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest, take_snapshot
+from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import Settings

@@ -27,7 +27,17 @@ from spotsieve.stream.engine import forget
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from tests.conftest import REPOSITORY
 from tests.worlds.states.host_filings import remember_more
-from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
+from tests.worlds.states.local_states import (
+    DIGEST,
+    RECORDS,
+    TEXT,
+    apply_log,
+    families_of,
+    flip,
+    listing,
+    names_entry,
+    open_state,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +59,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for end in (10, 25, RECORDS):
             apply_log(directory, state.position, end, state)
             if end < RECORDS:
-                state._buckets.flush()
+                families_of(state)["buckets"].flush()
         copy = tmp_path_factory.mktemp("killed")
         shutil.copytree(directory, copy, dirs_exist_ok=True)
     return copy
@@ -388,9 +398,10 @@ def test_a_state_in_use_is_not_walked_and_stays_locked(directory: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
-state = RocksState.open(Path({str(directory)!r}), {TEXT!r}, "local", IndexSettings())
+state = disk_state(Path({str(directory)!r}), {TEXT!r}, "local", IndexSettings())
 print("open", flush=True)
 sys.stdin.read()
 """
@@ -419,7 +430,7 @@ def test_the_command_names_damage_counts_it_and_ends_with_4(
 ) -> None:
     assert main(["state", "verify", str(directory)]) == 0
     shown = capsys.readouterr()
-    assert "whole    up to record 40 of the log 'local'" in shown.out
+    assert "intact   up to record 40 of the log 'local'" in shown.out
     assert shown.err == ""
     table = largest_table(directory)
     for part in (0.2, 0.6):
@@ -428,7 +439,7 @@ def test_the_command_names_damage_counts_it_and_ends_with_4(
     shown = capsys.readouterr()
     assert shown.out.count("damaged  buckets[") == 1
     assert "and 1 more" in shown.out
-    assert "2 damaged places. Take the state back from a snapshot" in shown.out
+    assert "2 damaged places. Restore the state from a snapshot" in shown.out
     assert main(["state", "verify", str(directory), "--json"]) == 4
     told = json.loads(capsys.readouterr().out)
     assert (told["whole"], told["damaged_places"], len(told["damages"])) == (False, 2, 2)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import IN_NEED
@@ -37,7 +37,7 @@ def page(number: int, url: str, body: str | bytes, *, markup: bool = True, judge
 
 def judged(pages: Sequence[Page], settings: SpotsieveSettings | None = None, batch: int = 1) -> list[Verdict]:
     """Pages of consecutive offsets, in records of `batch`, over a state in memory."""
-    scheme, state = scheme_of(settings or SpotsieveSettings()), MemoryState()
+    scheme, state = scheme_of(settings or SpotsieveSettings()), memory_state()
     found: list[Verdict] = []
     for first in range(0, len(pages), batch):
         verdicts, index_update = judge(scheme.sign(pages[first : first + batch]), scheme, state, 256, 64)

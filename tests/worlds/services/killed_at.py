@@ -60,7 +60,7 @@ POINTS = (
     ),
     _same("probed", "candidates in the state are found", "spotsieve.stream.judge.by_host.resolution:find_candidates"),
     _same("resolved", "every page of the record has its verdict", "spotsieve.stream.engine:judge_record"),
-    _same("filed", "novel pages and log position are in the state", "spotsieve.state.store.rocks:RocksState.file"),
+    _same("filed", "novel pages and log position are in the state", "spotsieve.state.store.state:State.file"),
     Point("transaction begun", "nothing is sent in it yet", "aiokafka:AIOKafkaProducer.begin_transaction", None),
     _same("outputs sent", "the broker has acknowledged the outputs", "spotsieve.stream.service.pages.commit:deliver"),
     Point(

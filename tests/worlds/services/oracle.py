@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 import orjson
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.index import State
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import page_id_text
@@ -26,13 +26,13 @@ def settings_from(toml: str) -> Settings:
     return Settings.model_validate(tomllib.loads(toml))
 
 
-def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tuple[dict[str, Verdict], MemoryState]:
+def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tuple[dict[str, Verdict], State]:
     """Page id -> its verdict, from the log alone.
 
     A page that is in the log twice must get the same verdict twice, except after a record that forgets it: then the
     later verdict counts, because the earlier one was never published.
     """
-    state = MemoryState()
+    state = memory_state()
     return judge_again_in(state, toml, log, log_name), state
 
 

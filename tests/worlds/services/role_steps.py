@@ -47,9 +47,9 @@ STEPS: dict[str, tuple[Point, ...]] = {
             f"{_ROLES}.shard.work:ShardWork.confirm",
         ),
         _step("walked", "the verdicts of its hosts are found, and not sent", f"{_ROLES}.shard.work:ShardWork.walk"),
-        _step("outcome read", "the outcome is decoded, and not filed", f"{_ROLES}.round_messages:RoundMessage.outcome"),
-        _step("worked out", "what is to be filed is known", f"{_ROLES}.shard.work:index_round"),
-        _step("filed", "it is in the state", "spotsieve.state.store.rocks:RocksState.file"),
+        _step("outcome read", "the outcome is decoded, and not filed", f"{_ROLES}.told:Heard.outcome"),
+        _step("worked out", "what is to be filed is known", f"{_ROLES}.shard.work:file"),
+        _step("filed", "it is in the state", "spotsieve.state.store.state:State.file"),
     ),
     "resolver": (
         _step("chosen", "the group has chosen it", f"{_ROLES}.resolver.loop:ResolverElection.until_chosen"),

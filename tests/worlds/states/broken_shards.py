@@ -9,7 +9,8 @@ import pytest
 
 from spotsieve.state.horizon import step_of
 from spotsieve.state.log.record import decode
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream import engine
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Signatures, SignatureStatus, page_ids_of
@@ -124,16 +125,16 @@ class WorkingShards:
             at, page = round_.end
         return concatenate(found)
 
-    def rebuilt(self) -> list[MemoryState]:
-        """The states of shards that index all rounds without judging."""
+    def rebuilt(self) -> list[State]:
+        """The states of shards that file all rounds without judging."""
         states, works = self._anew()
         for round_, outcome in self._history:
             for work in works:
                 work.file(round_, None, outcome)
         return states
 
-    def _anew(self) -> tuple[list[MemoryState], list[ShardWork]]:
-        states = [MemoryState() for _ in self._shares]
+    def _anew(self) -> tuple[list[State], list[ShardWork]]:
+        states = [memory_state() for _ in self._shares]
         pairs = zip(states, self._shares, strict=True)
         return states, [
             ShardWork(self._one.settings, self._one.scheme, cast("Any", one), share) for one, share in pairs

@@ -5,16 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import (
-    NOBODY,
-    Buckets,
-    CommitMark,
-    HostMemories,
-    HostUpdate,
-    IndexUpdate,
-    PendingVerdict,
-    State,
-)
+from spotsieve.state.index import NOBODY, Buckets, CommitMark, HostMemories, HostUpdate, IndexUpdate, PendingVerdict
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import OwnText, Signatures
 from tests.reference.signatures import make_signatures

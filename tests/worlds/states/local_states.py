@@ -4,10 +4,13 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+from rocksdict import Rdict
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.rocks import RocksBackend
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.signature import Signatures
@@ -22,8 +25,14 @@ DIGEST = settings_digest(TEXT)
 RECORDS, PAGES = 40, 40
 
 
-def open_state(directory: Path) -> RocksState:
-    return RocksState.open(directory, TEXT, LocalLog.name, IndexSettings(write_buffer_mb=1))
+def open_state(directory: Path) -> State:
+    return disk_state(directory, TEXT, LocalLog.name, IndexSettings(write_buffer_mb=1))
+
+
+def families_of(state: State) -> dict[str, Rdict]:
+    """The column families of a state on disk."""
+    assert isinstance(state.backend, RocksBackend)
+    return state.backend.families
 
 
 def different_pages(number: int) -> Signatures:
@@ -39,7 +48,7 @@ def different_pages(number: int) -> Signatures:
     )
 
 
-def apply_log(directory: Path, first: int, end: int, state: RocksState) -> None:
+def apply_log(directory: Path, first: int, end: int, state: State) -> None:
     engine = Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, DIGEST, LocalLog.name)
     with LocalLog(directory) as log:
         for number in range(log.end, end):

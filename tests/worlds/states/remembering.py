@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, CommitMark, LiveView, State, StateView
+from spotsieve.state.index import NOBODY, CommitMark, LiveView, StateView
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.judge import PLAIN, Policy, judge

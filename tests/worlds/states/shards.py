@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import step_of
-from spotsieve.state.index import CommitMark, LiveView, OutcomeRef, State, StateView
+from spotsieve.state.index import CommitMark, LiveView, OutcomeRef, StateView
 from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage, removal_of
-from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.settings.model import IndexSettings, PolicySettings, Rule, Settings
 from spotsieve.stream.base.signature import Signatures, page_ids_of
@@ -74,7 +75,7 @@ class OneProcess:
         policy = PolicySettings.model_construct(keep=keep, longer_by=longer_by)
         self.scheme = scheme
         self.settings = Settings().model_copy(update={"index": index, "policy": policy, "rules": rules})
-        self.state = MemoryState()
+        self.state = memory_state()
         self.log: list[bytes] = []
         self.verdicts: list[Verdicts] = []
         self._engine = Engine(scheme, self.state, index, DIGEST, "log", policy_of(self.settings))
@@ -161,7 +162,7 @@ class Shards:
     def _be(self, shards: int) -> None:
         """Resize to this number of empty shards."""
         self.shares = [Share(number, shards) for number in range(shards)]
-        self.states: list[State] = [MemoryState() for _ in self.shares]
+        self.states: list[State] = [memory_state() for _ in self.shares]
         self._ahead: list[BucketPrefetch] = [BucketPrefetch(state) for state in self.states]
         self._next_ahead = [0 for _ in self.shares]
 
@@ -180,7 +181,8 @@ class Shards:
 
     def _remove(self, offset: int, record: LogRecord) -> None:
         for state, ahead in zip(self.states, self._ahead, strict=True):
-            state.remove(removal_of(record.forgotten, state, whole=False), offset + 1, record.checksum)
+            removal = removal_of(record.forgotten, state, state.clock.floor, whole=False)
+            state.remove(removal, offset + 1, record.checksum)
             ahead.drop()
 
     def _judge(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> RoundOutcome:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spotsieve.state.index import State
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts

@@ -1,8 +1,7 @@
-"""The settings of the schemes: one frozen model for each published system, and [scheme] holds one of them.
+"""The settings of the schemes: one frozen model for each published system. [scheme] holds one of them.
 
-Each model names its threshold: the one setting that makes the scheme stricter or looser, with the values that
-`score --sweep` tries (spotsieve.stream.base.settings.section.Threshold). The curves of precision and recall come from
-these.
+Each model has a `threshold` (section.Threshold): the setting that makes the scheme stricter or looser, with the values
+that `score --sweep` tries for the curves of precision and recall.
 """
 
 from typing import get_args
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsSettings | SpotsigsLshSettings
-"""Of the schemes that need a model of term statistics."""
+"""The schemes that need a model of term statistics."""
 SchemeSettings = (
     SpotsieveSettings
     | ChainSettings
@@ -57,9 +56,10 @@ SchemeSettings = (
     | SpotsigsLshSettings
     | ConceptSettings
 )
-"""What [scheme] may hold, told apart by `name`. A new scheme is added here and in stream/sign/schemes/registry.py."""
+"""The models that [scheme] can hold, discriminated by `name`. Add a new scheme here and in
+stream/sign/schemes/registry.py."""
 SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {
     model.model_fields["name"].default: model for model in get_args(SchemeSettings)
 }
-"""Name -> settings, in the order in which names are listed."""
+"""Name -> settings, in the order of lists of schemes."""
 DEFAULT_SCHEME = "spotsieve"

@@ -1,7 +1,4 @@
-"""The settings of the schemes that compare simhash fingerprints: chain, subhash and manku.
-
-The settings of `concept`, which compares rotated fingerprints and LSI vectors.
-"""
+"""The settings of the schemes that compare simhash fingerprints: chain, subhash, manku and concept."""
 
 from typing import ClassVar, Literal
 
@@ -18,7 +15,7 @@ from spotsieve.stream.base.settings.schemes.fields import (
     shingle_length,
     word_list,
 )
-from spotsieve.stream.base.settings.section import Section, Threshold, alone, setting
+from spotsieve.stream.base.settings.section import Section, Threshold, independent, setting
 
 
 class ChainSettings(Section):
@@ -31,7 +28,13 @@ class ChainSettings(Section):
     )
     name: Literal["chain"] = scheme_name("chain")
     max_distance_bits: int = setting(
-        3, "k: pages whose fingerprints are this near are copies", unit="bits", verdicts=True, signs=False, ge=0, le=7
+        3,
+        "k: pages whose fingerprints differ in at most this many bits are copies",
+        unit="bits",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=7,
     )
     tables: int = permuted_tables(10)
     min_features: int = fewest(8, "spots", unit="spots")
@@ -44,10 +47,16 @@ class ChainSettings(Section):
 class SubhashSettings(Section):
     """Token simhash 64 -> k + 1 sub-hash tables (Williams, Giles 2013)."""
 
-    threshold: ClassVar = Threshold("k", alone(*range(11)), signs=False)
+    threshold: ClassVar = Threshold("k", independent(*range(11)), signs=False)
     name: Literal["subhash"] = scheme_name("subhash")
     k: int = setting(
-        3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, signs=False, ge=0, le=10
+        3,
+        "pages whose fingerprints differ in at most this many bits are copies",
+        unit="bits",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=10,
     )
     min_tokens: int = fewest(15, "tokens", unit="tokens")
 
@@ -60,35 +69,41 @@ class MankuSettings(Section):
     )
     name: Literal["manku"] = scheme_name("manku")
     k: int = setting(
-        3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, signs=False, ge=0, le=7
+        3,
+        "pages whose fingerprints differ in at most this many bits are copies",
+        unit="bits",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=7,
     )
     tables: int = permuted_tables(20)
     phrase_words: int = setting(
         2,
-        "words of the longest phrase that is a feature beside the words; 1: words only",
+        "longest phrase that is a feature, next to single words; 1: words only",
         unit="words",
         verdicts=True,
         ge=1,
         le=16,
     )
     min_features: int = fewest(8, "words and phrases", unit="features")
-    stop_words: tuple[str, ...] = word_list("that are no features")
+    stop_words: tuple[str, ...] = word_list("that are not features")
 
 
 class ConceptSettings(Section):
     """TF-IDF weighted shingles -> simhash 64, rotated -> LSI vectors (Roul, Mittal, Joshi)."""
 
-    threshold: ClassVar = Threshold("th2", alone(*range(40, 63, 2)), signs=False)
+    threshold: ClassVar = Threshold("th2", independent(*range(40, 63, 2)), signs=False)
     name: Literal["concept"] = scheme_name("concept")
     idf_model: str = model_file("shingle weights and concepts")
     idf_digest: str = MODEL_DIGEST
     shingle_size: int = shingle_length(3)
     dimensions: int = setting(
-        200, "concepts of an LSI vector, a byte each in a page's entry", verdicts=True, ge=1, le=1024
+        200, "concepts of an LSI vector; each takes a byte in a page's entry", verdicts=True, ge=1, le=1024
     )
     th1: int = setting(
         40,
-        "pages that agree in more bits than this may be conceptual duplicates",
+        "pages that agree in more bits than this can be conceptual duplicates",
         unit="bits",
         verdicts=True,
         signs=False,
@@ -106,7 +121,7 @@ class ConceptSettings(Section):
     )
     th3: int = setting(
         63,
-        "pages that agree in more bits than this are exact duplicates: score 1",
+        "pages that agree in more bits than this are exact duplicates (score 1)",
         unit="bits",
         verdicts=True,
         signs=False,
@@ -115,7 +130,7 @@ class ConceptSettings(Section):
     )
     th4: float = setting(
         0.98,
-        "pages whose vectors have a greater cosine than this are conceptual duplicates",
+        "pages whose vectors have a higher cosine than this are conceptual duplicates",
         verdicts=True,
         signs=False,
         ge=0,
@@ -123,12 +138,12 @@ class ConceptSettings(Section):
     )
     leading_bits: int = setting(
         12,
-        "pages that agree on so many bits in a row, in some rotation, are compared",
+        "pages that agree on this many leading bits, in any rotation, are compared",
         unit="bits",
         verdicts=True,
         signs=False,
         ge=8,
         le=56,
     )
-    min_shingles: int = fewest(8, "shingles that weigh anything", unit="shingles")
-    stop_words: tuple[str, ...] = word_list("that are no terms")
+    min_shingles: int = fewest(8, "shingles with a weight above 0", unit="shingles")
+    stop_words: tuple[str, ...] = word_list("that are not terms")

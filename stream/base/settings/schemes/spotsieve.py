@@ -7,13 +7,13 @@ from spotsieve.stream.base.settings.section import Section, Threshold, setting
 
 
 class SpotsieveSettings(Section):
-    """Own text -> prints of blocks, smallest hashes of phrases -> compared by sketch, blocks and title (ours)."""
+    """Distinctive text -> block fingerprints, MinHash values of phrases -> sketch, blocks and title (ours)."""
 
     threshold: ClassVar = Threshold(
         "min_alike",
         {
-            bar: {"no_title_min_alike": round(min(bar + 0.1, 1.0), 2), "min_jaccard": round(bar * 0.64, 2)}
-            for bar in (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8)
+            value: {"no_title_min_alike": round(min(value + 0.1, 1.0), 2), "min_jaccard": round(value * 0.64, 2)}
+            for value in (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8)
         },
         signs=False,
     )
@@ -22,14 +22,14 @@ class SpotsieveSettings(Section):
     shingle_words: int = shingle_length(3)
     minima: int = setting(
         8,
-        "smallest hashes of phrases (2 * shingle_words - 1 words) under which a page is filed",
+        "MinHash values of phrases (2 * shingle_words - 1 words) under which a page is indexed",
         verdicts=True,
         ge=1,
         le=255,
     )
     minima_cap: int = setting(
         16,
-        "a smallest hash takes no more pages than this; what more novel pages have tells none apart",
+        "most pages indexed under one MinHash value; more common values do not separate pages",
         unit="pages",
         verdicts=True,
         signs=False,
@@ -38,7 +38,7 @@ class SpotsieveSettings(Section):
     )
     sketch_bits: int = setting(
         512,
-        "1-bit minwise sketch, a multiple of 64",
+        "length of the 1-bit minwise sketch, a multiple of 64",
         unit="bits",
         verdicts=True,
         ge=64,
@@ -46,28 +46,34 @@ class SpotsieveSettings(Section):
         multiple_of=64,
     )
     min_jaccard: float = setting(
-        0.32, "pages of different hosts at least this alike are copies", verdicts=True, signs=False, gt=0, le=1
+        0.32,
+        "pages of different hosts with at least this resemblance are copies",
+        verdicts=True,
+        signs=False,
+        gt=0,
+        le=1,
     )
     thin_min_jaccard: float = setting(
-        0.7, "the same, where one of them has fewer than 60 features", verdicts=True, signs=False, gt=0, le=1
+        0.7, "the same if one of the pages has fewer than 60 features", verdicts=True, signs=False, gt=0, le=1
     )
     min_alike: float = setting(
         0.5,
-        "on one host, copies share this much of their own text, where their titles agree",
+        "pages of one host with equal titles are copies if they share at least this much of their distinctive text",
         verdicts=True,
         signs=False,
         gt=0,
         le=1,
     )
     no_title_min_alike: float = setting(
-        0.6, "the same for a short text, where no title tells them apart", verdicts=True, signs=False, gt=0, le=1
+        0.6, "the same for short texts without titles that separate them", verdicts=True, signs=False, gt=0, le=1
     )
     other_title_min_alike: float = setting(
-        0.8, "the same, where their titles differ", verdicts=True, signs=False, gt=0, le=1
+        0.8, "the same if their titles differ", verdicts=True, signs=False, gt=0, le=1
     )
     template_share: float = setting(
         0.04,
-        "a block on more than this share of a host's pages, and on more than 2, is template; on more than 10 always",
+        "blocks on more than this share of a host's pages, and on more than 2, are template text; on more than 10, "
+        "always",
         verdicts=True,
         signs=False,
         ge=0,

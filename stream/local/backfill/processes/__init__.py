@@ -1,7 +1,7 @@
-"""Readers as processes of this machine.
+"""Runs readers as processes of this machine.
 
-server.py    the process that readers are forked from
-first.py     what it does before it loads anything
-loaded.py    what it loads beside their modules, once for all of them
-readers.py   the readers, and the pipes through which they are asked
+server.py     the process that readers are forked from
+preload.py    what it imports first
+preloaded.py  what it imports once for all readers, beside their modules
+readers.py    the readers, and the pipes to them
 """

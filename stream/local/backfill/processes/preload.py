@@ -1,4 +1,4 @@
-"""Loads numba as commands do, before anything else loads it."""
+"""Load numba with the compiler settings of the commands, before any other module loads it."""
 
 from spotsieve.stream.base.startup import quick_start
 

@@ -1,4 +1,4 @@
-"""Has readers forked, and speaks to them through pipes."""
+"""Readers as forked processes, called through pipes."""
 
 import contextlib
 import pickle
@@ -16,11 +16,11 @@ from spotsieve.stream.local.backfill.reader import Reader
 from spotsieve.stream.local.backfill.schedule import Call, LostReader
 
 _END_S = 5.0
-"""Before a reader that does not end is killed."""
+"""Grace period before a reader that does not end is killed."""
 
 
 class ProcessReaders:
-    """Readers that are processes of this machine. Use it as a context: they end with it, and with this process."""
+    """Readers that are processes of this machine. They end with the context, and with this process."""
 
     def __init__(self, count: int, settings: Settings) -> None:
         self.count = count
@@ -48,13 +48,13 @@ class ProcessReaders:
 
     def __exit__(self, *_: object) -> None:
         for process in self.processes:
-            process.connection.close()  # So that all end beside each other.
+            process.connection.close()  # Close all pipes first, so that the processes end in parallel.
         for process in self.processes:
             process.end()
 
 
 class _Process:
-    """One reader. What comes back is in the order of the calls."""
+    """One reader. Results arrive in the order of the calls."""
 
     def __init__(self, settings: Settings) -> None:
         self.connection, theirs = CONTEXT.Pipe()
@@ -73,7 +73,7 @@ class _Process:
         return made
 
     def take(self, call: "_ProcessCall", *, may_wait: bool) -> None:
-        """Take what has come, up to this call's answer. may_wait: for what has not come, too"""
+        """Receive results up to the one of this call. may_wait: whether to wait for results that have not arrived"""
         try:
             while not call.is_answered and (may_wait or self.connection.poll()):
                 self._answer_next()
@@ -84,13 +84,13 @@ class _Process:
         written = self.connection.recv_bytes()
         try:
             answer = pickle.loads(written)
-        except Exception as error:  # What was raised there cannot be made again here. The call raises why.
+        except Exception as error:  # The exception of the reader cannot be unpickled. The call raises that.
             answer = False, error
         answered = self._waiting.popleft()
         answered.answer, answered.is_answered = answer, True
 
     def end(self) -> None:
-        """It ends when the pipe does, or when it is killed."""
+        """Close the pipe, which ends the process, and kill it if it does not end in time."""
         self.connection.close()
         self.process.join(_END_S)
         if self.process.is_alive():
@@ -105,7 +105,7 @@ class _Process:
 
 
 class _ProcessCall:
-    """A call of a reader. answer: whether it did what it was asked, and what came of it or was raised"""
+    """A call of a reader. answer: whether it succeeded, and its result or exception"""
 
     def __init__(self, process: _Process) -> None:
         self.process = process
@@ -118,26 +118,26 @@ class _ProcessCall:
 
     def result(self) -> Any:
         self.process.take(self, may_wait=True)
-        done, found = self.answer
-        if not done:
-            raise found
-        return found
+        succeeded, result = self.answer
+        if not succeeded:
+            raise result
+        return result
 
 
 def _read(connection: Connection, settings: Settings) -> None:
-    """Do what comes through the pipe, until it ends."""
-    # A person who presses Ctrl-C stops the command, and the command its readers.
+    """Run the calls that arrive through the pipe, until it is closed."""
+    # Ctrl-C stops the command, and the command stops its readers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     calls = queue.SimpleQueue[tuple[str, tuple[object, ...]] | None]()
-    # What is asked is always taken at once: were both sides to write into full pipes, neither would go on.
+    # A thread receives calls at once. Otherwise both sides could block on writes to full pipes.
     threading.Thread(target=_take_calls, args=(connection, calls), daemon=True).start()
     with contextlib.closing(Reader(settings)) as reader, contextlib.suppress(OSError):
         while (call := calls.get()) is not None:
             method, arguments = call
             try:
                 answer: tuple[bool, object] = (True, getattr(reader, method)(*arguments))
-            except Exception as error:  # It is raised where the call was made.
+            except Exception as error:  # The caller raises it.
                 answer = (False, error)
             connection.send(answer)
 

@@ -1,6 +1,6 @@
-"""The process that readers are forked from: it has loaded what each needs, has one thread, and opens no state.
+"""The fork server of readers: it has loaded everything that a reader needs, has one thread, and opens no state.
 
-A reader that starts by itself takes 2.2 s of CPU up to its first page, one that is forked .03 s.
+A reader that starts on its own takes 2.2 s of CPU until its first page, a forked one 0.03 s.
 """
 
 import multiprocessing
@@ -8,20 +8,21 @@ import signal
 from multiprocessing import forkserver, resource_tracker
 
 CONTEXT = multiprocessing.get_context("forkserver")
-"""A process that is forked from the command itself has its threads' locks as they were, and RocksDB's."""
+"""Readers are not forked from the command, because they would inherit held locks of its threads and of RocksDB."""
 PRELOADED_MODULES = [
     f"spotsieve.stream.local.backfill.processes.{name}" for name in ("preload", "readers", "preloaded")
 ]
-"""multiprocessing passes silently over a name that it cannot import."""
+"""multiprocessing silently ignores a name that it cannot import."""
 CONTEXT.set_forkserver_preload(PRELOADED_MODULES)
 
 
 def begin_loading() -> None:
-    """Start it, so that it loads while the command does; it ends with the command.
+    """Start the fork server, which then loads while the command does and ends with the command.
 
-    Ctrl-C, and a signal to all processes of a job, go past it: the command decides what becomes of its readers.
+    It ignores Ctrl-C and signals to the process group, because the command decides when its readers end.
     """
-    resource_tracker.ensure_running()  # Otherwise it is started with the other one, and lets these signals through.
+    # Started here, because the fork server would start it with these signals unblocked.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
         forkserver.ensure_running()

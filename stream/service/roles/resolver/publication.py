@@ -107,7 +107,7 @@ class ResolverRecords:
         if cluster_size.shards != self._setting:
             logger().warning(
                 "cluster.shards is not what verdicts says, which counts; set it, or ask for another number "
-                "(spotsieve cluster resize)",
+                "(spotsieve shards resize)",
                 setting=self._setting,
                 shards=cluster_size.shards,
             )

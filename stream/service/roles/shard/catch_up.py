@@ -36,7 +36,7 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
         f"shard {share.number} of {share.shards}",
         f"must be one of those that answer: there are {cluster_size.shards}{asked}",
         None,
-        f"set cluster.shards = {cluster_size.shards}; or ask for {share.shards} first (spotsieve cluster resize)",
+        f"set cluster.shards = {cluster_size.shards}; or ask for {share.shards} first (spotsieve shards resize)",
     )
 
 

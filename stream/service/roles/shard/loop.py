@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import StatePart as PartOfState
 from spotsieve.state.snapshot.checkpoints import Requests
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -79,7 +80,7 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
     text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
     index = settings.index
     compile_rounds(scheme, limits_in_shards(settings, scheme))
-    state = RocksState.open(index.directory, text, settings.topics.log, index, PartOfState(*share))
+    state = disk_state(index.directory, text, settings.topics.log, index, PartOfState(*share))
     work = ShardWork(settings, scheme, state, share)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> ShardRole:
@@ -99,7 +100,7 @@ class ShardRole(Role):
         settings: Settings,
         share: Share,
         walks: bool,
-        state: RocksState,
+        state: State,
         work: ShardWork,
         metrics: Metrics,
         heartbeats: Heartbeats,

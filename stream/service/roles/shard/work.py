@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import LiveView, OutcomeRef, StateView
 from spotsieve.state.log.record import LogRecord
-from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.poison import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.base.settings.model import Settings
@@ -46,7 +46,7 @@ class ShardResponse(NamedTuple):
 class ShardWork:
     """The work of one shard. Call it from one thread."""
 
-    def __init__(self, settings: Settings, scheme: Scheme, state: RocksState, share: Share) -> None:
+    def __init__(self, settings: Settings, scheme: Scheme, state: State, share: Share) -> None:
         self._log_name = settings.topics.log
         self._scheme, self._state, self._share = scheme, state, share
         self._ahead = BucketPrefetch(state)

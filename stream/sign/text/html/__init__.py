@@ -1,1 +1,1 @@
-"""Reads HTML without a DOM, as the HTML standard says."""
+"""HTML without a DOM, by the rules of the HTML standard."""

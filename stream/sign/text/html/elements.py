@@ -1,18 +1,15 @@
-"""The HTML elements that end a block, separate tokens, hide their content, or tell the kind of a block; as a table.
+"""HTML elements by their effect on blocks and tokens, as a table, and foreign content (svg and math) without a tree.
 
-A block is a run of text between the tags of block-level elements. `<br>` and embedded things separate tokens but do not
-end the block. Every other tag, known or not, leaves no trace: `<b>w</b>ord` is the one token `word`.
+A block is a run of text between the tags of block-level elements. `<br>` and embedded content separate tokens but do
+not end the block. Every other tag, known or not, has no effect: `<b>w</b>ord` is the single token `word`. For each
+block the scanner records, without a tree, the last block tag before it (LEADS) and which elements of SECTIONS are open
+around it. All of these elements require their end tags, so valid HTML leaves none of them open.
 
-For each block the scanner notes, without a tree, the last block tag before it (LEADS) and which elements of SECTIONS
-are open around it. All of these elements require their end tags, so legal HTML leaves none of them open.
-
-Follows svg and math without a tree: which tags in them are foreign elements, and which are HTML again.
-
-The rules are the HTML standard's (13.2.6.5). In foreign content no tag switches to raw text, some start tags end it,
-and inside some elements, its integration points, HTML goes on. Only a tree would know whether the element of an end tag
-is open outside, or inside an integration point. So an end tag of an HTML element ends foreign content, and an end tag
-of svg, math or an integration point closes it whatever is open inside. Where the outermost root ends, the scanner puts
-back the sections, links and lead that stood around it, since a tree ends with it what was opened in it.
+Foreign content follows the HTML standard (13.2.6.5): no tag switches to raw text, some start tags end it, and inside
+its integration points HTML continues. Only a tree would know whether the element of an end tag is open outside, or
+inside an integration point. So an end tag of an HTML element ends foreign content, and an end tag of svg, math or an
+integration point closes it whatever is open inside. When the outermost root ends, the scanner restores the sections,
+links and lead that were open around it, because a tree would close everything that was opened inside.
 
     stack = the open roots and integration points, innermost in the lowest 4 bits, as roles of html/elements.py
 """

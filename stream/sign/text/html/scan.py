@@ -1,8 +1,8 @@
-"""Scans the HTML of one page to token hashes and blocks, without a DOM.
+"""The scanner: token hashes and blocks of one HTML page, without a DOM.
 
 It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: what is raw text, and where
-CDATA counts. It turns 64 bytes at once into bit masks and reads words and regular tags off the bits, because a branch
-that the CPU cannot foresee costs as much as ten bytes of text.
+CDATA counts. It turns 64 bytes at a time into bit masks and reads words and regular tags from the bits, because a
+mispredicted branch costs as much as ten bytes of text.
 """
 
 import numpy as np

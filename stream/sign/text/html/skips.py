@@ -1,11 +1,10 @@
-"""Finds where markup without text ends: comments, scripts, raw text and irregular tags, as the HTML standard says.
+"""Ends of markup without text (comments, scripts, raw text, irregular tags), and the title of a page.
 
-Every function returns an address not beyond `end`. Markup that nothing closes reaches to the end of the page, so no
-byte is searched twice and the time is linear in the page.
+The rules are those of the HTML standard. Every function returns an address not beyond `end`. Unclosed markup reaches to
+the end of the page, so no byte is searched twice and the time is linear in the page.
 
-Reads the title of a page: the words of the first <title> outside svg and math, which is no part of any block.
-
-The scanner only notes where the title is (stream/sign/text/html/scan.py), so a page pays for its title once.
+The title consists of the words of the first <title> outside svg and math, which is not part of any block. The scanner
+only records where it is (stream/sign/text/html/scan.py), so its words are read once per page.
 """
 
 import numpy as np

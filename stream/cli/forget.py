@@ -1,4 +1,4 @@
-"""Runs `spotsieve state forget`: finds the named pages, logs that they are forgotten, and says what was done."""
+"""`spotsieve state forget`: finds the named pages in a state and appends records to the log that forget them."""
 
 import argparse
 import sys
@@ -9,48 +9,57 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_OK, SettingError
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.terminal import show
-from spotsieve.stream.cli.options import add_settings_arguments, add_timeout_argument, directory, settings_of
-from spotsieve.stream.cli.state.output import progress_line, show_json
+from spotsieve.stream.cli.options import (
+    add_settings_arguments,
+    add_timeout_argument,
+    directory,
+    progress_line,
+    settings_of,
+    show_json,
+)
 
 if TYPE_CHECKING:
     from spotsieve.state.removal import ForgottenPage
     from spotsieve.state.still.finding import PageQuery, QueryResult
-    from spotsieve.state.still.reading import ReadOnlyState
+    from spotsieve.state.store.state import State
     from spotsieve.stream.base.settings.model import Settings
 
-MOST_SHOWN = 20
-MOST_SHARE = 0.1
-"""The share of a state that a prefix or a host may take out without a larger --most-share."""
+MAX_SHOWN = 20
+"""Pages that are printed without --json."""
+MAX_SHARE = 0.1
+"""The default of --max-share."""
 Append = Callable[[Sequence[bytes]], list[int]]
 """Appends records to the log that a state follows, and returns their offsets."""
-HELP = "take pages out, so that the next copy of each is novel"
-ABOUT = """Pages that were let through are looked for in a checkpoint of the state (all of it is read once), and a
-record that forgets them is appended to the log: every reader of the log forgets them at that place, a running service
-at once. Give the service's configuration (-c), or the --state of a `spotsieve filter` that is not running. From then
-on the next copy of a forgotten page is novel; what was dropped before stays dropped. Before the pages of a prefix or
-a host are forgotten, a person is asked (--yes: nobody), and they may be a tenth of the state at most (--most-share).
-Exit codes: 0 all that was named is forgotten, 7 some of it is not there (the rest is forgotten), 2 wrong settings or
-usage, 4 the state cannot be used, 5 the broker."""
+HELP = "forget pages: the next copy of each is novel"
+ABOUT = """Searches a checkpoint of the state for indexed pages (it reads the whole state once), and appends records to
+the log that forget them. Every reader of the log applies these records at their position; a running service does so at
+once. Give the configuration of a service (-c), or the --state of a `spotsieve filter` that is not running. The next
+copy of a forgotten page is novel; pages that were dropped earlier stay dropped. The pages of a prefix or a host are
+forgotten only after a confirmation (--yes skips it), and may be at most a tenth of the state (--max-share). Exit codes:
+0 all named pages are forgotten; 7 some were not found (the others are forgotten); 2 wrong settings or usage; 4 the
+state cannot be used; 5 the broker."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve state forget`."""
-    parser.add_argument("--url", action="append", default=[], metavar="URL", help="the page's address, exactly")
+    parser.add_argument("--url", action="append", default=[], metavar="URL", help="the exact URL of a page")
     parser.add_argument(
         "--id",
         action="append",
         default=[],
         metavar="ID",
         dest="ids",
-        help="the page's own name, or topic/partition/offset as in reports",
+        help="the page's own id, or topic/partition/offset as in reports",
     )
-    parser.add_argument("--url-prefix", action="append", default=[], metavar="TEXT", help="all addresses that begin so")
+    parser.add_argument(
+        "--url-prefix", action="append", default=[], metavar="TEXT", help="all pages whose URL begins with TEXT"
+    )
     parser.add_argument(
         "--host",
         action="append",
         default=[],
         metavar="HOST",
-        help="all pages of a host (without its subdomains; www. makes no difference)",
+        help="all pages of a host, without its subdomains; www. is ignored",
     )
     parser.add_argument(
         "--state",
@@ -58,25 +67,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a state directory, or a snapshot (index.directory of the configuration)",
     )
+    parser.add_argument("--yes", action="store_true", help="do not ask for a confirmation with --url-prefix or --host")
     parser.add_argument(
-        "--yes", action="store_true", help="do not ask before the pages of --url-prefix or --host are forgotten"
-    )
-    parser.add_argument(
-        "--most-share",
+        "--max-share",
         type=float,
-        default=MOST_SHARE,
+        default=MAX_SHARE,
         metavar="SHARE",
-        help="with --url-prefix or --host: forget no more than this share of the pages of the state (%(default)s)",
+        help="with --url-prefix or --host: forget at most this share of the pages of the state (%(default)s)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be forgotten, and write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print which pages would be forgotten, and write nothing"
+    )
     add_timeout_argument(parser)
     add_settings_arguments(parser)
 
 
 class _ForgetResult(NamedTuple):
-    """What a run did.
+    """The outcome of a run.
 
-    pages: those found, with their buckets  offsets: of the records that forget them  position: of the state searched
+    found: the result of the search  pages: the pages found, with their buckets  offsets: the offsets of the records
+    that forget them; none in a dry run  position: the log position of the state that was searched
     """
 
     found: "QueryResult"
@@ -88,8 +98,8 @@ class _ForgetResult(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Find the pages, log that they are forgotten, say what was done, and return the exit code."""
-    wanted = _wanted(options)
+    """Find the pages, append the records that forget them, print the outcome, and return the exit code."""
+    query = _query(options)
     settings = settings_of(options, {"index.directory": options.state})
     from spotsieve.state.log.record import encode_forget_records
     from spotsieve.state.still.finding import file_places, find_entries
@@ -99,13 +109,13 @@ def run(options: argparse.Namespace) -> int:
 
     with progress_line() as on_progress, ExitStack() as closing:
         with read_only_state(settings.index.directory, options.timeout, on_progress) as state:
-            # Before the long walk, so that it refuses at once.
+            # The log comes first: a log that cannot be opened is reported before the long search.
             append = None if options.dry_run else _open_log(state, settings, closing, on_progress)
-            found = find_entries(state, wanted, on_progress)
+            found = find_entries(state, query, on_progress)
             pages = file_places(state, found, on_progress) if found.pages else []
-            known = state.progress.entry_count - state.clock.floor
+            total = state.progress.entry_count - state.clock.floor
         offsets = list[int]()
-        if append is not None and pages and not _agreed(options, len(pages), known):
+        if append is not None and pages and not _confirmed(options, len(pages), total):
             show("nothing was forgotten", to=sys.stderr)
             return EXIT_INTERRUPTED
         if append is not None and pages:
@@ -119,30 +129,31 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_NOT_FOUND if found.missing else EXIT_OK
 
 
-def _agreed(options: argparse.Namespace, pages: int, known: int) -> bool:
-    """Whether so many pages are to be forgotten: a person is asked where a prefix or a host named them.
+def _confirmed(options: argparse.Namespace, pages: int, total: int) -> bool:
+    """Whether the pages may be forgotten: a person is asked if --url-prefix or --host named them.
 
-    known: pages of the state. Raises SettingError if they are too large a share, or nobody can be asked.
+    pages: to be forgotten  total: pages of the state. Raises SettingError if the share is too large, or if there is
+    nobody to ask.
     """
     if not (options.url_prefix or options.host):
         return True
-    share, named = pages / max(known, 1), f"{pages:,} of {known:,} pages"
-    if share > options.most_share:
-        rule = f"must be at least {share:.3g}: --url-prefix and --host name {named}"
-        then = "look at them with --dry-run, and raise it if that is meant"
-        raise SettingError("--most-share", rule, options.most_share, then)
+    share, count = pages / max(total, 1), f"{pages:,} of {total:,} pages"
+    if share > options.max_share:
+        rule = f"must be at least {share:.3g}: --url-prefix and --host match {count}"
+        then = "check the list with --dry-run, and raise the share if it is right"
+        raise SettingError("--max-share", rule, options.max_share, then)
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        rule = f"must be given where nobody can be asked: {named} are about to be forgotten"
-        raise SettingError("--yes", rule, None, "look at them with --dry-run first")
-    sys.stderr.write(f"forget {named}? [y/N] ")
+        rule = f"must be given without a terminal, where nobody can confirm: {count} are about to be forgotten"
+        raise SettingError("--yes", rule, None, "check the list with --dry-run first")
+    sys.stderr.write(f"forget {count}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _open_log(state: "ReadOnlyState", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
-    """Open the log that the state follows, a local log or the topic, and return how to append to it."""
+def _open_log(state: "State", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
+    """Open the log that the state follows, a local log or the topic; the result appends to it."""
     from spotsieve.state.log.local import LocalLog
 
     if state.identity.log == LocalLog.name:
@@ -150,7 +161,7 @@ def _open_log(state: "ReadOnlyState", settings: "Settings", closing: ExitStack, 
     return _open_topic(state, settings, on_progress)
 
 
-def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
+def _open_local_log(state: "State", closing: ExitStack) -> Append:
     from spotsieve.stream.local.engines import check_log
     from spotsieve.stream.local.maintenance import append_and_apply, open_log_to_forget
 
@@ -161,8 +172,8 @@ def _open_local_log(state: "ReadOnlyState", closing: ExitStack) -> Append:
     return lambda records: append_and_apply(state.directory, log, records, state.identity.settings)
 
 
-def _open_topic(state: "ReadOnlyState", settings: "Settings", on_progress: OnProgress) -> Append:
-    import asyncio  # --help takes a tenth of a second longer with it
+def _open_topic(state: "State", settings: "Settings", on_progress: OnProgress) -> Append:
+    import asyncio  # This would cost --help a tenth of a second.
 
     from spotsieve.state.identity import check_service
     from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -178,20 +189,21 @@ def _open_topic(state: "ReadOnlyState", settings: "Settings", on_progress: OnPro
     )
 
 
-def _wanted(options: argparse.Namespace) -> "PageQuery":
-    """Return what the flags name. Raises SettingError."""
-    given = {"--url": options.url, "--id": options.ids, "--url-prefix": options.url_prefix, "--host": options.host}
-    if not any(given.values()):
-        raise SettingError("state forget", "must name pages", None, f"give {', '.join(given)}; each may be repeated")
-    for flag, texts in given.items():
+def _query(options: argparse.Namespace) -> "PageQuery":
+    """The pages that the flags name. Raises SettingError."""
+    flags = {"--url": options.url, "--id": options.ids, "--url-prefix": options.url_prefix, "--host": options.host}
+    if not any(flags.values()):
+        raise SettingError("state forget", "must name pages", None, f"use {', '.join(flags)}; each may be repeated")
+    for flag, texts in flags.items():
         if not all(text.strip() for text in texts):
-            raise SettingError(flag, "must not be empty", "", "name what is to be forgotten")
+            raise SettingError(flag, "must not be empty", "", "name the pages to forget")
     from spotsieve.state.still.finding import page_query
 
     return page_query(options.url, options.ids, options.url_prefix, options.host)
 
 
 def _facts(outcome: _ForgetResult) -> dict[str, Any]:
+    """The outcome as JSON."""
     found = outcome.found
     named = [(page, found.pages[page.number]) for page in outcome.pages]
     return {
@@ -217,12 +229,12 @@ def _facts(outcome: _ForgetResult) -> dict[str, Any]:
 def _show(outcome: _ForgetResult) -> None:
     found, pages, offsets = outcome.found, outcome.pages, outcome.offsets
     word = "would forget" if outcome.dry_run else "forgot"
-    for page in pages[:MOST_SHOWN]:
+    for page in pages[:MAX_SHOWN]:
         entry = found.pages[page.number]
         named = f" {entry.label!r}" if entry.label else ""
         show(f"{word}  {entry.page_id}{named}  {entry.url}  (entry {page.number}, {len(page.keys)} buckets)")
-    if len(pages) > MOST_SHOWN:
-        show(f"{word}  {len(pages) - MOST_SHOWN:,} more (--json names all)")
+    if len(pages) > MAX_SHOWN:
+        show(f"{word}  {len(pages) - MAX_SHOWN:,} more (--json lists all)")
     _show_missing(outcome)
     count = f"{len(pages):,} page{'s' * (len(pages) != 1)}"
     if outcome.dry_run:
@@ -231,7 +243,7 @@ def _show(outcome: _ForgetResult) -> None:
         where = f"{offsets[0]}" if len(offsets) == 1 else f"{offsets[0]}..{offsets[-1]}"
         show(
             f"{count} forgotten from record {where} of the log {outcome.log_name!r} on: the next copy of each "
-            "is novel. The log still holds the addresses."
+            "is novel. The log still holds the URLs."
         )
 
 
@@ -240,10 +252,10 @@ def _show_missing(outcome: _ForgetResult) -> None:
     for kind, text in found.missing:
         show(f"not found  {kind} {text}")
         for other in found.similar.get(text, []) if kind == "url" else []:
-            show(f"           but there is {other}")
+            show(f"           similar: {other}")
     if found.missing:
         show(
-            f"Looked at everything up to record {outcome.position} of the log {outcome.log_name!r}. Only pages that "
-            "were let through are remembered (within the horizon, if there is one): of a dropped page name the "
-            "original, which its report tells."
+            f"Searched all pages up to record {outcome.position} of the log {outcome.log_name!r}. Only novel pages are "
+            "indexed (within the deduplication window, if there is one): for a dropped page, name the original in its "
+            "report."
         )
