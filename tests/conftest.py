@@ -1,4 +1,4 @@
-"""Fixtures and options of every test: a real Kafka, fresh topics on it, and the labelled data."""
+"""Fixtures and options of all tests: a real Kafka, fresh topics on it, and the labelled data."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 
 
 class Broker(Protocol):
-    """What tests need of a broker: the local one, or one that the user named."""
+    """The interface of a broker for tests: the local one, or one that the user named."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -29,13 +29,13 @@ class Broker(Protocol):
 
 @dataclass(frozen=True)
 class NamedBroker:
-    """A broker that was given with --bootstrap-servers."""
+    """The broker of --bootstrap-servers."""
 
     bootstrap_servers: str
 
 
 class Topics(Protocol):
-    """Make a topic with a unique name and return that name."""
+    """Creates a topic with a unique name and returns that name."""
 
     def __call__(self, name: str = "pages", partitions: int = 1, config: dict[str, str] | None = None) -> str: ...
 
@@ -45,14 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bootstrap-servers",
         default=None,
         metavar="HOST:PORT",
-        help="run the broker tests against this Kafka instead of a local one (its topics are made and deleted)",
+        help="run the broker tests against this Kafka instead of a local one (its topics are created and deleted)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the kernels before several processes (-n) want them: numba's cache has no lock, and each takes 40 s."""
+    """Compile the kernels before several processes (-n) need them: numba's cache has no lock, and each takes 40 s."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell's `&` makes it ignored, and children inherit that; a handled signal they have by default.
+        # A shell's `&` ignores SIGINT, and children inherit that; a handled signal is reset to its default for them.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which tests were skipped for want of which Debian package, and the line that installs them."""
+    """Report the tests that were skipped without a Debian package, and the command that installs all packages."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
     for number, line in enumerate(said_of_skipped(reasons)):
         if number == 0:
@@ -70,7 +70,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The labelled data beside the repository; the test is skipped where it is not there."""
+    """The labelled data beside the repository; without it the test is skipped."""
     if not SHARED_DATA.is_dir():
         pytest.skip("needs the labelled data in ../shared/data, which is not part of the repository")
     return SHARED_DATA
@@ -78,7 +78,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """One real broker for the whole session. Do not stop it: tests of faults take `own_kafka`."""
+    """One real broker for the whole session. Do not stop it: tests of faults use `own_kafka`."""
     named = request.config.getoption("--bootstrap-servers")
     if named:
         yield NamedBroker(named)
@@ -86,14 +86,14 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 
     prepare()
-    # Nobody kills or stops it: on a busy machine it must not be put out of its own cluster for a late heartbeat.
+    # A late heartbeat on a busy machine must not fence it: no test kills or stops this broker.
     with LocalKafka(settings={"broker.session.timeout.ms": "120000"}) as broker:
         yield broker
 
 
 @pytest.fixture
 def own_kafka() -> Iterator[Any]:
-    """A started LocalKafka of the test's own, to kill, pause and restart (2 s)."""
+    """A separate LocalKafka for one test, to kill, pause and restart (2 s)."""
     from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 
     prepare()
@@ -103,7 +103,7 @@ def own_kafka() -> Iterator[Any]:
 
 @pytest.fixture
 def topics(kafka: Broker) -> Iterator[Topics]:
-    """Make uniquely named topics on the session's broker; they are deleted when the test ends.
+    """Creates uniquely named topics on the session's broker; they are deleted when the test ends.
 
     Works from plain and from async tests: topics("pages", partitions=4, config={"max.message.bytes": "60000000"}).
     """
@@ -131,7 +131,7 @@ def topics(kafka: Broker) -> Iterator[Topics]:
 
 
 def _run_beside(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end in a thread of its own, since the caller may be inside an event loop."""
+    """Run a coroutine in a separate thread and wait for it, since the caller may be inside an event loop."""
     errors: list[BaseException] = []
 
     def run() -> None:

@@ -1,9 +1,9 @@
-"""Writes the table of promises: a row for each test marked with a promise, and how it ended in a full run.
+"""Writes the table of guarantees: a row for each test that is marked with a promise, with its outcome in a full run.
 
     @pytest.mark.promise("a deleted state is rebuilt equal from the log", fault="its directory is lost")
 
-The rows come from the source of the tests, so they do not depend on which tests a run collects. Outcomes are written at
-the end of a run in which every marked test ran: to out/promises.md, and with --renew-pages (`make guarantees`) to
+The rows come from the source of the tests, so they do not depend on the tests that a run collects. Outcomes are written
+after a run in which every marked test ran: to out/promises.md, and with --renew-pages (`make guarantees`) to
 docs/measured/promises.md. `python -m tests.promises` updates the page's rows without running any test.
 """
 
@@ -27,7 +27,7 @@ FOLDERS = ("tests", "bench/tests")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Promise:
-    """What is promised, what goes wrong, and the test (file::name) that shows it; in the order of the table."""
+    """A guarantee, the fault that it covers, and the test (file::name) that shows it; in the order of the table."""
 
     promise: str
     fault: str
@@ -35,9 +35,9 @@ class Promise:
 
 
 def declared(root: Path) -> list[Promise]:
-    """Every promise of the tree's tests, in the order of the table.
+    """Every promise of the tests, in the order of the table.
 
-    Raises SyntaxError, with file and line, where a mark is not written as two plain texts.
+    Raises SyntaxError, with file and line, if a mark does not consist of two string literals.
     """
     found: list[Promise] = []
     for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("test_*.py")):
@@ -73,14 +73,14 @@ def _columns(promise: Promise) -> str:
 
 
 def outcomes_written(text: str) -> dict[str, str]:
-    """A row's first three columns -> its outcome, from the page's text. Raises ValueError where there is no table."""
+    """A row's first three columns -> its outcome, from the page's text. Raises ValueError without a table."""
     table = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip().splitlines()[2:]
     rows = [line.removesuffix(" |").rpartition(" | ") for line in table]
     return {f"{columns} |": outcome for columns, _, outcome in rows}
 
 
 def with_table(text: str, promises: Sequence[Promise], outcomes: Mapping[Promise, str]) -> str:
-    """The page's text with a row for each promise. Where no outcome is given, the written one stays."""
+    """The page's text with a row for each promise. Without a new outcome, the written one stays."""
     written = outcomes_written(text)
     lines = [_cells(HEAD), "|---" * len(HEAD) + "|"]
     for promise in promises:
@@ -91,16 +91,16 @@ def with_table(text: str, promises: Sequence[Promise], outcomes: Mapping[Promise
 
 
 class Recorder:
-    """A pytest plugin that remembers how each test ended, and writes the table after a full run."""
+    """A pytest plugin that records the outcome of each test, and writes the table after a full run."""
 
     def __init__(self, root: Path, narrowed: bool) -> None:
-        """narrowed: the run was asked for single tests of a file."""
+        """narrowed: the command line names single tests of a file"""
         self._root = root
         self._partial = narrowed
         self._ended: dict[str, set[str]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Refuse a mark that the source does not show, such as one of a whole module."""
+        """Reject a mark that is not a decorator of a function, such as one of a whole module."""
         marked = [(item, mark) for item in items for mark in item.iter_markers("promise")]
         known = set(declared(self._root)) if marked else set()
         for item, mark in marked:
@@ -109,12 +109,12 @@ class Recorder:
                 raise pytest.UsageError(f"{item.nodeid}: a promise is marked by a decorator of its function")
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """A run that leaves out a marked test, or one parameter of it, shows less than the table would say."""
+        """A run without a marked test, or without one of its parameters, shows less than the table would claim."""
         self._partial |= any(item.get_closest_marker("promise") for item in items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Where pytest-xdist spreads the run, only its workers know what was left out."""
+        """With pytest-xdist, only the workers know the tests that were left out."""
         self._partial |= bool(getattr(node, "workeroutput", {}).get(PARTIAL))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -149,7 +149,7 @@ def _worst(outcomes: set[str]) -> str:
 
 
 def page_to_write(config: pytest.Config, page: str) -> Path:
-    """The place of a page that a test run writes: below out/, so that the work tree stays clean, or the page itself."""
+    """The path of a page that a test run writes: below out/, so that the work tree stays clean, or the page itself."""
     root = config.rootpath
     return root / page if config.getoption("--renew-pages") else root / OUT / Path(page).name
 

@@ -190,15 +190,15 @@ PHRASES = (
 EXCEPTIONS = {
     "ARCHITECTURE.md": (
         "issue 35 rewrites it at the same time as this check",
-        "is filed",
+        "as of a name",
     ),
     "README.md": (
         "issue 38 rewrites it",
-        "is filed, let through, passed on unchecked, to the byte",
+        "let through, passed on unchecked, to the byte",
     ),
     "bench/": (
         "texts of generated pages; they change when the pages are measured again",
-        "is filed, is one that, let through",
+        "is filed, is one that, let through, so many",
     ),
     "bench/deploy/dashboard/": (
         "issue 35 rewrites the metrics' texts at the same time as this check",
@@ -206,25 +206,19 @@ EXCEPTIONS = {
     ),
     "state/": (
         "the verdict issue changes the stored formats and rewrites the district",
-        "anew, as of a name, is filed, is one that, is told, nobody knows, of at the beginning, so many, whom",
+        ("anew, as of a name, is filed, is one that, is told, nobody knows, of at the beginning, so many, whom"),
     ),
     "stream/base/": (
         "issue 35 rewrites it at the same time as this check",
-        (
-            "is filed, is one that, is told, let through, nobody knows, of at the beginning, passed on unchecked, "
-            "so many, what is left, what is other, whom"
-        ),
+        "nobody knows",
     ),
     "stream/cli/": (
         "issue 35 rewrites it at the same time as this check",
-        (
-            "anew, as of a name, is filed, is one that, is told, let through, nobody knows, what is left, what it "
-            "has of, whom"
-        ),
+        "is one that, nobody knows",
     ),
     "stream/demo/": (
         "issue 35 rewrites it at the same time as this check",
-        "is told, let through, of at the beginning, so many",
+        "is told",
     ),
     "stream/engine/": (
         "issue 35 rewrites it at the same time as this check",
@@ -236,16 +230,13 @@ EXCEPTIONS = {
     ),
     "stream/insight/": (
         "issue 35 rewrites it at the same time as this check",
-        (
-            "anew, is filed, is one that, is told, let through, nobody knows, of at the beginning, passed on "
-            "unchecked, so many, those that there are, what it has of"
-        ),
+        "none of",
     ),
     "stream/judge/": (
         "the verdict issue rewrites the judge",
         (
-            "as of a file, as of a name, is filed, is told, let through, nobody knows, of at the beginning, of "
-            "which there, so many, so much of"
+            "as of a name, is filed, is told, let through, nobody knows, of at the beginning, of which there, "
+            "so many, so much of"
         ),
     ),
     "stream/kafka/": (
@@ -254,10 +245,7 @@ EXCEPTIONS = {
     ),
     "stream/local/": (
         "issue 35 rewrites it at the same time as this check",
-        (
-            "anew, as of a name, is filed, is one that, is told, let through, nobody knows, of at the beginning, "
-            "passed on unchecked, so much of, those that there are, what is left, what it was, whom"
-        ),
+        "as of a name, is filed, is one that, is told, nobody knows, passed on unchecked, what is left",
     ),
     "stream/observe/": (
         "issue 35 rewrites it at the same time as this check",
@@ -265,13 +253,13 @@ EXCEPTIONS = {
     ),
     "stream/research/": (
         "issue 35 rewrites it at the same time as this check",
-        "as of a name, is filed, is one that, is told, let through, of at the beginning, so many, what is left",
+        ("as of a name, is filed, is one that, is told, let through, of at the beginning, so many, what is left"),
     ),
     "stream/service/": (
         "the trust issue rewrites the roles; issue 35 rewrites the rest now",
         (
-            "anew, hears of, is filed, is one that, is told, let through, nobody knows, passed on unchecked, so "
-            "many, those that there are, what is left"
+            "anew, hears of, is filed, is one that, is told, let through, nobody knows, passed on unchecked, "
+            "so many, those that there are, what is left"
         ),
     ),
     "stream/sharding/": (
@@ -280,29 +268,23 @@ EXCEPTIONS = {
     ),
     "stream/sign/": (
         "the intake issue rewrites intake and text; issue 35 rewrites the rest now",
-        (
-            "as of a name, is filed, is one that, is told, nobody knows, of at the beginning, of which there, "
-            "passed on unchecked, so many, what is left, what is other, what it has of, whom"
-        ),
+        "as of a name, is filed, is one that, so many, what it has of, whom",
     ),
     "tests/broker/": (
         "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, let through, nobody knows",
+        "anew, is filed, let through, nobody knows",
     ),
     "tests/faults/": (
         "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, to the byte",
+        "anew, is filed, is told, to the byte",
     ),
     "tests/properties/": (
         "names of guarantees, which the written table repeats",
-        "let through",
+        "is filed, let through",
     ),
     "tests/unit/": (
         "messages of product modules that other issues rewrite, and names of guarantees",
-        (
-            "anew, is filed, is one that, is told, let through, passed on unchecked, so many, to the byte, what "
-            "is other, whom"
-        ),
+        "anew, is filed, is one that, is told, let through, passed on unchecked, so many, to the byte",
     ),
     "tests/unit/local/test_variants.py": (
         '"as of Monday" is text of a generated page',

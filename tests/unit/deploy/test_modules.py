@@ -16,15 +16,10 @@ SMALL_LINES = 60
 PACKAGE = "spotsieve"
 PATTERNS = ("stream/*.py", "state/*.py")
 
-_SUBCOMMAND = "one command of `spotsieve state`; issue 35 merges them into stream/cli/state.py"
 EXCEPTIONS = {
     "state/recent.py": "it reads only the state, and its user is a module of the service",
     "stream/kafka/tls.py": "certificates and logins are an idea of their own beside the clients",
     "stream/cli/standard_streams.py": "it must run before any other import of the command line",
-    **{
-        f"stream/cli/state/{name}.py": _SUBCOMMAND
-        for name in ("export", "import_", "info", "merge", "restore", "snapshot")
-    },
 }
 """Small modules that may have one importer: path -> the reason."""
 
