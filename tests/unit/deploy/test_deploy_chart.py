@@ -104,7 +104,8 @@ def test_the_job_label_is_the_one_that_alerts_ask_for() -> None:
 
 
 def test_the_operator_s_rules_are_the_alerts() -> None:
-    assert resource("PrometheusRule", OPERATOR)["spec"] == yaml.safe_load(ALERTS.read_text("utf-8"))
+    rendered, alerts = resource("PrometheusRule", OPERATOR)["spec"], yaml.safe_load(ALERTS.read_text("utf-8"))
+    assert rendered == alerts, "run `make chart` after a change of deploy/prometheus/alerts.yml"
 
 
 def test_the_image_s_kernels_are_copied_before_a_volume_hides_them() -> None:
