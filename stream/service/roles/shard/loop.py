@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import StatePart
 from spotsieve.state.snapshot.checkpoints import Requests
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -82,7 +83,7 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
     text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
     index = settings.index
     compile_rounds(scheme, limits_in_shards(settings, scheme))
-    state = State.open(index.directory, text, settings.topics.log, index, StatePart(*share))
+    state = disk_state(index.directory, text, settings.topics.log, index, StatePart(*share))
     work = ShardWork(settings, scheme, state, share)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> ShardRole:
