@@ -28,7 +28,7 @@ test: setup ## run all tests on a real Kafka (ARGS="tests/unit -k simhash" runs 
 	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
 		$(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
-guarantees: setup ## run all tests and renew docs/measured/promises.md and docs/measured/crash-matrix.md
+guarantees: setup ## run all tests and renew docs/measured/guarantees.md and docs/measured/crash-matrix.md
 	@$(PY) -m pytest --renew-pages -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 check: $(INSTALLED) ## check style, layout, types, import rules and the subjects of commits

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.worlds.services.killed_at import POINTS
-from tests.worlds.services.matrix import COLUMNS, WAVE, Column, Outcome
+from tests.fixtures.services.killed_at import POINTS
+from tests.fixtures.services.matrix import COLUMNS, WAVE, Column, Outcome
 
 ABOUT = """# Crash matrix
 

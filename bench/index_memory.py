@@ -30,7 +30,7 @@ from spotsieve.state.store.rocks import RocksBackend
 from spotsieve.state.store.rocks_options import column_families
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
-from tests.worlds.states.local_states import families_of
+from tests.fixtures.states.local_states import families_of
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-memory.md"
 PAGES = 20_000_000

@@ -26,9 +26,9 @@ from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
 from spotsieve.stream.kafka.committed import stable_committed
-from tests.worlds.brokers.reopening import Ask, Reopened, reopen_often
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.services.oracle import settings_from
+from tests.fixtures.brokers.reopening import Ask, Reopened, reopen_often
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.services.oracle import settings_from
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENT = REPOSITORY / "docs" / "measured" / "kafka39.md"

@@ -11,7 +11,7 @@ from playwright.sync_api import ViewportSize, sync_playwright
 
 from spotsieve.stream.cli import main
 from tests.conftest import REPOSITORY
-from tests.worlds.browser import ARGUMENTS
+from tests.fixtures.browser import ARGUMENTS
 
 FOLDER = REPOSITORY / "docs" / "measured" / "evaluate"
 WINDOW = ViewportSize(width=1000, height=600)

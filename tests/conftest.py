@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.worlds.debian import said_of_skipped
+from tests.fixtures.debian import said_of_skipped
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-pytest_plugins = ["tests.promises"]
+pytest_plugins = ["tests.guarantees"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 
 
@@ -110,7 +110,7 @@ def topics(kafka: Broker) -> Iterator[Topics]:
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
     from spotsieve.stream.kafka.clients import administrator
-    from tests.worlds.brokers.topics import make_topics
+    from tests.fixtures.brokers.topics import make_topics
 
     made: list[str] = []
 

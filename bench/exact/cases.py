@@ -16,8 +16,8 @@ from spotsieve.stream.research.evaluation.planning import build_models
 from spotsieve.stream.research.evaluation.trial import pages_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import TERMS, scheme_of
+from tests.fixtures.pages.scheme_settings import settings_named
 from tests.reference.acceptance import CLAIMS, Accepts, originals_of
-from tests.worlds.pages.scheme_settings import settings_named
 
 MOST = 65_536
 """Limit of a bucket and of a page's candidates. Search guarantees to lose nothing only while neither is full."""

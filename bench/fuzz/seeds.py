@@ -39,9 +39,9 @@ from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sharding.records.frame import encode_round_record
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from tests.fixtures.states.round_records import RANGE, SETTINGS, SHARE, kept
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
-from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 REAL_PAGES, REAL_BYTES = 12, 3_000
 ARTICLE = (

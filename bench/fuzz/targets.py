@@ -56,13 +56,13 @@ from spotsieve.stream.sign.intake.charset import to_utf8
 from spotsieve.stream.sign.schemes.identity import identity_columns
 from spotsieve.stream.sign.schemes.registry import SCHEMES as REGISTERED
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.pages.page_tokens import tokens_of
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.states.round_records import RANGE, SETTINGS, SHARE, kept
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
 from tests.reference.text import blocks_of
-from tests.worlds.pages.page_tokens import tokens_of
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 MAX_PAGE_BYTES = 4096
 MAX_RECORD_BYTES = 16_384

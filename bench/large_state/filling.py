@@ -55,7 +55,7 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     tagged,
 )
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
-from tests.worlds.states.local_states import families_of
+from tests.fixtures.states.local_states import families_of
 
 KEYS = ((TITLE_TAG, 1, KEY_BITS), (PRINT_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
 """Tag, keys per page and random bits of a key, in the order of the keys. A test compares this table with the scheme."""

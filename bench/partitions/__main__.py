@@ -16,7 +16,7 @@ from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.services.oracle import settings_from
+from tests.fixtures.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "partitions.md"
 LONG = PartitionsPlan(partitions=1_000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)

@@ -11,12 +11,12 @@ from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.worlds.brokers.certificates import Authority
-from tests.worlds.brokers.listeners import HOST, Listener, free_ports, listener_settings
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import html_of
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import wait_until
+from tests.fixtures.brokers.certificates import Authority
+from tests.fixtures.brokers.listeners import HOST, Listener, free_ports, listener_settings
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import html_of
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import wait_until
 
 DIFFERENT_PAGES = 500
 LOOK_SECONDS = 0.5

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.soak.check import VerdictCounts, check
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import PageMessage, crawl
-from tests.worlds.services.roles import Roles
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import wait_until
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import PageMessage, crawl
+from tests.fixtures.services.roles import Roles
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import wait_until
 
 PARTITIONS, CATCH_UP_SECONDS, SETTLE_SECONDS = 4, 600.0, 120.0
 MOST_TIMES = 3

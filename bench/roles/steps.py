@@ -14,11 +14,11 @@ from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.matrix import Outcome
-from tests.worlds.services.oracle import settings_from
-from tests.worlds.services.role_matrix import WAVE, Wave, run_waves, waves_of
-from tests.worlds.services.role_steps import SIGNALS, STEPS
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.matrix import Outcome
+from tests.fixtures.services.oracle import settings_from
+from tests.fixtures.services.role_matrix import WAVE, Wave, run_waves, waves_of
+from tests.fixtures.services.role_steps import SIGNALS, STEPS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "role-steps.md"
 

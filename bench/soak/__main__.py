@@ -16,7 +16,7 @@ from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.services.oracle import settings_from
+from tests.fixtures.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "soak.md"
 LONG = SoakPlan(

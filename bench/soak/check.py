@@ -12,8 +12,8 @@ from spotsieve.state.log.record import decode
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.signature import page_id_text
-from tests.worlds.brokers.topics import TopicSet, header
-from tests.worlds.services.oracle import Verdict, judge_again_in, settings_from
+from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.services.oracle import Verdict, judge_again_in, settings_from
 
 QUIET_SECONDS = 60.0
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import orjson
 
-from tests.worlds.pages.crawls import FRAMES, SYLLABLES, PageMessage, url_of
+from tests.fixtures.pages.crawls import FRAMES, SYLLABLES, PageMessage, url_of
 
 LEAST_BYTES, MEDIAN_BYTES, MOST_BYTES = 1_000, 4_000, 200_000
 SPREAD = 1.0

@@ -14,9 +14,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from bench.soak.check import VerdictCounts, check, together
 from bench.soak.pages import soak_pages
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import PageMessage
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import PageMessage
+from tests.fixtures.services.service import Spotsieve
 
 PARTITIONS = 4
 MIB = 2**20

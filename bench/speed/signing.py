@@ -7,7 +7,7 @@ from bench.speed.pages import PAGE_BYTES, html_pages
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
-from tests.worlds.pages.scheme_settings import settings_named
+from tests.fixtures.pages.scheme_settings import settings_named
 
 BATCH_PAGES = 256
 

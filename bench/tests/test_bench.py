@@ -15,8 +15,8 @@ from bench.speed.library import measure_library
 from bench.speed.pages import DUPLICATES, json_messages
 from bench.speed.report import table
 from bench.speed.serve import measure_serve
+from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.signatures import assert_same
-from tests.worlds.pages.page_tokens import tokens_of
 
 MACHINE = {"cpu": "a CPU", "cores": 2, "python": "3.11", "kafka": "4.1.0"}
 

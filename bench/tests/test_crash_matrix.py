@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.crash_matrix import document, rewrite
-from tests.worlds.services.killed_at import POINTS, Killer, Point, owner_of
-from tests.worlds.services.matrix import CELLS, WAVE, Column, Outcome
+from tests.fixtures.services.killed_at import POINTS, Killer, Point, owner_of
+from tests.fixtures.services.matrix import CELLS, WAVE, Column, Outcome
 
 HELD = Outcome(pages=WAVE, missing=0, repeats=0, differing=0)
 

@@ -15,8 +15,8 @@ import pytest
 from bench.deploy.dashboard.write import FILE, dashboard_text
 from spotsieve.stream.demo.localkafka.broker import free_port
 from spotsieve.stream.observe.metrics import Metrics
-from tests.worlds.debian import needs_debian
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.debian import needs_debian
+from tests.fixtures.waiting import SECONDS, wait_until
 
 WORKER = {"job": "spotsieve", "instance": "w:9464"}
 POINTS, STEP_SECONDS = 40, 15

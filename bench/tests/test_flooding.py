@@ -36,7 +36,7 @@ def check_flood(scheme: Scheme, flood: Load, ordinary: Load, least_postings: int
     assert min(flooded) < MOST_OF_ORDINARY * min(usual)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a flood of pages that share every bucket costs a few ordinary pages each",
     fault="20,000 pages of the default scheme",
 )

@@ -18,8 +18,8 @@ from spotsieve.stream.research.models.sampling import SizeClass, Trials, samplin
 from spotsieve.stream.research.scoring.truth import Truth, TruthPair
 from spotsieve.stream.sign.fingerprints.permuted_tables import design_tables
 from spotsieve.stream.sign.schemes.concept import similarities
+from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper, page
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
 
 
 def some_pages() -> list[Page]:

@@ -38,7 +38,7 @@ def near_and_far(n: int, k: int, r_h: int, groups: NDArray[np.int64], seed: int)
     return pack_bits(bits)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "alg.G and alg.H find every fingerprint within r_h, and nothing farther",
     fault="none: brute force over 110,000 fingerprints of 11 lengths and distances",
 )

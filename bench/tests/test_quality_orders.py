@@ -12,7 +12,7 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.research.scoring import Label, Truth
 from spotsieve.stream.research.scoring.truth import TruthPair
-from tests.worlds.filter_crawl import article
+from tests.fixtures.filter_crawl import article
 
 COUNT = 30
 

@@ -8,11 +8,11 @@ import pytest
 
 from bench.quality.rules import rules_changed
 from spotsieve.state.store.memory import memory_state
+from tests.fixtures.pages.hosts import any_temper, made_pages, signatures_of, with_ids
+from tests.fixtures.states.remembering import Limits, Record, memories_of, reference_of, run, run_reference
 from tests.reference.host_memory import Host
 from tests.reference.judge import Outcome
 from tests.reference.remembering import RememberingJudge
-from tests.worlds.pages.hosts import any_temper, made_pages, signatures_of, with_ids
-from tests.worlds.states.remembering import Limits, Record, memories_of, reference_of, run, run_reference
 
 LIMITS = Limits()
 SEEDS = range(12)

@@ -24,8 +24,8 @@ from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.cli import main as spotsieve
 from spotsieve.stream.sign.features import scorecard
 from spotsieve.stream.sign.features.sieve import blocks_of
-from tests.worlds.filter_crawl import article, lines, page, page_in_a_site
-from tests.worlds.pages.labelled_sets import write_labels
+from tests.fixtures.filter_crawl import article, lines, page, page_in_a_site
+from tests.fixtures.pages.labelled_sets import write_labels
 
 COUNT = 12
 

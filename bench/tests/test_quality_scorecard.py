@@ -21,9 +21,9 @@ from spotsieve.stream.sign.features import scorecard
 from spotsieve.stream.sign.features.scorecard import FIRST_CARD, KEEP_ABOVE, SECOND_CARD
 from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.text.html.elements import SECTIONS
+from tests.fixtures.filter_crawl import article, page_in_a_site
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import first_classes, second_classes
-from tests.worlds.filter_crawl import article, page_in_a_site
 
 NAMES = [elements[0] for elements in SECTIONS]
 

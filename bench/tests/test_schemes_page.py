@@ -8,7 +8,7 @@ import pytest
 from bench.schemes import BEGIN, END, main
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.labelled_sets import labelled
+from tests.fixtures.pages.labelled_sets import labelled
 
 __all__ = ["labelled"]
 

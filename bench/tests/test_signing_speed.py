@@ -5,7 +5,7 @@ import pytest
 from bench.speed.report import SIGNING_US
 from bench.speed.signing import signing_pages, signing_us
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
-from tests.worlds.pages.scheme_settings import settings_named
+from tests.fixtures.pages.scheme_settings import settings_named
 
 PAGES = signing_pages(24)
 

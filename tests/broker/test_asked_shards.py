@@ -28,8 +28,8 @@ from spotsieve.stream.sharding.records.resolver import (
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Resize, ResizeEvent, Share
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.services.oracle import settings_from
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.services.oracle import settings_from
 
 RANGE = RoundRange(LogPlace(0, 0), LogPlace(1, 0), 0, 0, 0)
 

@@ -9,15 +9,15 @@ import pytest
 
 from spotsieve.stream.service.pages.poison_pages import FOLDER
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet, header
-from tests.worlds.pages.crawls import edited, html_of, json_page
-from tests.worlds.services.breaking import STEPS, WORD
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.pages.crawls import edited, html_of, json_page
+from tests.fixtures.services.breaking import STEPS, WORD
+from tests.fixtures.services.service import Spotsieve
 
 BROKEN = (17, 18, 40)
 
 
-@pytest.mark.promise("a page that breaks the code stops no worker", fault="decoding, signing or judging it raises")
+@pytest.mark.guarantee("a page that breaks the code stops no worker", fault="decoding, signing or judging it raises")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker, tmp_path: Path, step: str) -> None:
@@ -27,7 +27,7 @@ def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker
     copies = [json_page(100 + n, edited(html_of(n))) for n in (3, BROKEN[0])]
     with (
         TopicSet(kafka.bootstrap_servers) as topics,
-        Spotsieve(tmp_path, topics.toml(), module="tests.worlds.services.breaking", command=(step,)) as service,
+        Spotsieve(tmp_path, topics.toml(), module="tests.fixtures.services.breaking", command=(step,)) as service,
     ):
         topics.send(pages)
         service.start().until_ready()

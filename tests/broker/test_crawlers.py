@@ -12,11 +12,11 @@ import orjson
 import pytest
 
 from tests.conftest import REPOSITORY, Broker
-from tests.worlds.brokers.topics import TopicSet, header
-from tests.worlds.debian import needs_debian
-from tests.worlds.pages.crawler_messages import UNSERIALISED, norconex, norconex_deletion, scrapy_cluster
-from tests.worlds.pages.crawls import PageMessage, article, edited, html_of
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.debian import needs_debian
+from tests.fixtures.pages.crawler_messages import UNSERIALISED, norconex, norconex_deletion, scrapy_cluster
+from tests.fixtures.pages.crawls import PageMessage, article, edited, html_of
+from tests.fixtures.services.service import Spotsieve
 
 TEXT = (REPOSITORY / "docs" / "integrations.md").read_text("utf-8")
 SETTINGS = {

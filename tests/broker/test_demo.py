@@ -13,8 +13,8 @@ import pytest
 
 from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import REPOSITORY, Broker
-from tests.worlds.brokers.listeners import NOBODY
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.listeners import NOBODY
+from tests.fixtures.waiting import SECONDS, wait_until
 
 DEMO = [sys.executable, "-m", "spotsieve.stream", "demo"]
 pytestmark = [pytest.mark.timeout(900)]

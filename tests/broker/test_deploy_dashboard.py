@@ -23,8 +23,8 @@ from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.demo.localkafka import LocalKafka
 from spotsieve.stream.demo.localkafka.broker import free_port
 from tests.conftest import REPOSITORY, Broker, Topics
-from tests.worlds.debian import needs_debian
-from tests.worlds.waiting import wait_until
+from tests.fixtures.debian import needs_debian
+from tests.fixtures.waiting import wait_until
 
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"

@@ -15,7 +15,7 @@ from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.demo.localkafka import LocalKafka
 from spotsieve.stream.demo.localkafka.broker import serves_clients
 from tests.conftest import REPOSITORY, Broker, Topics
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.waiting import SECONDS, wait_until
 
 OWNER = """
 import sys, time

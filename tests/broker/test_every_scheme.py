@@ -15,12 +15,19 @@ from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import PageMessage
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import crawl_of_two_hosts
-from tests.worlds.services.oracle import Verdict, ids_by_key, judge_again, judge_again_in, settings_from, verdicts_sent
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import PageMessage
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import crawl_of_two_hosts
+from tests.fixtures.services.oracle import (
+    Verdict,
+    ids_by_key,
+    judge_again,
+    judge_again_in,
+    settings_from,
+    verdicts_sent,
+)
+from tests.fixtures.services.service import Spotsieve
 
 ROUNDS = 5
 """The crawl, and again in other orders: exact copies of every page beside the near ones that it has itself."""
@@ -107,7 +114,7 @@ def runs(
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="kill -9 of a worker, under every published scheme"
 )
 @pytest.mark.slow

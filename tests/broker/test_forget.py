@@ -14,11 +14,11 @@ from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
-from tests.worlds.brokers.listeners import NOBODY
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, html_of, json_page, url_of
-from tests.worlds.services.oracle import judge_again, settings_from
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.listeners import NOBODY
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, html_of, json_page, url_of
+from tests.fixtures.services.oracle import judge_again, settings_from
+from tests.fixtures.services.service import Spotsieve
 
 
 def novel(topics: TopicSet) -> list[str]:
@@ -41,10 +41,10 @@ def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]
     return told
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "the next copy of a forgotten page is novel", fault="spotsieve state forget while the service runs"
 )
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "what is forgotten is forgotten by every reader of the log", fault="the state directory is deleted"
 )
 @pytest.mark.timeout(900)

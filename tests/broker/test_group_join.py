@@ -7,9 +7,9 @@ import pytest
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import pages_consumer
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.services.oracle import settings_from
-from tests.worlds.waiting import SECONDS, wait_until_async
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.services.oracle import settings_from
+from tests.fixtures.waiting import SECONDS, wait_until_async
 
 WORKERS = 3
 
@@ -35,7 +35,7 @@ async def _generations(settings: Settings) -> list[int]:
     return generations
 
 
-@pytest.mark.promise("workers that start together share the partitions", fault="workers join one after the other")
+@pytest.mark.guarantee("workers that start together share the partitions", fault="workers join one after the other")
 def test_a_worker_that_joins_makes_its_group_deal_once(kafka: Broker) -> None:
     with TopicSet(kafka.bootstrap_servers, WORKERS) as topics:
         settings = settings_from(topics.toml())

@@ -7,15 +7,15 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import html_of, json_page
-from tests.worlds.services.killed_at import armed_by
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.services.wedged import STEPS
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import html_of, json_page
+from tests.fixtures.services.killed_at import armed_by
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.services.wedged import STEPS
+from tests.fixtures.waiting import SECONDS, wait_until
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a worker that stands still is not healthy", fault="its event loop, judge or signing never returns"
 )
 @pytest.mark.timeout(600)
@@ -23,7 +23,7 @@ from tests.worlds.waiting import SECONDS, wait_until
 def test_a_worker_whose_loop_or_thread_is_wedged_turns_red(kafka: Broker, tmp_path: Path, step: str) -> None:
     with (
         TopicSet(kafka.bootstrap_servers) as topics,
-        Spotsieve(tmp_path, topics.toml(), module="tests.worlds.services.wedged", command=(step,)) as service,
+        Spotsieve(tmp_path, topics.toml(), module="tests.fixtures.services.wedged", command=(step,)) as service,
     ):
         service.start().until_ready()
         topics.send([json_page(1, html_of(1))])

@@ -9,9 +9,9 @@ import pytest
 from aiokafka.structs import ConsumerRecord
 
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet, header
-from tests.worlds.pages.crawls import PageMessage, html_of
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.pages.crawls import PageMessage, html_of
+from tests.fixtures.services.service import Spotsieve
 
 HOSTILE = "https://evil.example/\x1b[2J\x1b]0;owned\x07\r\nlevel=error event=forged\x9b1m\u2028\u202e"
 """Clears a screen, sets a title, begins a line of its own, turns the writing direction."""

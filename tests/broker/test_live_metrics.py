@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS
 
 RULES = '[{host = "crawl.example", scope = "global"}, {host = "nowhere.example", exempt = true}]'
 """The first changes no verdict, and the second matches no page."""

@@ -16,12 +16,12 @@ from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, html_of, json_page
+from tests.fixtures.services.oracle import check_verdicts_sent, judge_again, settings_from
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import START_SECONDS, wait_until
 from tests.reference.signatures import one_page
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, html_of, json_page
-from tests.worlds.services.oracle import check_verdicts_sent, judge_again, settings_from
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import START_SECONDS, wait_until
 
 STRANGERS = (b"", None, b"{}", b"\xf5sp", b'{"url":"https://a.example/","body":"<p>a page"}', bytes(1000))
 
@@ -64,7 +64,7 @@ def check_state_of_log(topics: TopicSet, service: Spotsieve, *states: Path) -> N
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "every reader of a log reaches the same verdicts", fault="others write to the log, with and without transactions"
 )
 def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "other settings on an old state or log refuse to start, and say what differs",
     fault="two configurations start together on an empty log",
 )
@@ -141,7 +141,7 @@ def test_of_two_configurations_on_an_empty_log_the_first_holds_and_the_other_sto
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.promise("every reader of a log reaches the same verdicts", fault="a record of the log is damaged")
+@pytest.mark.guarantee("every reader of a log reaches the same verdicts", fault="a record of the log is damaged")
 def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.start().until_ready()

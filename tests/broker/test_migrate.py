@@ -19,12 +19,12 @@ from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, make_topics
-from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.services.freezing import Freezing
-from tests.worlds.services.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet, make_topics
+from tests.fixtures.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.fixtures.services.freezing import Freezing
+from tests.fixtures.services.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 STRICTER = "scheme.min_alike = 0.99\nscheme.other_title_min_alike = 1.0\nscheme.min_jaccard = 0.95\n"
 
@@ -86,7 +86,7 @@ class Sides:
             self.topics.names["log"] = names
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a migrated service loses no page and doubles none",
     fault="it runs on, kill -9 of the migration, an old worker starts again",
 )
@@ -178,7 +178,7 @@ def until_closed(topics: TopicSet) -> list[Any]:
     raise AssertionError("the old log has no end")
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a migrated service loses no page and doubles none",
     fault="two old workers frozen before the switch, one in a transaction; one wakes up before the new worker starts, "
     "the other after it has taken over",
@@ -214,7 +214,7 @@ def test_old_workers_that_are_frozen_over_the_switch_lose_and_double_nothing(kaf
         check_both_sides(sides, topics, made)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a migrated service loses no page and doubles none",
     fault="pages are signed anew, some are gone from the topic, and some of these from the archive too",
 )

@@ -17,9 +17,9 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.signature_log import SignatureLog
 from tests.conftest import Broker
+from tests.fixtures.brokers.topics import TopicSet, send
+from tests.fixtures.pages.crawls import PageMessage
 from tests.reference.signatures import make_signatures
-from tests.worlds.brokers.topics import TopicSet, send
-from tests.worlds.pages.crawls import PageMessage
 
 FIRST, MORE, LATER = 20, 60, 3
 SLOW_SECONDS = 0.06

@@ -12,10 +12,10 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from tests.conftest import Broker
-from tests.worlds.brokers.odd_headers import AnyName
-from tests.worlds.brokers.topics import TopicSet, header
-from tests.worlds.pages.crawls import PageMessage, html_of
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.odd_headers import AnyName
+from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.pages.crawls import PageMessage, html_of
+from tests.fixtures.services.service import Spotsieve
 
 MOST_BYTES = 1_048_588
 """max.message.bytes, Kafka's default."""
@@ -45,7 +45,7 @@ def at_the_limit(number: int) -> PageMessage:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "hostile input crashes nothing",
     fault="headers with names of any bytes, of megabytes, null; bombs in compressed batches",
 )

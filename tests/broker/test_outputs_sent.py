@@ -16,9 +16,9 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import output_producer
 from spotsieve.stream.kafka.driver import prepared_batch
 from tests.conftest import Broker, Topics
-from tests.worlds.brokers.topics import TopicSet, receive
-from tests.worlds.pages.crawls import PageMessage, html_of, json_page
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet, receive
+from tests.fixtures.pages.crawls import PageMessage, html_of, json_page
+from tests.fixtures.services.service import Spotsieve
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -12,10 +12,10 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, header
-from tests.worlds.pages.crawls import PageMessage, article, edited, html_of, json_page, url_of
-from tests.worlds.services.oracle import check_verdicts_sent, verdicts_sent
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet, header
+from tests.fixtures.pages.crawls import PageMessage, article, edited, html_of, json_page, url_of
+from tests.fixtures.services.oracle import check_verdicts_sent, verdicts_sent
+from tests.fixtures.services.service import Spotsieve
 
 SENT_AT_MS = 1_600_000_000_000
 """Years ago: neither intake nor outputs may replace a crawl's own times."""
@@ -231,7 +231,7 @@ def test_raw_html_finds_its_address_in_the_key_or_a_header(
         assert [header(record, "spotsieve-reason") for record in run.rejected] == [b"no_url"]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "with policy.keep = longest a page is dropped only for a page let through that it does not outgrow",
     fault="kill -9 of a worker in mid-run, then every page again through a worker without a state",
 )

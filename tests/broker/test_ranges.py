@@ -11,9 +11,9 @@ from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage
-from tests.worlds.services.oracle import settings_from
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage
+from tests.fixtures.services.oracle import settings_from
 
 MESSAGES = 100
 

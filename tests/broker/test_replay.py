@@ -25,11 +25,11 @@ from spotsieve.stream.kafka.clients import administrator
 from spotsieve.stream.research.evaluation.trial import Trial
 from spotsieve.stream.sign.intake import Decoder, Message
 from tests.conftest import Broker, Topics
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, receive
-from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.services.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet, receive
+from tests.fixtures.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.fixtures.services.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES = 2_400
 PARTITIONS = 3
@@ -138,7 +138,7 @@ def by_other_settings(topics: TopicSet, toml: str) -> dict[str, Verdict]:
     return found
 
 
-@pytest.mark.promise("a replay gives equal verdicts", fault="two workers, kill -9 of one of them in mid-run")
+@pytest.mark.guarantee("a replay gives equal verdicts", fault="two workers, kill -9 of one of them in mid-run")
 @pytest.mark.timeout(900)
 def test_a_replay_of_the_whole_topic_gives_the_recorded_verdicts(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
@@ -176,7 +176,9 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
     assert "scheme.min_alike is " in report["settings_differ"]
 
 
-@pytest.mark.promise("a replay touches nothing of the service", fault="none: ends, groups, offsets and files compared")
+@pytest.mark.guarantee(
+    "a replay touches nothing of the service", fault="none: ends, groups, offsets and files compared"
+)
 @pytest.mark.timeout(900)
 def test_a_replay_into_a_file_writes_every_verdict_and_leaves_the_service_untouched(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path

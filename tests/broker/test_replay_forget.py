@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, edited, html_of, json_page, url_of
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, edited, html_of, json_page, url_of
+from tests.fixtures.services.service import Spotsieve
 
 OTHER = {"scheme.min_alike=0.99": True, "scheme.shingle_words=2": False}
 """Settings, and whether they let edited copies through; each files the pages under other buckets or other numbers."""
@@ -35,7 +35,7 @@ async def commit_ends(topics: TopicSet) -> None:
         await consumer.commit(await consumer.end_offsets(partitions))
 
 
-@pytest.mark.promise("a replay gives equal verdicts", fault="pages were forgotten on the way, mode = annotate")
+@pytest.mark.guarantee("a replay gives equal verdicts", fault="pages were forgotten on the way, mode = annotate")
 @pytest.mark.timeout(900)
 def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_settings(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -81,7 +81,7 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
         assert any("begins at record 2" in notice for notice in found["notices"])
 
 
-@pytest.mark.promise("a replay gives equal verdicts", fault="most originals have left the horizon")
+@pytest.mark.guarantee("a replay gives equal verdicts", fault="most originals have left the horizon")
 @pytest.mark.timeout(900)
 def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -125,7 +125,9 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         assert found["recorded_differently_again"] != []
 
 
-@pytest.mark.promise("a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again")
+@pytest.mark.guarantee(
+    "a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again"
+)
 @pytest.mark.timeout(900)
 def test_pages_judged_twice_or_out_of_offset_order_replay_to_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]

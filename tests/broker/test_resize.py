@@ -9,11 +9,11 @@ import pytest
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.roles import Roles
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.roles import Roles
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES, PARTS = 1_200, 4
 
@@ -37,7 +37,7 @@ class Asked:
         return found
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="two shards become three under a flow of pages; kill -9 of a new shard and of the resolver meanwhile",
 )

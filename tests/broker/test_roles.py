@@ -11,12 +11,12 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, crawl
-from tests.worlds.services.oracle import judge_again, settings_from, verdicts_sent
-from tests.worlds.services.roles import Roles
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, crawl
+from tests.fixtures.services.oracle import judge_again, settings_from, verdicts_sent
+from tests.fixtures.services.roles import Roles
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES = 2_000
 
@@ -78,7 +78,7 @@ def check_states(roles: Roles, topics: TopicSet, pages: Sequence[PageMessage], f
     return {b"again-0", b"again-1", b"restored"}
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="two workers and two shards on a real broker take over from a process that judges alone",
 )

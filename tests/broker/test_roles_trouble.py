@@ -14,13 +14,13 @@ from spotsieve.stream.base.errors import EXIT_STATE
 from spotsieve.stream.service.pages.poison_pages import FOLDER
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page
-from tests.worlds.services.breaking import WORD, breaking_judge
-from tests.worlds.services.oracle import verdicts_sent
-from tests.worlds.services.roles import Roles
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import PageMessage, crawl, html_of, json_page
+from tests.fixtures.services.breaking import WORD, breaking_judge
+from tests.fixtures.services.oracle import verdicts_sent
+from tests.fixtures.services.roles import Roles
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES = crawl(1_400).messages
 SETTINGS = "cluster.round_pages = 1000\ncluster.resolver_session_ms = 3000\n"
@@ -62,7 +62,7 @@ def service(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield Service(roles.start())
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="a resolver is frozen with an open round until another works, and then goes on",
 )
@@ -83,7 +83,7 @@ def test_a_resolver_that_wakes_up_is_fenced_and_doubles_nothing(service: Service
     service.check()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="answers of an open round are gone from matches; then the resolver is killed, too",
 )
@@ -102,7 +102,7 @@ def test_answers_that_are_gone_are_given_once_more(service: Service, killed: boo
     service.check()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="matches made anew, with and without an open round"
 )
 @pytest.mark.parametrize("is_open", [False, True])
@@ -122,7 +122,7 @@ def test_matches_made_anew_stop_no_role(service: Service, is_open: bool) -> None
     service.check()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="a resolver of another group, or of other settings"
 )
 def test_a_resolver_that_does_not_fit_gives_no_verdict(service: Service, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_resolver_that_does_not_fit_gives_no_verdict(service: Service, tmp_pat
         service.check()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="a round whose outcome, or the answer to it, is larger than a message",
 )
@@ -163,7 +163,7 @@ def test_a_round_too_large_for_a_message_is_named_anew(service: Service, hosts: 
     assert f"{what} exceeds the message limit" in _smaller(resolver)[named:]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="a shard of other settings, or of another number of shards",
 )
@@ -183,7 +183,7 @@ def test_a_shard_that_does_not_fit_is_refused_in_one_line(service: Service, tmp_
     service.check()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="a record of a later release among verdicts; verdicts made anew; then matches, too",
 )
@@ -217,7 +217,9 @@ def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Ser
     service.check()
 
 
-@pytest.mark.promise("a log that was made anew is refused, never judged by", fault="log of shards made anew and filled")
+@pytest.mark.guarantee(
+    "a log that was made anew is refused, never judged by", fault="log of shards made anew and filled"
+)
 def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=1, shards=1) as topics:
         toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
@@ -239,7 +241,7 @@ def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, t
                 assert "restore that log" in roles[name].error()
 
 
-@pytest.mark.promise("a page that breaks the code stops no worker", fault="a shard, then the resolver, breaks on it")
+@pytest.mark.guarantee("a page that breaks the code stops no worker", fault="a shard, then the resolver, breaks on it")
 def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,7 +282,7 @@ def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
 def as_broken(process: Spotsieve, step: str) -> Iterator[None]:
     """Start a role with a defect; the next start is one without."""
     module, command = process.module, process.command
-    process.module, process.command = "tests.worlds.services.breaking", (step, *command[1:])
+    process.module, process.command = "tests.fixtures.services.breaking", (step, *command[1:])
     process.start()
     yield
     process.module, process.command = module, command

@@ -10,11 +10,11 @@ from aiokafka.protocol.admin import DeleteGroupsRequest
 from spotsieve.stream.base.errors import EXIT_SETTING
 from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import html_of, json_page
-from tests.worlds.services.oracle import verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import html_of, json_page
+from tests.fixtures.services.oracle import verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 
 def committed(topics: TopicSet) -> int | None:
@@ -48,7 +48,7 @@ def forget_offsets(topics: TopicSet) -> None:
     wait_until(lambda: committed(topics) is None, SECONDS, "the offsets to be gone")
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "no page is lost where a group begins", fault="kafka.start = latest, pages come while no worker runs"
 )
 @pytest.mark.timeout(600)
@@ -70,7 +70,7 @@ def test_pages_that_come_while_no_worker_runs_are_read_also_with_start_latest(
         assert set(verdicts_sent(topics)) == {page.key for page in later}
 
 
-@pytest.mark.promise("no page is doubled without a word", fault="the group's committed offsets have expired")
+@pytest.mark.guarantee("no page is doubled without a word", fault="the group's committed offsets have expired")
 @pytest.mark.timeout(600)
 def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: Broker, tmp_path: Path) -> None:
     pages = [json_page(number, html_of(number)) for number in range(5)]

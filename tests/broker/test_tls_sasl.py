@@ -14,12 +14,12 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare
 from spotsieve.stream.kafka.watch import BrokerWatch, Waits
 from spotsieve.stream.observe.metrics import Metrics
-from tests.worlds.brokers.certificates import Authority, Certificate, locked
-from tests.worlds.brokers.listeners import HOST, NOBODY, Listener, free_ports, listener_settings
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until_async
+from tests.fixtures.brokers.certificates import Authority, Certificate, locked
+from tests.fixtures.brokers.listeners import HOST, NOBODY, Listener, free_ports, listener_settings
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until_async
 
 USER, PASSWORD = "crawl", "canary-of-the-login"
 WRONG, KEY_PASSWORD = "canary-that-is-wrong", "canary-of-the-key"
@@ -113,7 +113,7 @@ def topics(doors: Doors) -> Iterator[TopicSet]:
         yield made
 
 
-@pytest.mark.promise("a secret is never logged, printed or served", fault="debug logs of a run over TLS and SCRAM")
+@pytest.mark.guarantee("a secret is never logged, printed or served", fault="debug logs of a run over TLS and SCRAM")
 @pytest.mark.timeout(900)
 def test_pages_pass_and_topics_are_made_over_tls_and_scram_and_no_secret_is_shown(doors: Doors, tmp_path: Path) -> None:
     pages = crawl(60)
@@ -135,7 +135,7 @@ def test_pages_pass_and_topics_are_made_over_tls_and_scram_and_no_secret_is_show
         assert "every user of this machine" not in service.text()
 
 
-@pytest.mark.promise("a secret is never logged, printed or served", fault="debug logs of each login mechanism")
+@pytest.mark.guarantee("a secret is never logged, printed or served", fault="debug logs of each login mechanism")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_each_mechanism_lets_a_login_in(doors: Doors, topics: TopicSet, tmp_path: Path, mechanism: str) -> None:
     toml = doors.toml("SASL_SSL", sasl_mechanism=mechanism, sasl_username=USER) + 'log.level = "debug"\n'
@@ -224,7 +224,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.promise("a broker's refusal is one line with the next step", fault="a wrong login, certificate or port")
+@pytest.mark.guarantee("a broker's refusal is one line with the next step", fault="a wrong login, certificate or port")
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
     doors: Doors, tmp_path: Path, refusal: Refusal

@@ -10,7 +10,7 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.topics import topic_facts, topic_names
 from tests.conftest import Broker
-from tests.worlds.brokers.cluster import three_brokers
+from tests.fixtures.brokers.cluster import three_brokers
 
 
 def written(path: Path, servers: str) -> Path:

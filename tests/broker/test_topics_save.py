@@ -8,8 +8,8 @@ import pytest
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage
 
 PAGES = 40
 

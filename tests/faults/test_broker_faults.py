@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.worlds.brokers.topics import STOP_SECONDS, TopicSet
-from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.freezing import Freezing
-from tests.worlds.services.oracle import check_verdicts_sent
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import STOP_SECONDS, TopicSet
+from tests.fixtures.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.freezing import Freezing
+from tests.fixtures.services.oracle import check_verdicts_sent
+from tests.fixtures.services.service import Spotsieve
 
 SLOWED = "service.batch_pages = 32\n"
 SESSION_SECONDS = 2
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="kill -9 of the broker while a transaction is open"
 )
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_a_broker_killed_in_mid_transaction_and_restarted_loses_and_doubles_no_p
         check_verdicts_sent(topics, toml, pages.articles)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="the broker hangs for longer than the session time-out"
 )
 @pytest.mark.slow

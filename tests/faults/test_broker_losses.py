@@ -8,14 +8,14 @@ import pytest
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.broker import NODE_ID
-from tests.worlds.brokers.cluster import SECOND_ID, Coordinators, two_brokers
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.freezing import Freezing
-from tests.worlds.services.oracle import check_verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.small_disk import SmallDisk
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.cluster import SECOND_ID, Coordinators, two_brokers
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.freezing import Freezing
+from tests.fixtures.services.oracle import check_verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.small_disk import SmallDisk
+from tests.fixtures.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"
 DISK_KIB = 128 * 1024
@@ -26,7 +26,7 @@ def transactions(topics: TopicSet) -> str:
     return f"{topics.group}:{topics.names['input']}:0"
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="the coordinator of group and transactions is lost"
 )
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
             check_verdicts_sent(topics, toml, pages.articles)
 
 
-@pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="the disk of the broker is full")
+@pytest.mark.guarantee("exactly_once: every page has exactly one verdict", fault="the disk of the broker is full")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_service_waits_for_a_broker_whose_disk_is_full_and_goes_on_afterwards(tmp_path: Path) -> None:
@@ -95,7 +95,9 @@ def test_the_service_waits_for_a_broker_whose_disk_is_full_and_goes_on_afterward
         check_verdicts_sent(topics, toml, pages.articles)
 
 
-@pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="one of the broker's two disks is full")
+@pytest.mark.guarantee(
+    "exactly_once: every page has exactly one verdict", fault="one of the broker's two disks is full"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path: Path) -> None:

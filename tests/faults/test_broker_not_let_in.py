@@ -16,9 +16,9 @@ from spotsieve.stream.demo.localkafka.broker import serves_clients
 from spotsieve.stream.demo.traffic import count_brokers, delete_topics
 from spotsieve.stream.kafka.clients import output_producer, pages_consumer
 from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.waiting import wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.waiting import wait_until
 
 SILENT = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "3000"}
 
@@ -48,7 +48,7 @@ def coming() -> Iterator[Coming]:
         yield Coming(broker)
 
 
-@pytest.mark.promise("commands wait for a broker that starts", fault="its controller has not let it in yet")
+@pytest.mark.guarantee("commands wait for a broker that starts", fault="its controller has not let it in yet")
 @pytest.mark.timeout(900)
 def test_topics_are_created_checked_and_deleted_on_a_broker_that_is_not_let_in_yet(coming: Coming) -> None:
     settings = coming.settings(TopicSet(coming.servers))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import Crawl, PageMessage, crawl
-from tests.worlds.services.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import Crawl, PageMessage, crawl
+from tests.fixtures.services.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
+from tests.fixtures.services.service import Spotsieve
 
 PAGES = 20_000
 PARTITIONS = 4
@@ -58,7 +58,7 @@ def _kill_after(service: Spotsieve, committed: int) -> None:
     service.kill()
 
 
-@pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="kill -9 of a worker in mid-run")
+@pytest.mark.guarantee("exactly_once: every page has exactly one verdict", fault="kill -9 of a worker in mid-run")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once(kafka: Broker, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once
         check_verdicts(topics, service.toml, pages, sent)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 of a worker in mid-run"
 )
 @pytest.mark.slow

@@ -10,9 +10,9 @@ import pytest
 from bench.crash_matrix import rewrite
 from spotsieve.stream.demo.localkafka.jars import KAFKA_VERSION, release
 from tests.conftest import Broker
-from tests.promises import page_to_write
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
+from tests.guarantees import page_to_write
 
 PAGES = crawl(WAVE * max(len(column.points()) for column in COLUMNS), seed=5)
 UNDISTURBED = Column("exactly_once", 1)
@@ -68,7 +68,7 @@ def _cells(guarantee: str) -> list[object]:
     ]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="kill -9 after each step, 1 or 2 workers"
 )
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_killed_after_any_step_every_page_has_exactly_the_one_verdict_of_the_log
     matrix.held[column, point] = found
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 after each step, 1 or 2 workers"
 )
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_killed_after_any_step_at_least_once_loses_no_page_and_repeats_say_the_s
     matrix.held[column, point] = found
 
 
-@pytest.mark.promise("a crash changes no verdict", fault="kill -9 after each step, beside an undisturbed run")
+@pytest.mark.guarantee("a crash changes no verdict", fault="kill -9 after each step, beside an undisturbed run")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("column", [column for column in COLUMNS if column.workers == 1])

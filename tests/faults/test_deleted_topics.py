@@ -9,13 +9,15 @@ from spotsieve.state.log.record import decode, encode
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_STATE
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, crawl
-from tests.worlds.services.oracle import ids_by_key, judge_again, verdicts_sent
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, crawl
+from tests.fixtures.services.oracle import ids_by_key, judge_again, verdicts_sent
+from tests.fixtures.services.service import Spotsieve
 
 
-@pytest.mark.promise("a log that was made anew is refused, never judged by", fault="log topic deleted and filled again")
+@pytest.mark.guarantee(
+    "a log that was made anew is refused, never judged by", fault="log topic deleted and filled again"
+)
 def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         topics.send(crawl(30).messages)
@@ -36,7 +38,7 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
         assert verify(service.state).damaged == 0
 
 
-@pytest.mark.promise("a topic that is gone ends the service with the reason", fault="a topic is deleted under it")
+@pytest.mark.guarantee("a topic that is gone ends the service with the reason", fault="a topic is deleted under it")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("role", "next_step"),

@@ -15,12 +15,12 @@ from spotsieve.stream.base.errors import EXIT_STATE, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.oracle import judge_again, settings_from
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.small_disk import SmallDisk
-from tests.worlds.states.local_states import RECORDS, apply_log, open_state
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.oracle import judge_again, settings_from
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.small_disk import SmallDisk
+from tests.fixtures.states.local_states import RECORDS, apply_log, open_state
 
 
 def judged(path: Path) -> list[tuple[str, str, str | None]]:
@@ -35,7 +35,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield disk
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a full disk stops it cleanly; with room again it goes on where it was",
     fault="the disk fills below `spotsieve filter`",
 )
@@ -65,7 +65,7 @@ def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdict
         subprocess.run(["rm", "-r", state], check=True)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a full disk stops it cleanly; with room again it goes on where it was",
     fault="the disk fills below `spotsieve run`",
 )

@@ -10,10 +10,10 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import PageMessage, html_of, json_page, url_of
-from tests.worlds.services.oracle import check_verdicts_sent, judge_again, settings_from
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import PageMessage, html_of, json_page, url_of
+from tests.fixtures.services.oracle import check_verdicts_sent, judge_again, settings_from
+from tests.fixtures.services.service import Spotsieve
 
 BEGAN_S = 1_700_000_000
 DAY_S = 86_400
@@ -31,7 +31,7 @@ def keys(numbers: Sequence[int]) -> set[bytes]:
     return {url_of(number).encode() for number in numbers}
 
 
-@pytest.mark.promise("what counts as an original is decided by event times alone", fault="kill -9 of the service")
+@pytest.mark.guarantee("what counts as an original is decided by event times alone", fault="kill -9 of the service")
 @pytest.mark.timeout(900)
 def test_copies_beyond_the_horizon_pass_and_copies_within_are_dropped_across_kill_9(
     kafka: Broker, tmp_path: Path

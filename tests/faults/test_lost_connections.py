@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.worlds.brokers.proxy import (
+from tests.fixtures.brokers.proxy import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -19,11 +19,11 @@ from tests.worlds.brokers.proxy import (
     Proxy,
     broker_behind_proxy,
 )
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.oracle import check_verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.oracle import check_verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS
 
 SLOWED = "service.batch_pages = 32\n"
 LOSSES: tuple[Lost, ...] = ("request", "answer")
@@ -39,7 +39,7 @@ def way() -> Iterator[tuple[LocalKafka, Proxy, str]]:
         yield made
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
     fault="all connections end at each request of a commit, before it or before its answer",
 )

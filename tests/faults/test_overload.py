@@ -10,10 +10,10 @@ import pytest
 from bench.soak.check import check
 from spotsieve.stream.service.worker import MOST_IN_FLIGHT
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import PageMessage, article, json_page
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import PageMessage, article, json_page
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 MIB = 2**20
 BATCH_PAGES = 32
@@ -55,7 +55,7 @@ class Watched:
         self.most_rss_mib = max(self.most_rss_mib, self._process.memory_info().rss / MIB)
 
 
-@pytest.mark.promise("a producer faster than the filter makes only the lag grow", fault="5,000 pages at once")
+@pytest.mark.guarantee("a producer faster than the filter makes only the lag grow", fault="5,000 pages at once")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_overload_grows_the_lag_alone_and_the_lag_drains_afterwards(kafka: Broker, tmp_path: Path) -> None:

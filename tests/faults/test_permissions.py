@@ -11,10 +11,10 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from spotsieve.stream.base.errors import EXIT_BROKER
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.kafka.clients import administrator
-from tests.worlds.brokers.listeners import Listener, free_ports, listener_settings
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.listeners import Listener, free_ports, listener_settings
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.service import Spotsieve
 
 PASSWORD = "s3cret-of-the-crawl"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5

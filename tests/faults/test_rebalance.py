@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.oracle import ids_by_key, judge_again, verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.oracle import ids_by_key, judge_again, verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES = 16_000
 PARTITIONS = 4
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "batch sizes, timing and rebalances change no verdict", fault="a worker joins in mid-run, another leaves"
 )
 @pytest.mark.slow

@@ -9,10 +9,10 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.oracle import judge_again, settings_from
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.oracle import judge_again, settings_from
+from tests.fixtures.services.service import Spotsieve
 
 
 def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> State:
@@ -20,7 +20,9 @@ def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> State:
     return disk_state(directory, verdict_settings_text(settings), topics.names["log"], settings.index)
 
 
-@pytest.mark.promise("a lost state is rebuilt from the log, equal to the byte", fault="the state directory is deleted")
+@pytest.mark.guarantee(
+    "a lost state is rebuilt from the log, equal to the byte", fault="the state directory is deleted"
+)
 @pytest.mark.timeout(900)
 def test_a_deleted_state_directory_is_rebuilt_equal_from_the_log(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:

@@ -7,14 +7,14 @@ from aiokafka import TopicPartition
 
 from spotsieve.stream.kafka.committed import stable_committed
 from tests.conftest import Broker
-from tests.worlds.brokers.reopening import Reopened, reopen_often
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.services.oracle import settings_from
+from tests.fixtures.brokers.reopening import Reopened, reopen_often
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.services.oracle import settings_from
 
 PARTITIONS, TIMES, LEAST_UNKNOWN = 4, 40, 11
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="a partition is taken anew during an unknown commit"
 )
 @pytest.mark.timeout(300)

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.killed_at import owner_of
-from tests.worlds.services.matrix import Outcome
-from tests.worlds.services.role_matrix import WAVE, run_waves, waves_of
-from tests.worlds.services.role_steps import STEPS
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.killed_at import owner_of
+from tests.fixtures.services.matrix import Outcome
+from tests.fixtures.services.role_matrix import WAVE, run_waves, waves_of
+from tests.fixtures.services.role_steps import STEPS
 
 TRIED = {"worker": "commit asked", "shard": "filed", "resolver": "commit asked"}
 """The step of each role where what it has done is known to no other. `make rolesteps` does all of them."""
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="kill -9 of a worker and a resolver that have asked for a commit, and of a shard that has filed",
 )

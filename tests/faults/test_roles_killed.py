@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.roles import Roles
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.roles import Roles
 
 PAGES, PARTS = 2_000, 4
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="kill -9 of a resolver, a shard and a worker in mid-run; a shard loses its disk",
 )

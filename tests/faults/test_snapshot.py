@@ -13,15 +13,15 @@ from spotsieve.stream.base.errors import EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.oracle import judge_again, settings_from
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.oracle import judge_again, settings_from
+from tests.fixtures.services.service import Spotsieve
 
 SNAPSHOT_SECONDS = 240
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a snapshot catches up with the log, equal to the byte", fault="kill -9 of the service, its disk is lost"
 )
 @pytest.mark.timeout(900)
@@ -56,7 +56,7 @@ def test_a_snapshot_of_a_running_service_is_restored_after_kill_9_and_catches_up
             assert first_difference(state, in_memory) is None
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a log with a part missing is refused, with the range and the choice",
     fault="retention removed what the state needs",
 )
@@ -88,7 +88,7 @@ def test_a_log_that_retention_has_cut_is_refused_with_the_range_and_the_choice(k
         assert service.terminate() == 0, service.text()
 
 
-@pytest.mark.promise("a damaged state is named and gives no verdict", fault="bytes flipped below a service")
+@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="bytes flipped below a service")
 @pytest.mark.timeout(900)
 def test_a_service_on_a_damaged_state_stops_and_judges_nothing_by_it(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:

@@ -11,7 +11,7 @@ from tests.conftest import Broker
 SHORT = SoakPlan(pages=4_000, wave=2_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=600.0, lanes=2)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="kill -9 of a random worker, again and again"
 )
 @pytest.mark.slow

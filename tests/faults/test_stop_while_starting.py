@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 
 @pytest.mark.slow

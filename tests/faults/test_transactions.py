@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.brokers.proxy import END_TXN, Lost, broker_behind_proxy
-from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.services.freezing import Freezing
-from tests.worlds.services.oracle import check_verdicts_sent
-from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.brokers.proxy import END_TXN, Lost, broker_behind_proxy
+from tests.fixtures.brokers.topics import TopicSet
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.freezing import Freezing
+from tests.fixtures.services.oracle import check_verdicts_sent
+from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"
 WENT_BACK = "a commit failed; its pages are read again from the committed offset"
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
     fault="a worker freezes in mid-transaction, another takes over, the first wakes up",
 )
@@ -44,7 +44,7 @@ def test_a_zombie_that_wakes_in_mid_transaction_gets_nothing_through_and_joins_a
         check_verdicts_sent(topics, toml, pages.articles)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
     fault="a worker freezes past the transaction time-out, and the broker aborts",
 )
@@ -72,7 +72,7 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_an
         check_verdicts_sent(topics, toml, pages.articles)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
     fault="kill -9 of the broker between the end of a transaction and its answer",
 )

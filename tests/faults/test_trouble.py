@@ -8,10 +8,10 @@ import pytest
 
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.conftest import Broker
-from tests.worlds.brokers.listeners import NOBODY
-from tests.worlds.brokers.topics import TopicSet, header
-from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page
-from tests.worlds.services.service import Spotsieve
+from tests.fixtures.brokers.listeners import NOBODY
+from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.pages.crawls import PageMessage, crawl, html_of, json_page
+from tests.fixtures.services.service import Spotsieve
 
 
 def test_an_empty_topic_is_waited_on_and_stopping_is_clean(kafka: Broker, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_state_path_that_is_a_file_is_refused(kafka: Broker, tmp_path: Path) -
         assert str(tmp_path / "file") in service.error()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "other settings on an old state or log refuse to start, and say what differs",
     fault="the service's settings changed",
 )
@@ -222,7 +222,7 @@ def test_another_configuration_on_a_state_is_refused_with_what_differs(kafka: Br
         assert "index.directory" in line
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "other settings on an old state or log refuse to start, and say what differs",
     fault="the service's settings and state changed, the log did not",
 )

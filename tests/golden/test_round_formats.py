@@ -4,7 +4,7 @@ import pytest
 import xxhash
 
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, encode_round_record
-from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
+from tests.fixtures.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 FRAME = (
     "f5737072 01 04 000102030405060708090a0b0c0d0e0f 0100 0300"

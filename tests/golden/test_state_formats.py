@@ -89,8 +89,8 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     TITLE_TAG,
 )
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from tests.fixtures.states.host_filings import memories_of, own_text
 from tests.reference.signatures import assert_same, one_page
-from tests.worlds.states.host_filings import memories_of, own_text
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 

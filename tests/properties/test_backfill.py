@@ -31,9 +31,9 @@ from spotsieve.stream.local.backfill.run import Backfill
 from spotsieve.stream.local.backfill.run_file import RunFile
 from spotsieve.stream.local.backfill.schedule import TRIES
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+from tests.fixtures.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
+from tests.fixtures.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
 from tests.reference.signatures import make_signatures
-from tests.worlds.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
-from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
 
 SETTINGS: dict[str, dict[str, str]] = {
     "spotsieve": {},
@@ -99,7 +99,7 @@ def assert_as_filter(directory: Path, expected: Filtered, form: str) -> None:
     )
 
 
-@pytest.mark.promise("a backfill gives the verdicts and the state of `spotsieve filter`", fault="none; any shards")
+@pytest.mark.guarantee("a backfill gives the verdicts and the state of `spotsieve filter`", fault="none; any shards")
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(
     ("name", "form"),
@@ -115,7 +115,7 @@ def test_a_backfill_gives_what_filter_gives(
     assert_as_filter(tmp_path, expected, form)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="stopped after any batch; readers lost"
 )
 @pytest.mark.parametrize("shards", [1, 2])
@@ -143,7 +143,7 @@ def test_a_stopped_run_goes_on_where_it_was(
     assert_as_filter(tmp_path, expected, "jsonl")
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader is lost at any call"
 )
 @pytest.mark.parametrize("late", [0, 2, 30])
@@ -224,7 +224,7 @@ STEPS_OF_SHARD, STEPS_OF_JUDGING = (
 )
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="pages break any step of any shard"
 )
 @pytest.mark.parametrize("shards", [1, 3])
@@ -265,7 +265,7 @@ KILLED_AT: list[tuple[type, str, bool]] = [
 ]
 
 
-@pytest.mark.promise("a backfill gives the verdicts and the state of `spotsieve filter`", fault="killed at each step")
+@pytest.mark.guarantee("a backfill gives the verdicts and the state of `spotsieve filter`", fault="killed at each step")
 @pytest.mark.parametrize(("where", "method", "after"), KILLED_AT)
 def test_a_killed_run_goes_on_where_it_was(
     tmp_path: Path,
@@ -303,7 +303,7 @@ def logged_and_not_judged(directory: Path, settings: Settings, pages: int) -> No
         log.append(encode(make_signatures(pages, seed=7), bytes(range(16)), 0, digest))
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="others write in between; index lost"
 )
 @pytest.mark.parametrize("lose_index", [False, True])

@@ -19,13 +19,13 @@ from spotsieve.stream.service.roles.shard import work as of_shard
 from spotsieve.stream.sharding import confirmation
 from spotsieve.stream.sharding.confirmation import EntryPairs
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking, Defect, WorkingShards
-from tests.worlds.states.host_logs import Log
-from tests.worlds.states.remembering import SCHEME, any_world
-from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled
-from tests.worlds.states.shards import OneProcess, remembered
+from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking, Defect, WorkingShards
+from tests.fixtures.states.host_logs import Log
+from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled
+from tests.fixtures.states.shards import OneProcess, remembered
 
 
 def some_that_break(
@@ -52,7 +52,7 @@ def assert_spared_alike(dice: random.Random, one: OneProcess) -> None:
     assert [dict(state.items()) for state in shards.rebuilt()] == [dict(state.items()) for state in shards.states]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a page that breaks the code stops no worker", fault="it breaks any step of any shard or the resolver, any rounds"
 )
 @pytest.mark.parametrize("seed", range(3))

@@ -8,8 +8,8 @@ from bench.exact.__main__ import CASES, DOCUMENT, SETS, document, figures
 from bench.exact.cases import compare, random_cases
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.pages.scheme_settings import settings_named
 from tests.reference.acceptance import CLAIMS, originals_of
-from tests.worlds.pages.scheme_settings import settings_named
 
 SHORT = 2_000
 

@@ -20,11 +20,11 @@ from spotsieve.stream.sign.features.block_fingerprints import identities_of_bloc
 from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
-from tests.worlds.pages.hosts import signatures_of
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import CRAWL
-from tests.worlds.pages.spotsieve_pages import SCHEME as DEFAULT
-from tests.worlds.states.remembering import SCHEME, any_world, cut, run
+from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import CRAWL
+from tests.fixtures.pages.spotsieve_pages import SCHEME as DEFAULT
+from tests.fixtures.states.remembering import SCHEME, any_world, cut, run
 
 ASKED = 12
 """The last pages of each random input are explained."""

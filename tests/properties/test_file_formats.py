@@ -27,7 +27,7 @@ from spotsieve.stream.files.parquet.format import PARQUET
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
-from tests.worlds.pages.warc_records import warc
+from tests.fixtures.pages.warc_records import warc
 
 Given = tuple[str, str]
 """URL and body of a page."""

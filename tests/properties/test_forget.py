@@ -26,8 +26,7 @@ from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import PLAIN, Policy
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
-from tests.reference.judge import ObviousJudge, Outcome, original_id
-from tests.worlds.pages.generated import (
+from tests.fixtures.pages.generated import (
     PROFILE,
     WORLDS,
     Look,
@@ -41,6 +40,7 @@ from tests.worlds.pages.generated import (
     without_reason,
     worlds,
 )
+from tests.reference.judge import ObviousJudge, Outcome, original_id
 
 WRITER, DIGEST = bytes(16), bytes(16)
 NO_LIMIT = 10**6
@@ -134,7 +134,7 @@ def draw_log(
     return log, steps
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "what is forgotten is forgotten by every reader of the log", fault="pages forgotten anywhere in a log"
 )
 @worlds
@@ -203,7 +203,7 @@ def forget_obviously(reference_kernel: ObviousJudge, number: int) -> None:
         reference_kernel.buckets[bucket] = [posting for posting in postings if posting[0] != number]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "forgetting a page changes no verdict of another", fault="any pages forgotten, all others submitted again"
 )
 @worlds
@@ -242,7 +242,7 @@ def original_id_of(page: Submitted) -> str:
     return page_id_text(("one", "two")[number % 2], number % 3, number)
 
 
-@pytest.mark.promise("the next copy of a forgotten page is novel", fault="a page is forgotten, then copied twice")
+@pytest.mark.guarantee("the next copy of a forgotten page is novel", fault="a page is forgotten, then copied twice")
 @worlds
 @pytest.mark.parametrize("stored", [False, True])
 def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(

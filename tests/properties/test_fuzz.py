@@ -23,7 +23,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.promise("hostile input crashes nothing", fault="mutated messages, files, pages, log records and states")
+@pytest.mark.guarantee("hostile input crashes nothing", fault="mutated messages, files, pages, log records and states")
 def test_mutated_inputs_give_what_they_may_or_a_documented_error(name: str) -> None:
     target, seeds = TARGETS[name], SEEDS[name]()
     for data in (*seeds, *FOUND.get(name, ())):

@@ -26,9 +26,9 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import PLAIN, Policy
+from tests.fixtures.pages.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
 from tests.reference.horizon import ForgetfulJudge
 from tests.reference.judge import Outcome
-from tests.worlds.pages.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
 
 STEP_MS = 1000
 DIGEST = bytes(16)
@@ -133,7 +133,7 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
     )
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches, with a horizon"
 )
 @worlds
@@ -148,7 +148,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
     assert list(living(one)) == list(living(other))
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "two readers of the log hold equal states, byte for byte, with a horizon too",
     fault="one of them is killed between any two writes",
 )

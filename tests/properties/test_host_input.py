@@ -19,9 +19,9 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import judge
 from spotsieve.stream.sign.schemes.identity import hash_hosts
+from tests.fixtures.pages.crawls import SYLLABLES, article
+from tests.fixtures.pages.spotsieve_pages import LINKS, SCHEME, page
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
-from tests.worlds.pages.crawls import SYLLABLES, article
-from tests.worlds.pages.spotsieve_pages import LINKS, SCHEME, page
 
 PAGES, COPIES, RECORD = 1_500, 20, 250
 MENU = f"<ul>{''.join(f'<li><a href=/{place}>{name}</a></li>' for place, name in enumerate(LINKS))}</ul>"

@@ -22,10 +22,8 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import PLAIN
-from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
-from tests.reference.judge import Outcome
-from tests.worlds.pages.generated import outcomes_of, without_reason
-from tests.worlds.pages.hosts import (
+from tests.fixtures.pages.generated import outcomes_of, without_reason
+from tests.fixtures.pages.hosts import (
     FINGERPRINTED,
     KEPT,
     Made,
@@ -34,8 +32,8 @@ from tests.worlds.pages.hosts import (
     signatures_of,
     with_ids,
 )
-from tests.worlds.states.host_logs import SIZES, Log, place_of
-from tests.worlds.states.remembering import (
+from tests.fixtures.states.host_logs import SIZES, Log, place_of
+from tests.fixtures.states.remembering import (
     SCHEME,
     Limits,
     Record,
@@ -47,6 +45,8 @@ from tests.worlds.states.remembering import (
     run,
     run_reference,
 )
+from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
+from tests.reference.judge import Outcome
 
 
 def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
@@ -80,7 +80,7 @@ def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None
         assert_same_memory(state, reference_kernel)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "batch sizes, timing and rebalances change no verdict", fault="the same pages of remembered hosts in other batches"
 )
 @pytest.mark.parametrize("seed", range(1000, 1060))
@@ -106,7 +106,7 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
                 assert first_difference(rocks, memory) is None
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt",
     fault="uncommitted pages of remembered hosts come again",
 )
@@ -200,7 +200,7 @@ class Reader:
         return outcomes
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "what is forgotten is forgotten by every reader of the log",
     fault="pages of remembered hosts die, and are forgotten",
 )

@@ -22,9 +22,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
-from tests.reference.judge import Outcome, original_id
-from tests.worlds.pages.generated import (
+from tests.fixtures.pages.generated import (
     CHAIN,
     DESIGN,
     POLICIES,
@@ -44,6 +42,8 @@ from tests.worlds.pages.generated import (
     without_reason,
     worlds,
 )
+from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
+from tests.reference.judge import Outcome, original_id
 
 cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=40)
 
@@ -99,7 +99,7 @@ def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge
         assert outcomes == world.reference_kernel(cap, limit, policy).judge(signatures_of(pages_of(looks)))
 
 
-@pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
+@pytest.mark.guarantee("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
 @worlds
 @PROFILE
 @given(st.data(), caps, limits, policies, cuts, cuts)
@@ -121,7 +121,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     assert first_difference(one, other) is None
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt", fault="any page is submitted again at any later point"
 )
 @worlds
@@ -168,7 +168,7 @@ def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
             assert (rocks.position, rocks.entry_count) == (memory.position, memory.entry_count)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt", fault="a page is submitted again at once"
 )
 @worlds

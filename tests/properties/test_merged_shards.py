@@ -20,12 +20,12 @@ from spotsieve.stream.judge.policy import policy_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.hosts import signatures_of
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.states.host_logs import Log
-from tests.worlds.states.remembering import SCHEME, any_world
-from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
-from tests.worlds.states.shards import DIGEST, OneProcess, Shards
+from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.states.host_logs import Log
+from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
+from tests.fixtures.states.shards import DIGEST, OneProcess, Shards
 
 
 def opened(directory: Path, part: StatePart | None) -> State:
@@ -86,7 +86,9 @@ def assert_merged(one: OneProcess, dice: random.Random, folder: Path, numbers: S
             assert held(state, step_ms) == held(one.state, step_ms)
 
 
-@pytest.mark.promise("shards and a resolver give the verdicts of one process", fault="their states are made one state")
+@pytest.mark.guarantee(
+    "shards and a resolver give the verdicts of one process", fault="their states are made one state"
+)
 # In 9032 a page that replaced another is forgotten, and comes again before it is committed.
 @pytest.mark.parametrize("seed", [*range(8100, 8104), 9032])
 def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed: int, tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ from spotsieve.stream.insight.migrate.local import migrate_state
 from spotsieve.stream.insight.migrate.record_move import Migration
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
+from tests.fixtures.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import CRAWL
 from tests.reference.signatures import assert_same
-from tests.worlds.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import CRAWL
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a stricter threshold": ({}, {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}}),
@@ -51,7 +51,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
     return Settings.model_validate(given)
 
 
-@pytest.mark.promise("a migrated state is one judged anew in the log's order", fault="none: every kind of change")
+@pytest.mark.guarantee("a migrated state is one judged anew in the log's order", fault="none: every kind of change")
 @changes
 def test_a_migrated_state_equals_one_judged_from_scratch_and_reports_the_differences(
     tmp_path: Path, change: str
@@ -119,7 +119,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.promise("a migration that is killed goes on where it was", fault="killed at any of its steps")
+@pytest.mark.guarantee("a migration that is killed goes on where it was", fault="killed at any of its steps")
 @pytest.mark.parametrize(
     ("step", "lost"),
     [

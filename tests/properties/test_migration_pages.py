@@ -20,7 +20,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.insight.migrate.archive import PAGES_FILE
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
-from tests.worlds.migrations import (
+from tests.fixtures.migrations import (
     PAGES,
     FromScratch,
     Told,

@@ -14,9 +14,9 @@ from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import find_matches, judge, judge_alone
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import CRAWL
-from tests.worlds.states.verdicts import indexed, outcomes_of
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import CRAWL
+from tests.fixtures.states.verdicts import indexed, outcomes_of
 
 CAP, LIMIT = 256, 4096
 schemes = pytest.mark.parametrize("name", SCHEMES)
@@ -69,7 +69,7 @@ def asked() -> list[Page]:
     return [*CRAWL, *(one._replace(offset=one.offset + len(CRAWL)) for one in CRAWL)]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a state that is asked gives the verdicts of the stream, and changes nothing",
     fault="none: every scheme, in a batch",
 )

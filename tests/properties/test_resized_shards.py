@@ -8,12 +8,12 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import concatenate
 from spotsieve.stream.sharding.shares import ClusterSize, Resize, ResizeEvent
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.states.host_logs import Log
-from tests.worlds.states.remembering import SCHEME, any_world
-from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
-from tests.worlds.states.shards import OneProcess, Shards, remembered
+from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.states.host_logs import Log
+from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
+from tests.fixtures.states.shards import OneProcess, Shards, remembered
 
 SCHEMES = ("spotsieve", "manku", "minhash", "imatch")
 
@@ -37,7 +37,7 @@ def assert_resizes_change_nothing(dice: random.Random, one: OneProcess) -> None:
         assert [dict(state.items()) for state in shards.states] == [dict(state.items()) for state in stayed.states]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="the number of shards changes at any round"
 )
 @pytest.mark.parametrize("name", SCHEMES)

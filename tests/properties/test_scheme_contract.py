@@ -28,12 +28,12 @@ from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.judge.policy import ANY_BETTER, Preference, preferences_of_pages
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import CRAWL, THERE
+from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper, page
+from tests.fixtures.states.verdicts import Outcome, indexed, outcomes_of
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.signatures import assert_same
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import CRAWL, THERE
-from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
-from tests.worlds.states.verdicts import Outcome, indexed, outcomes_of
 
 LIMITS = IndexSettings()
 WORDS = " ".join(text for texts in STORIES.values() for text in texts)
@@ -69,7 +69,7 @@ def test_the_crawl_has_pages_of_every_verdict(name: str) -> None:
     assert {kind for kind, *_ in found} == set(Kind)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt", fault="every page comes again, under every scheme"
 )
 @schemes
@@ -117,7 +117,7 @@ def test_a_filtered_page_meets_none_and_is_no_original_not_even_of_its_own_bytes
     ]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches, under every scheme"
 )
 @schemes
@@ -138,7 +138,7 @@ def test_micro_batches_change_neither_verdicts_nor_state_in_any_order_of_pages(
     assert first_difference(one, other) is None
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "with policy.keep = longest a page is dropped only for a page let through that it does not outgrow",
     fault="copies that grow, in any batches, each submitted twice, under every scheme",
 )
@@ -169,7 +169,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     assert {Reason.NO_MATCH, Reason.NEAR} & {reason for _, reason, *_ in outcomes}
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "with policy.keep = newest, highest or lowest a page is dropped only for a page let through that is as good",
     fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
 )
@@ -341,7 +341,7 @@ def test_every_page_with_keys_has_one_that_decides_and_none_twice(name: str) -> 
         assert len(set(probes.keys[first:last].tolist())) == last - first
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a published scheme finds exactly the pages that its paper calls copies",
     fault="none: brute force over signatures, under every scheme that claims it, with no bucket full",
 )

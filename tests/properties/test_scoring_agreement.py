@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.research.scoring import check_verdicts, load_truth, score
 from spotsieve.stream.research.scoring.comparison import as_json, as_text
-from tests.worlds.pages.labelled_sets import write_labels
+from tests.fixtures.pages.labelled_sets import write_labels
 
 KINDS = ("copy", "cut", "quote", "template")
 BOUNDS = (0.0, 0.1, 0.2, 0.6, 0.75, 1.0)

@@ -20,13 +20,13 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
-from tests.worlds.pages.generated import WORLDS, any_look, pages_of, signatures_of
-from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.states.host_logs import Log
-from tests.worlds.states.remembering import SCHEME, any_world
-from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
-from tests.worlds.states.shards import OneProcess, Shards, remembered
+from tests.fixtures.pages.generated import WORLDS, any_look, pages_of, signatures_of
+from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.states.host_logs import Log
+from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
+from tests.fixtures.states.shards import OneProcess, Shards, remembered
 
 
 def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[int]) -> None:
@@ -44,7 +44,7 @@ def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[
                 assert remembered(shards.states, family) == remembered([one.state], family)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any scheme, shards, rounds, limits and horizon"
 )
 @pytest.mark.parametrize("scope", ["global", "host"])
@@ -70,7 +70,7 @@ def test_pages_that_a_rule_exempts_are_judged_in_shards_as_in_one_process() -> N
     assert_shards_agree(dice, one, [3])
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any number of shards, rounds and limits"
 )
 @pytest.mark.parametrize("seed", range(8))
@@ -85,7 +85,7 @@ def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed:
     assert_shards_agree(dice, one, dice.sample(range(1, 6), 2))
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="pages of remembered hosts come again, die and are forgotten",
 )
@@ -123,7 +123,7 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
     assert resolution(1, ~right).walks == 1, "one shard takes nothing from a guess"
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any guess about pages of other hosts"
 )
 @pytest.mark.parametrize("seed", range(40))

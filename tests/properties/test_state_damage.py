@@ -16,7 +16,7 @@ from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.states.local_states import DIGEST, SETTINGS, apply_log, families_of, open_state
+from tests.fixtures.states.local_states import DIGEST, SETTINGS, apply_log, families_of, open_state
 
 RECORDS = 16
 DAMAGES = 60
@@ -72,7 +72,7 @@ def harm(index: Path, chance: random.Random) -> str:
     return f"{act} {file.name} at {place} of {size}"
 
 
-@pytest.mark.promise("a damaged state is named and gives no verdict", fault="any file cut, lost or flipped")
+@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="any file cut, lost or flipped")
 @pytest.mark.timeout(300)
 def test_a_state_with_any_file_damaged_is_refused_or_catches_up_equal(
     states: list[Path], whole: State, tmp_path: Path

@@ -52,7 +52,7 @@ def _compare(design: TableDesign, count: int, queries_per_distance: int, at_k: i
     np.testing.assert_array_equal(found, expected[:, : k + 1])
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "every fingerprint within k bits is found, and nothing farther",
     fault="none: brute force over 1,000,000 fingerprints",
 )

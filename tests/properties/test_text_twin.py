@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
+from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.pages.page_tokens import tokens_of
 
 PIECES = (
     "< > \" ' = / & a b Zq p div 1 <p> </p> <b> </b> <!-- --> --! <! <? </ <script> </script> <SCRIPT\t </Script\n "

@@ -362,4 +362,4 @@ CLAIMS: Mapping[str, Claim] = {
 """Under the schemes' defaults. Of spotsigs-lsh it is the pages that share a band which are all found, of concept those
 that share a run of bits."""
 WITHOUT_CLAIM = {"spotsieve"}
-"""Its smallest hashes find most copies and promise none."""
+"""Its smallest hashes find most copies and guarantee none."""

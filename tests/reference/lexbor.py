@@ -12,8 +12,8 @@ from pathlib import Path
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from spotsieve.stream.sign.text.html import elements
+from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.text import KINDS, Words
-from tests.worlds.pages.page_tokens import tokens_of
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

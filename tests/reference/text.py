@@ -29,7 +29,7 @@ _CLASSES: dict[str, tuple[int, str]] = {}
 
 
 def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
-    """The normalised tokens of a page, block by block; what tests.worlds.pages.page_tokens.tokens_of must return."""
+    """The normalised tokens of a page, block by block; what tests.fixtures.pages.page_tokens.tokens_of must return."""
     text = page.decode("utf-8", "replace")
     words = Words()
     if markup:

@@ -17,7 +17,7 @@ from spotsieve.stream.local.backfill.outcomes import OutcomeStore
 from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards, connect_ray
 from spotsieve.stream.local.backfill.run import Backfill, BackfillProgress
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
-from tests.worlds.backfills import backfilled, records_out, verdict_rows, write_inputs
+from tests.fixtures.backfills import backfilled, records_out, verdict_rows, write_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def ray() -> Iterator[Any]:
         gc.collect()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader and a shard on Ray are killed"
 )
 def test_actors_that_are_killed_change_no_verdict(tmp_path: Path, ray: Any) -> None:

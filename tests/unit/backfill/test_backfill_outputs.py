@@ -32,8 +32,8 @@ from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, parts_of
 from spotsieve.stream.local.backfill.reader import Reader
 from spotsieve.stream.local.batch_reader import FileBatch
-from tests.worlds.backfills import backfilled, logged_pages, records_out, write_inputs
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.backfills import backfilled, logged_pages, records_out, write_inputs
+from tests.fixtures.waiting import SECONDS, wait_until
 
 LINE = json.dumps({"url": "https://a.example/1", "body": "a page of some words"}).encode() + b"\n"
 

@@ -20,8 +20,8 @@ from spotsieve.stream.local.backfill.processes.server import PRELOADED_MODULES
 from spotsieve.stream.local.backfill.run import Backfill, BackfillProgress
 from spotsieve.stream.local.backfill.schedule import LostReader
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
-from tests.worlds.backfills import backfilled, records_out, verdict_rows, write_inputs
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.backfills import backfilled, records_out, verdict_rows, write_inputs
+from tests.fixtures.waiting import SECONDS, wait_until
 
 OUTPUTS = ("out", "verdicts", "rejected")
 
@@ -30,7 +30,7 @@ def test_every_module_that_readers_are_forked_with_exists() -> None:
     assert [name for name in PRELOADED_MODULES if importlib.util.find_spec(name) is None] == []
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader's process is killed"
 )
 def test_a_reader_that_is_killed_changes_no_verdict(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from spotsieve.stream.local.backfill.outcomes import OutcomeStore
 from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards
 from spotsieve.stream.local.backfill.schedule import LostReader
 from spotsieve.stream.sharding.rounds import LogPlace, Round
-from tests.worlds.pages.hosts import signatures_of
+from tests.fixtures.pages.hosts import signatures_of
 
 
 class FailingRay:

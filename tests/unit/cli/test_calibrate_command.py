@@ -11,8 +11,8 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
 from spotsieve.stream.cli import main
 from spotsieve.stream.research.models.sampling import SizeClass, choose_ratios, sampling_trials
+from tests.fixtures.filter_crawl import lines, page
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.filter_crawl import lines, page
 
 
 def story(seed: int, words: int, changed: float) -> str:

@@ -16,7 +16,7 @@ from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_ST
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
-from tests.worlds.filter_crawl import ROOT, filter_json, lines, page
+from tests.fixtures.filter_crawl import ROOT, filter_json, lines, page
 
 PAGES = 30
 
@@ -173,7 +173,7 @@ def test_a_broker_that_is_not_there_is_one_line(
     assert line.startswith("spotsieve: kafka.bootstrap_servers leads to no broker that responds")
 
 
-@pytest.mark.promise("a state goes on when the fields of the input are renamed", fault="body and address elsewhere")
+@pytest.mark.guarantee("a state goes on when the fields of the input are renamed", fault="body and address elsewhere")
 def test_names_of_fields_are_not_part_of_a_state_s_identity(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_INPUT
 from spotsieve.stream.cli import main
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import lines, page
+from tests.fixtures.filter_crawl import lines, page
 
 
 def spotsieve(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ import pytest
 
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, write_crawl
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, write_crawl
 
 COPY = "https://example.com/copy"
 

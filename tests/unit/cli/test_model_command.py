@@ -10,8 +10,8 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
 from spotsieve.stream.cli import main
 from spotsieve.stream.sign.schemes.registry import TERMS
-from tests.worlds.filter_crawl import lines, page
-from tests.worlds.pages.spotsieve_pages import STORIES, newspaper
+from tests.fixtures.filter_crawl import lines, page
+from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper
 
 STORY_PAGES = [
     page(number, f"p{number}") | {"body": newspaper(STORIES["English", 1 + number % 2] + [f"copy {number}"])}

@@ -15,7 +15,7 @@ from spotsieve.stream.cli import COMMANDS, main, whole_parser
 from spotsieve.stream.cli.options import settings_of
 from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
 
 HEAVY = {"numpy", "numba", "pydantic", "pydantic_core", "asyncio", "rocksdict", "aiokafka", "structlog"}
 

@@ -14,8 +14,8 @@ from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.rocks import PASSED_TO_ASKED, CheckpointBackend
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
-from tests.worlds.states.local_states import RECORDS, apply_log, open_state
+from tests.fixtures.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
+from tests.fixtures.states.local_states import RECORDS, apply_log, open_state
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_a_state_with_a_horizon_answers_by_the_time_of_each_page(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a state that is asked gives the verdicts of the stream, and changes nothing",
     fault="a filter works on it meanwhile",
 )

@@ -13,8 +13,8 @@ import pytest
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.cli import main
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-from tests.worlds.pages.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.pages.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
 
 __all__ = ["labelled"]
 

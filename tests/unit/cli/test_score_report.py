@@ -33,8 +33,8 @@ from spotsieve.stream.research.evaluation.trial import SetResult, score_set
 from spotsieve.stream.research.scoring import load_truth, score
 from spotsieve.stream.research.scoring.comparison import COLUMNS, SchemeResult
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS
-from tests.worlds.pages.labelled_sets import labelled, refusal
-from tests.worlds.pages.scheme_settings import settings_named
+from tests.fixtures.pages.labelled_sets import labelled, refusal
+from tests.fixtures.pages.scheme_settings import settings_named
 
 __all__ = ["labelled"]
 EVIL = "<script>alert(1)</script>&\"'$x_$ {{ 7*7 }} \u202e\x1b[31m"

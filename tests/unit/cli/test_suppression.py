@@ -19,10 +19,10 @@ from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
-from tests.worlds import filter_crawl
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import crawl_of_two_hosts
-from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page, portal
+from tests.fixtures import filter_crawl
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import crawl_of_two_hosts
+from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper, page, portal
 
 SCOPED = IndexSettings(scope="host")
 GLOBAL = scheme_of(Settings().scheme)
@@ -82,7 +82,7 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
     )
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "publishing first drops no other page by what is not its text",
     fault="every bucket of the victim is filled beforehand",
 )
@@ -107,7 +107,7 @@ def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hos
     assert verdict_of(GLOBAL, state, page(1_003, "https://copy.example/2", edited))[0] is Kind.NOVEL
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "publishing first drops no other page by what is not its text",
     fault="a stranger shows the victim's text and blocks on many pages of his own host",
 )
@@ -127,7 +127,7 @@ def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
     assert verdict_of(PER_HOST, elsewhere, edited) == (Kind.DUPLICATE, Reason.OWN_TEXT, 1_000)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "publishing first drops no other page by what is not its text",
     fault="crafted smallest hashes, prints and title, equal to the victim's",
 )
@@ -147,7 +147,7 @@ def test_a_crafted_simhash_drops_the_page_where_nothing_but_the_simhash_is_compa
         assert verdict_of(scheme, state, VICTIM)[0] is kind
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "with index.scope = host no site can have another's page dropped",
     fault="the victim's whole text, or its whole signature",
 )

@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.promise("foreign text reaches no terminal raw", fault="escape sequences in file names, ids and values")
+@pytest.mark.guarantee("foreign text reaches no terminal raw", fault="escape sequences in file names, ids and values")
 @pytest.mark.parametrize(
     "arguments",
     [

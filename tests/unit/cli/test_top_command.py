@@ -22,7 +22,7 @@ from spotsieve.stream.insight.top.scrape import MAX_BYTES, Scrape, metrics_url
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
 from tests.conftest import REPOSITORY
-from tests.worlds.brokers.listeners import NOBODY
+from tests.fixtures.brokers.listeners import NOBODY
 
 ODD = b"https://odd[red].example/"
 """A host that rich would take for its own markup."""

@@ -26,7 +26,7 @@ from spotsieve.stream.insight.clusters.grouping import (
     read_statement,
 )
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
 
 NAMES = [f"p{number}" for number in range(9)]
 names = st.sampled_from(NAMES)

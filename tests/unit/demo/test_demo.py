@@ -26,7 +26,7 @@ from spotsieve.stream.judge import judge
 from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.intake import Decoder, Message
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.page_tokens import tokens_of
+from tests.fixtures.pages.page_tokens import tokens_of
 
 CRAWL = build_crawl()
 MUCH_COPIED = Counter(sent.article for sent in CRAWL if sent.kind == SYNDICATED).most_common(1)[0][0]

@@ -17,7 +17,7 @@ from spotsieve.stream.base.errors import EXIT_SETTING
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
 from tests.conftest import REPOSITORY
-from tests.worlds.locked_packages import exported
+from tests.fixtures.locked_packages import exported
 
 DEPLOY = REPOSITORY / "deploy"
 

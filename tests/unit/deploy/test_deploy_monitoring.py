@@ -10,7 +10,7 @@ import yaml
 
 from spotsieve.stream.observe.metrics import Metrics
 from tests.conftest import REPOSITORY
-from tests.worlds.debian import needs_debian
+from tests.fixtures.debian import needs_debian
 
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.worlds.locked_packages import exported
+from tests.fixtures.locked_packages import exported
 
 ALL = ("--all-extras", "--group", "dev")
 """What deploy/install.sh installs."""

@@ -13,7 +13,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import _parser
 from spotsieve.stream.service.roles.opening import opener_of
 from tests.conftest import REPOSITORY
-from tests.worlds.debian import needs_debian
+from tests.fixtures.debian import needs_debian
 
 UNIT = REPOSITORY / "deploy" / "spotsieve.service"
 OF_ROLE = UNIT.with_name("spotsieve@.service")

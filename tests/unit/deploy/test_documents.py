@@ -22,7 +22,7 @@ from spotsieve.stream.base.settings.reference import reference_markdown
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import comments_and_docstrings, tracked
+from tests.fixtures.source_tree import comments_and_docstrings, tracked
 
 README = REPOSITORY / "README.md"
 DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

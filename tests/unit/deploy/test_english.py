@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import tracked_names
+from tests.fixtures.source_tree import tracked_names
 
 
 class Phrase(NamedTuple):
@@ -290,7 +290,7 @@ EXCEPTIONS = {
         '"as of Monday" is text of a generated page',
         "as of a name",
     ),
-    "tests/worlds/services/role_steps.py": (
+    "tests/fixtures/services/role_steps.py": (
         "the text is part of docs/measured/role-steps.md, which a run with a broker writes",
         "is filed",
     ),

@@ -24,7 +24,7 @@ from spotsieve.stream.files.formats import FORMATS
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.by_host import thresholds
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import tracked
+from tests.fixtures.source_tree import tracked
 
 GUIDE = REPOSITORY / "docs" / "guide.md"
 PAIRS = REPOSITORY / "stream" / "judge" / "by_host" / "pairs.py"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import imported_names
+from tests.fixtures.source_tree import imported_names
 
 OURS = "spotsieve"
 PACKAGES = ("stream", "state")

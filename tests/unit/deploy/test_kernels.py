@@ -12,7 +12,7 @@ import pytest
 
 from spotsieve.stream.base.jit import KERNEL_FOLDERS
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import tracked
+from tests.fixtures.source_tree import tracked
 
 JIT = "stream/base/jit.py"
 DECORATED = re.compile(r"^@(?:kernel|part|inlined)$", re.MULTILINE)

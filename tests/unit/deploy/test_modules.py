@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import tracked_names
+from tests.fixtures.source_tree import tracked_names
 
 MAX_MODULES = 380
 MIN_MEDIAN_LINES = 125

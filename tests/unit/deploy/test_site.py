@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.worlds.browser import browser, opened  # noqa: F401 - `browser` is a fixture
+from tests.fixtures.browser import browser, opened  # noqa: F401 - `browser` is a fixture
 
 OVERFLOW = """() => {
     const width = document.documentElement.clientWidth;

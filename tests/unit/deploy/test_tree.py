@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import imported_names, tracked
+from tests.fixtures.source_tree import imported_names, tracked
 
-SHARED = ("tests.worlds", "tests.reference", "tests.conftest", "tests.promises")
+SHARED = ("tests.fixtures", "tests.reference", "tests.conftest", "tests.guarantees")
 TEST_FILES = ("tests/*.py", "bench/tests/*.py")
 OLD_NAME = re.compile(r"^\s*(?:from|import) (?:stream|state)\b(?!-)[. ]|-m[\", ]+(?:stream|state)\b", re.MULTILINE)
 NAME_LENGTH = 80
@@ -56,10 +56,10 @@ def test_the_product_imports_neither_tests_nor_bench() -> None:
 def test_worlds_know_no_test_and_no_measurement() -> None:
     found = [
         f"{where(path)} imports {name}"
-        for path in tracked("tests/worlds/*.py")
+        for path in tracked("tests/fixtures/*.py")
         for name in imported_names(path.read_bytes())
         if name.partition(".")[0] in ("tests", "bench")
-        and not name.startswith(("tests.worlds", "tests.reference", "tests.conftest"))
+        and not name.startswith(("tests.fixtures", "tests.reference", "tests.conftest"))
     ]
     assert found == []
 
@@ -85,7 +85,7 @@ def test_a_test_sleeps_only_where_time_itself_is_its_subject_and_says_so() -> No
         for number, (before, line) in enumerate(zip(["", *lines], lines, strict=False), 1):
             if SLEEPS.search(line) and "Time itself:" not in before + line:
                 found.append(f"{where(path)}:{number}: {line.strip()}")
-    assert [one for one in found if not one.startswith("tests/worlds/waiting.py:")] == []
+    assert [one for one in found if not one.startswith("tests/fixtures/waiting.py:")] == []
 
 
 def test_signals_are_sent_by_calls_and_not_by_the_kill_program() -> None:

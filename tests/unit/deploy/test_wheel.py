@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.worlds.source_tree import tracked_names
+from tests.fixtures.source_tree import tracked_names
 
 INSTALLED = ("stream/", "state/")
 WITHOUT_NETWORK = ("--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet")

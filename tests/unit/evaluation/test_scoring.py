@@ -9,7 +9,7 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.research.scoring import Label, Scores, Truth, check_verdicts, load_truth, score
 from spotsieve.stream.research.scoring.comparison import as_json, as_text, three_decimals
 from spotsieve.stream.research.scoring.measures import join
-from tests.worlds.pages.labelled_sets import write_labels
+from tests.fixtures.pages.labelled_sets import write_labels
 
 TRUTH = """id	kind	host
 a	cluster	h1

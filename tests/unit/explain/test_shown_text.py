@@ -8,7 +8,7 @@ from spotsieve.stream.demo.crawl import build_crawl
 from spotsieve.stream.insight.explain.shown_text import align, paragraphs_of, read_text, words_of
 from spotsieve.stream.research.labelling.review_page import side_by_side
 from spotsieve.stream.sign.features.sieve import blocks_of
-from tests.worlds.pages.spotsieve_pages import page
+from tests.fixtures.pages.spotsieve_pages import page
 
 
 @pytest.mark.parametrize(

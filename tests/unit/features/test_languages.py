@@ -24,7 +24,7 @@ from tests.conftest import REPOSITORY
 from tests.reference.languages import choose_path, word_index
 from tests.reference.text import blocks_of
 
-DECLARATION = REPOSITORY / "tests/worlds/pages/declaration.txt"
+DECLARATION = REPOSITORY / "tests/fixtures/pages/declaration.txt"
 LINES = [line.split(" ", 2) for line in DECLARATION.read_text("utf-8").splitlines() if not line.startswith("#")]
 SPACED = [line for line in LINES if line[0] != "unspaced"]
 

@@ -15,10 +15,10 @@ from spotsieve.stream.sign.features.spots import (
     extract_spots,
 )
 from spotsieve.stream.sign.text.machine import PADDING
+from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.pages.page_tokens import tokens_of
 
 # The example of sec. 3 of the paper
 RALLY = (

@@ -21,8 +21,8 @@ from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import lines, page, read_json, warc_record
-from tests.worlds.pages.warc_records import chunked, http, warc
+from tests.fixtures.filter_crawl import lines, page, read_json, warc_record
+from tests.fixtures.pages.warc_records import chunked, http, warc
 
 MIB = 2**20
 MOST_RESIDENT = 1200 * MIB
@@ -77,7 +77,7 @@ def filter_alone(tmp_path: Path, *files: Path, code: int = 0) -> Ran:
     return Ran(json.loads(ran.stdout), read_json(verdicts), int(resident) * 1024)
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "hostile input costs bounded time and memory, and the run goes on",
     fault="small files that unfold to a line of 100 MB",
 )
@@ -94,7 +94,7 @@ def test_a_line_of_100_mb_in_a_small_file_is_rejected_and_the_next_page_judged(t
     assert ran.resident < MOST_RESIDENT
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "hostile input costs bounded time and memory, and the run goes on",
     fault="records that unfold to a thousand times their size",
 )
@@ -124,7 +124,7 @@ def test_a_bomb_of_lines_is_divided_a_megabyte_at_a_time(tmp_path: Path) -> None
     assert ran.resident < MOST_RESIDENT
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "hostile input costs bounded time and memory, and the run goes on",
     fault="a small file that unfolds to 200 MB of empty lines before its first record",
 )

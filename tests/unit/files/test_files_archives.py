@@ -19,8 +19,8 @@ from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import formats
 from spotsieve.stream.files.warc.arc import split_arc
-from tests.worlds.filter_crawl import filter_json, page, refused, warc_record
-from tests.worlds.pages.warc_records import http
+from tests.fixtures.filter_crawl import filter_json, page, refused, warc_record
+from tests.fixtures.pages.warc_records import http
 
 ABOUT = b"1 0 InternetArchive\nURL IP-address Archive-date Content-type Archive-length\n"
 
@@ -102,7 +102,7 @@ def test_records_of_arc_that_are_none_are_rejected_alone() -> None:
         split(arc(("https://e.com/", b"x")) + b"no header\n")
 
 
-@pytest.mark.promise("memory is bounded, whatever an archive holds", fault="a header of ARC that never ends")
+@pytest.mark.guarantee("memory is bounded, whatever an archive holds", fault="a header of ARC that never ends")
 def test_a_header_that_never_ends_is_not_read_into_memory() -> None:
     given = 0
 

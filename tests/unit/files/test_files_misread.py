@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import filter_json, lines, page, refused, warc_record, write_crawl
+from tests.fixtures.filter_crawl import filter_json, lines, page, refused, warc_record, write_crawl
 
 ROWS = [f"https://example.com/{number},2024-03-01,<p>some text {number}</p>" for number in range(40)]
 
@@ -69,7 +69,7 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
 }
 
 
-@pytest.mark.promise("an input that is misread is told, with the setting to change", fault="nothing in it is a page")
+@pytest.mark.guarantee("an input that is misread is told, with the setting to change", fault="nothing in it is a page")
 @pytest.mark.parametrize("case", MISREAD)
 def test_an_input_without_pages_ends_with_3_says_what_it_is_and_what_to_change(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -21,7 +21,7 @@ from spotsieve.stream.files.parquet import page_sizes
 from spotsieve.stream.files.parquet.cells import row_bytes
 from spotsieve.stream.files.parquet.rows import read_rows
 from spotsieve.stream.files.reader import FileReader, RecordResult
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused
 
 WHEN = datetime(2024, 3, 1, 0, 0, 10, tzinfo=UTC)
 
@@ -200,7 +200,7 @@ def test_query_and_model_build_read_rows_too(tmp_path: Path, capsys: pytest.Capt
     assert main(["model", "build", "--scheme", "imatch", str(path), "-o", str(tmp_path / "m.idf")]) == 0
 
 
-@pytest.mark.promise("memory is bounded, whatever a Parquet file unfolds to", fault="values that stand in every row")
+@pytest.mark.guarantee("memory is bounded, whatever a Parquet file unfolds to", fault="values that stand in every row")
 def test_a_long_value_in_every_row_is_read_in_small_batches_and_in_lists_not_at_all(tmp_path: Path) -> None:
     long, count = "x" * 2**20, 3000
     values = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([long]))

@@ -4,7 +4,7 @@ import io
 import time
 
 from spotsieve.stream.base.progress import ProgressLine, duration, progress_text
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.waiting import SECONDS, wait_until
 
 
 class Terminal(io.StringIO):

@@ -24,7 +24,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.remote import RemoteFile, is_url, shown_url
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

@@ -11,7 +11,7 @@ import zstandard
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
-from tests.worlds.pages.warc_records import HTML, chunked, http, warc
+from tests.fixtures.pages.warc_records import HTML, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
 

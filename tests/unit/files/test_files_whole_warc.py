@@ -21,8 +21,8 @@ from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import companions, split_warc
 from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.revisits import NEAR_PROFILE, Originals, revisit_of
-from tests.worlds.filter_crawl import filter_json, lines, page, refused
-from tests.worlds.pages.warc_records import http, warc
+from tests.fixtures.filter_crawl import filter_json, lines, page, refused
+from tests.fixtures.pages.warc_records import http, warc
 
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 

@@ -20,7 +20,7 @@ from scrapy.utils.test import get_crawler
 from spotsieve import Deduplicator, SettingError, StateError
 from spotsieve.stream.local.scrapy import DuplicateMiddleware, DuplicatePipeline
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import article
+from tests.fixtures.filter_crawl import article
 
 SITE = {
     "/": "".join(f'<p><a href="/{name}">{name}</a></p>' for name in ("a", "b", "copy", "image", "gone")),

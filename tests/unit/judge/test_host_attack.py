@@ -7,9 +7,9 @@ import pytest
 
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.verdict import KeyKind
+from tests.fixtures.pages.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
+from tests.fixtures.states.remembering import Limits, Record, cut, memories_of, run
 from tests.reference.judge import Outcome
-from tests.worlds.pages.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
-from tests.worlds.states.remembering import Limits, Record, cut, memories_of, run
 
 ATTACKER, VICTIM = 1, 2
 LIMITS = Limits()

@@ -8,8 +8,8 @@ import pytest
 import xxhash
 
 from spotsieve.state.store.memory import memory_state
-from tests.worlds.pages.hosts import KEPT, NUMBER, WORDS, Made, different, with_ids
-from tests.worlds.states.remembering import Limits, cut, reference_of, run, run_reference
+from tests.fixtures.pages.hosts import KEPT, NUMBER, WORDS, Made, different, with_ids
+from tests.fixtures.states.remembering import Limits, cut, reference_of, run, run_reference
 
 WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 

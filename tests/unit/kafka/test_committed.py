@@ -58,7 +58,7 @@ def consumer_of(answers: Sequence[Any], versions: dict[int, tuple[int, int]] = V
     return cast("AIOKafkaConsumer", type("Consumer", (), {"_coordinator": coordinator})()), coordinator
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict", fault="an offset whose transaction is being completed"
 )
 async def test_an_unstable_offset_is_asked_for_again_until_it_is_stable() -> None:

@@ -7,7 +7,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from spotsieve.stream.kafka.driver.header_names import _TolerantRecords, read_any_header_names
-from tests.worlds.brokers.odd_headers import AnyName
+from tests.fixtures.brokers.odd_headers import AnyName
 
 
 def batch_of(*names: str, compression: int = 0) -> bytes:

@@ -16,7 +16,7 @@ from spotsieve.stream.kafka.clients import log_producer, pages_consumer
 from spotsieve.stream.kafka.driver.consumers import assignor, bound_prefetch, remember_generation, waiting_bytes
 from spotsieve.stream.kafka.shared_clients import CLIENTS, SharedClients
 from spotsieve.stream.kafka.tls import ssl_context
-from tests.worlds.brokers.certificates import Authority
+from tests.fixtures.brokers.certificates import Authority
 
 
 class Records:
@@ -54,7 +54,7 @@ def consumer_of(fetcher: PlainFetcher) -> AIOKafkaConsumer:
     return cast("AIOKafkaConsumer", type("Consumer", (), {"_fetcher": fetcher})())
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a worker with many partitions stays small and answers its group", fault="a backlog on every partition"
 )
 def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> None:
@@ -75,7 +75,7 @@ def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> No
     assert fetcher._get_actions_per_node(None) == asked
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a worker with many partitions stays small and answers its group", fault="1,000 partitions' outputs"
 )
 async def test_a_thousand_producers_share_nine_clients_and_stopping_one_leaves_them(
@@ -188,7 +188,7 @@ def consumer_with(assignor: Any, generation: int) -> AIOKafkaConsumer:
     return cast("AIOKafkaConsumer", type("Consumer", (), found)())
 
 
-@pytest.mark.promise("a worker with many partitions stays small and answers its group", fault="a worker joins")
+@pytest.mark.guarantee("a worker with many partitions stays small and answers its group", fault="a worker joins")
 def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
     first, second, third = assignor(), assignor(), assignor()
     assigned(first, range(500))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.judged import judge_by_truth
+from tests.fixtures.pages.judged import judge_by_truth
 
 DOCUMENT = REPOSITORY / "docs" / "evaluate.md"
 

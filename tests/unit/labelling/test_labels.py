@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spotsieve.stream.cli import main
-from tests.worlds.pages.judged import judge_by_truth
+from tests.fixtures.pages.judged import judge_by_truth
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.research.labelling.population import DROPPED, PASSED, Population, ReviewPair, draw
 from spotsieve.stream.research.labelling.review_page import review_page
-from tests.worlds.browser import Opened, browser, opened
-from tests.worlds.filter_crawl import lines
+from tests.fixtures.browser import Opened, browser, opened
+from tests.fixtures.filter_crawl import lines
 
 __all__ = ["browser"]
 HOSTILE = (

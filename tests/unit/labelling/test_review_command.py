@@ -19,8 +19,8 @@ from spotsieve.stream.research.labelling.population import (
     in_order,
     read_verdicts,
 )
-from tests.worlds.filter_crawl import lines
-from tests.worlds.pages.judged import review_of
+from tests.fixtures.filter_crawl import lines
+from tests.fixtures.pages.judged import review_of
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.insight.explain.shown_text import read_text, words_of
 from spotsieve.stream.research.labelling.distinctive_text import PageSample, read_own, write_into
 from spotsieve.stream.research.labelling.planting import PlantedEdit, edited
-from tests.worlds.filter_crawl import lines
-from tests.worlds.pages.spotsieve_pages import page
+from tests.fixtures.filter_crawl import lines
+from tests.fixtures.pages.spotsieve_pages import page
 
 MILL = (
     "The old mill by the river will open again in spring, the council said, after 3 years of work on the roof.",

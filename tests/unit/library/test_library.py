@@ -19,8 +19,8 @@ from spotsieve.stream.base.errors import SettingsMismatch, StateLockedError
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine
 from tests.conftest import REPOSITORY
-from tests.worlds.filter_crawl import article, filter_json, page, read_json, write_crawl
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.filter_crawl import article, filter_json, page, read_json, write_crawl
+from tests.fixtures.waiting import SECONDS, wait_until
 
 PLACES = pytest.mark.parametrize("place", [None, "state"], ids=["in memory", "on disk"])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve import Deduplicator, Verdict
-from tests.worlds.filter_crawl import article
+from tests.fixtures.filter_crawl import article
 
 THREADS = 8
 TEXTS = 40

@@ -13,8 +13,8 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.library import CrawledPage, Deduplicator
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
-from tests.worlds.backfills import backfilled, verdict_rows
-from tests.worlds.filter_crawl import article, filter_json, read_json, write_crawl
+from tests.fixtures.backfills import backfilled, verdict_rows
+from tests.fixtures.filter_crawl import article, filter_json, read_json, write_crawl
 
 REASONS = ["no_match", "no_match", "own_text", "too_few_features", "exact"]
 """The reasons of the crawl's pages."""

@@ -13,7 +13,17 @@ import pytest
 import zstandard
 
 from spotsieve.stream.files.records import content_number
-from tests.worlds.filter_crawl import DATA, filter_json, lines, page, read, read_json, refused, warc_record, write_crawl
+from tests.fixtures.filter_crawl import (
+    DATA,
+    filter_json,
+    lines,
+    page,
+    read,
+    read_json,
+    refused,
+    warc_record,
+    write_crawl,
+)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json, spotsieve, warc_record
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, spotsieve, warc_record
 
 DAY = 20
 
@@ -18,7 +18,7 @@ def crawled(day: int) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "copies are dropped though they come in a file of a known name", fault="tomorrow's file has today's path"
 )
 def test_tomorrows_file_of_the_same_name_has_copies_and_no_first_attempts(

@@ -8,15 +8,17 @@ import pytest
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.signature import has_keys
 from spotsieve.stream.sign.schemes.identity import status_of
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-from tests.worlds.pages.warc_records import http, warc
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.pages.warc_records import http, warc
 
 
 def verdicts(path: Path) -> list[tuple[str, str, str | None]]:
     return [(line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(path)]
 
 
-@pytest.mark.promise("an error page is never the original of a page", fault="its body is that of the page, and earlier")
+@pytest.mark.guarantee(
+    "an error page is never the original of a page", fault="its body is that of the page, and earlier"
+)
 def test_the_body_of_a_404_is_passed_on_and_the_200_page_after_it_is_novel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

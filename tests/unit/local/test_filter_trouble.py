@@ -10,8 +10,8 @@ import pytest
 
 from spotsieve.stream.cli import main
 from spotsieve.stream.files.records import content_number
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
+from tests.fixtures.waiting import SECONDS, wait_until
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
         assert (found, words in error) == (code, True), error
 
 
-@pytest.mark.promise("nothing that a person gave is removed", fault="an input is called as an output's NAME.partial")
+@pytest.mark.guarantee("nothing that a person gave is removed", fault="an input is called as an output's NAME.partial")
 def test_an_input_that_an_interrupted_run_left_is_not_removed(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,7 +194,7 @@ def test_another_log_of_the_same_length_is_not_gone_on_with(
     assert "delete" not in told, "the log lies in that directory"
 
 
-@pytest.mark.promise("nothing advises to delete a whole state", fault="a filter's log is damaged, cut or lost")
+@pytest.mark.guarantee("nothing advises to delete a whole state", fault="a filter's log is damaged, cut or lost")
 @pytest.mark.parametrize("fault", ["flipped", "cut", "lost", "index too"])
 def test_advice_for_a_damaged_log_keeps_the_index(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str

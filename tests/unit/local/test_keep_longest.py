@@ -10,7 +10,7 @@ import pytest
 
 from spotsieve.stream.base.settings.model import PolicySettings
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 LONGEST = ("--set", "policy.keep=longest")
 

@@ -10,7 +10,7 @@ from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.library import CrawledPage, Deduplicator
-from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 RANKED = ("--set", "input.rank_from=quality.score")
 HIGHEST = ("--set", "policy.keep=highest", *RANKED)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 URL = "https://example.com/story"
 

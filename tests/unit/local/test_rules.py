@@ -15,7 +15,7 @@ from spotsieve.stream.base.settings.model import Rule
 from spotsieve.stream.base.urls import domain_reader, host_of, installed_list
 from spotsieve.stream.cli import main
 from spotsieve.stream.sign.schemes.url_rules import NO_RULE, UrlMatcher
-from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, refused
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 Line = tuple[str, str, str | None]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.filter_crawl import article, filter_json, lines, page, refused
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, refused
 
 KEEP = ("--set", "policy.variants=keep")
 

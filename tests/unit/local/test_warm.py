@@ -11,7 +11,7 @@ from spotsieve.stream.engine import ApplyResult, Engine
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS, scheme_of
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.scheme_settings import settings_named
+from tests.fixtures.pages.scheme_settings import settings_named
 
 FILTER_AFTER_WARM_UP = """
 import json, sys
@@ -26,8 +26,8 @@ from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.state.log.record import encode
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.engine import open_engine
-from tests.worlds.kernels import compiled, compiled_since
-from tests.worlds.pages.crawls import crawl, edited, html_of
+from tests.fixtures.kernels import compiled, compiled_since
+from tests.fixtures.pages.crawls import crawl, edited, html_of
 
 settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
 scheme = scheme_of(settings.scheme)

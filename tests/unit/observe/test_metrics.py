@@ -15,8 +15,8 @@ from spotsieve.stream.observe.metrics import TEXTS, ArrayHistogram, Metrics
 from spotsieve.stream.sign.features.languages import path_names
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
+from tests.fixtures.pages.spotsieve_pages import newspaper, page
 from tests.reference.signatures import make_signatures
-from tests.worlds.pages.spotsieve_pages import newspaper, page
 
 
 def verdicts(*pairs: tuple[Kind, Reason]) -> Verdicts:
@@ -129,7 +129,7 @@ def test_two_services_in_one_process_count_apart() -> None:
 
 
 def test_every_path_counts_real_text_of_its_language() -> None:
-    lines = (REPOSITORY / "tests/worlds/pages/declaration.txt").read_text("utf-8").splitlines()
+    lines = (REPOSITORY / "tests/fixtures/pages/declaration.txt").read_text("utf-8").splitlines()
     texts = [line.split(" ", 2) for line in lines if not line.startswith("#")]
     settings = Settings()
     pages = [page(n, "", newspaper([text])) for n, (_, _, text) in enumerate(texts)]

@@ -13,7 +13,7 @@ from spotsieve.stream.insight.replay.order import ForgetEvent, ForgottenKeys, Lo
 from spotsieve.stream.insight.replay.range import RangePlaces
 from spotsieve.stream.sign.intake import Decoder, Message
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.crawls import html_of, json_page
+from tests.fixtures.pages.crawls import html_of, json_page
 
 SETTINGS = Settings()
 PAGES = 3

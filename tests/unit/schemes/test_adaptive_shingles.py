@@ -20,11 +20,11 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
 from spotsieve.stream.sign.schemes.adaptive_shingles import AdaptiveShinglesScheme, prefix_lengths
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 from tests.reference.sampling import ratio_of, resemblance, reverse, sampled
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.signatures import make_signatures
 from tests.reference.spots import token_hash
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 FINE = AdaptiveShinglesSettings(sizes=(100, 200), ratios=(1, 2, 4), min_shingles=1)
@@ -121,7 +121,7 @@ def test_two_samples_are_compared_at_the_coarser_of_their_ratios(
     assert found.accepted.tolist() == [expected >= threshold]
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a published scheme finds exactly the pages that its paper calls copies",
     fault="pages whose shingles are sampled at different ratios (adaptive-shingles)",
 )

@@ -22,11 +22,11 @@ from spotsieve.stream.sign.fingerprints.simhash import rotation_keys, rotations
 from spotsieve.stream.sign.schemes.concept import ConceptScheme, Likeness, pack_sketch, similarities
 from spotsieve.stream.sign.schemes.terms import ConceptModel, ConceptTerms, decode_concepts, digest_of
 from spotsieve.stream.sign.text.tokens import PageTokens
+from tests.fixtures.pages.scheme_settings import model_bytes, settings_named
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 from tests.reference.rotations import pairs_of_neighbours, pairs_that_meet
 from tests.reference.shingles import words_of
 from tests.reference.spots import token_hash
-from tests.worlds.pages.scheme_settings import model_bytes, settings_named
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 TEXTS = [STORIES[name, number] for name in PATHS for number in (1, 2, 1)]
 STORY_PAGES = [page(number, "", newspaper(text)) for number, text in enumerate(TEXTS)]

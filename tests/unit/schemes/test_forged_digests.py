@@ -18,10 +18,10 @@ from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.sign.schemes import Scheme, identity
 from spotsieve.stream.sign.schemes.by_url import HostScope
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
-from tests.worlds.pages.scheme_settings import settings_named
-from tests.worlds.pages.small_crawl import HERE, THERE
-from tests.worlds.pages.spotsieve_pages import STORIES, page
-from tests.worlds.states.verdicts import indexed
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.pages.small_crawl import HERE, THERE
+from tests.fixtures.pages.spotsieve_pages import STORIES, page
+from tests.fixtures.states.verdicts import indexed
 
 VICTIM, OTHER = ("<p>" + "<p>".join(texts) for texts in list(STORIES.values())[:2])
 NO_TEXT = b"\x89PNG\r\n\x1a\n made by a forger"

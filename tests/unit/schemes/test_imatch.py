@@ -20,11 +20,11 @@ from spotsieve.stream.sign.schemes.terms import (
     keep_lexicon_terms,
     terms_of,
 )
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 from tests.reference.imatch import digest_words, idf_of
 from tests.reference.shingles import words_of
 from tests.reference.spots import chains_of, spot_hash, token_hash
 from tests.reference.text import blocks_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 TEXTS = [STORIES[name, number] for name in PATHS for number in (1, 2)]
 PAGES = [page(n, "", (newspaper, portal)[n % 2](text)) for n, text in enumerate(TEXTS * 4)]

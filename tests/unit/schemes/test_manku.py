@@ -10,10 +10,10 @@ from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.judge import judge
 from spotsieve.stream.sign.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.sign.schemes.simhash import MankuScheme
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 

@@ -10,9 +10,9 @@ from spotsieve.stream.base.signature import CandidateColumns, Signatures, Signat
 from spotsieve.stream.sign.fingerprints.minhash import P, linear_hashes, minimum_hashes
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
 from spotsieve.stream.sign.schemes.minwise import MinhashScheme, pack_minima, unpack_minima
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 from tests.reference.minhash import functions, minima_of
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 EDGES = [0, 1, P - 1, P, P + 1, 2**32, 2**63, 2**64 - 1, (P << 32) | P]

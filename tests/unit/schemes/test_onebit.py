@@ -18,11 +18,11 @@ from spotsieve.stream.judge.candidates import find_candidates
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.sign.schemes import Probes
 from spotsieve.stream.sign.schemes.minwise import OnebitScheme, pack_bits
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
 from tests.reference.grouping import unpack_bits
 from tests.reference.minhash import minima_of
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 

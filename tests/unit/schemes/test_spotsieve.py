@@ -24,7 +24,7 @@ from spotsieve.stream.sign.schemes import UNCAPPED
 from spotsieve.stream.sign.schemes.identity import hash_hosts, hash_hosts_and_sites
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
 from spotsieve.stream.sign.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
-from tests.worlds.pages.spotsieve_pages import (
+from tests.fixtures.pages.spotsieve_pages import (
     PATHS,
     SCHEME,
     STORIES,

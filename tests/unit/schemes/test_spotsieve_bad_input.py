@@ -14,7 +14,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.sign.intake import Decoder, Message
-from tests.worlds.pages.spotsieve_pages import SCHEME, STORIES, Verdict, judged, language_of, newspaper, page, portal
+from tests.fixtures.pages.spotsieve_pages import SCHEME, STORIES, Verdict, judged, language_of, newspaper, page, portal
 
 ENGLISH = STORIES["English", 1]
 WORDS = [word for texts in STORIES.values() for text in texts for word in text.split()]

@@ -33,12 +33,12 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_
 from spotsieve.stream.sign.schemes import UNCAPPED, Confirmations
 from spotsieve.stream.sign.schemes.spotsigs import NOT_INDEXED, SpotsigsScheme, partition_boundaries
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 from tests.reference.acceptance import multiset_jaccard, originals_of
 from tests.reference.imatch import idf_of
 from tests.reference.signatures import make_signatures
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 LIMITS = IndexSettings()
 BODIES = [newspaper(STORIES["English", 1] * 2), portal(STORIES["English", 1]), newspaper(STORIES["English", 2])]
@@ -266,7 +266,7 @@ def test_strangers_that_share_a_rare_spot_do_not_use_up_the_candidates_at_a_low_
     assert scheme_of(folder, tau=0.6).probe(copies).least_shared == 1, "as before"
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "a published scheme finds exactly the pages that its paper calls copies",
     fault="none: spotsigs on the labelled sets with the index's defaults, comparing a tenth of what brute force does",
 )

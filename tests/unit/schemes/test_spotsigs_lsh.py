@@ -17,11 +17,11 @@ from spotsieve.stream.sign.features.spots import SpotSettings
 from spotsieve.stream.sign.schemes.minwise import pack_minima, unpack_minima
 from spotsieve.stream.sign.schemes.spotsigs import SpotsigsLshScheme, number_equal
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 from tests.reference.imatch import idf_of
 from tests.reference.minhash import MASK, minima_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 BODIES = [newspaper(STORIES["English", 1] * 2), portal(STORIES["English", 1]), newspaper(STORIES["English", 2])]
 SAMPLE = [page(n, "", body) for n, body in enumerate([*BODIES, *(newspaper(STORIES[name, 2]) for name in PATHS)] * 2)]

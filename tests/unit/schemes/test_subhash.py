@@ -12,10 +12,10 @@ from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.judge import judge
 from spotsieve.stream.sign.fingerprints.permuted_tables import sub_hash_tables
 from spotsieve.stream.sign.schemes.simhash import SubhashScheme
+from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of
-from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 

@@ -24,7 +24,7 @@ from spotsieve.stream.sharding.records.resolver import PoisonRows, write_poison_
 from spotsieve.stream.sharding.records.shard import write_confirmations, write_resolutions
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
-from tests.worlds.states.round_records import CONFIRMS, FIRST, GUESS, walks
+from tests.fixtures.states.round_records import CONFIRMS, FIRST, GUESS, walks
 
 OPEN = RoundRange(LogPlace(10, 0), LogPlace(12, 7), FIRST, 0, 0)
 LARGER = OPEN._replace(end=LogPlace(14, 0))

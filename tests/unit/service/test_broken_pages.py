@@ -23,7 +23,7 @@ from spotsieve.stream.service.pages.poison_pages import PoisonPageFolder
 from spotsieve.stream.sign.intake import Decoder, Message
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.crawls import html_of
+from tests.fixtures.pages.crawls import html_of
 
 SCHEME = scheme_of(Settings().scheme)
 NUMBER = 11

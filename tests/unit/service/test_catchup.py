@@ -12,7 +12,7 @@ from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.service.log import follower
 from spotsieve.stream.service.log.follower import CatchUp
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.states.local_states import SETTINGS, apply_log, open_state
+from tests.fixtures.states.local_states import SETTINGS, apply_log, open_state
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, ResizeEvent, Share
 from tests.conftest import REPOSITORY
-from tests.worlds.states.round_records import CONFIRMS
+from tests.fixtures.states.round_records import CONFIRMS
 
 FIRST = RoundRange(LogPlace(0, 0), LogPlace(10, 0), 0, 0, 0)
 SECOND = RoundRange(LogPlace(10, 0), LogPlace(12, 7), 500, 0, 0)

@@ -18,8 +18,8 @@ from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch, m
 from spotsieve.stream.service.pages.outputs import OutputBatches, OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
-from tests.worlds.loose_tasks import start_alone
-from tests.worlds.waiting import SECONDS
+from tests.fixtures.loose_tasks import start_alone
+from tests.fixtures.waiting import SECONDS
 
 PARTITION = TopicPartition("pages", 0)
 

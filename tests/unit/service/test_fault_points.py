@@ -4,7 +4,7 @@ import pkgutil
 
 import pytest
 
-from tests.worlds.services import breaking, killed_at, role_steps, wedged
+from tests.fixtures.services import breaking, killed_at, role_steps, wedged
 
 POINTS = [*killed_at.POINTS, *(point for steps in role_steps.STEPS.values() for point in steps)]
 FUNCTIONS = {name for point in POINTS for name in (point.exactly_once, point.at_least_once) if name}

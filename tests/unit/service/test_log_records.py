@@ -18,8 +18,8 @@ from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import log_records
 from spotsieve.stream.service.roles.log_records import LogRecords
-from tests.worlds.pages.generated import any_look, pages_of, signatures_of
-from tests.worlds.waiting import SECONDS, wait_until_async
+from tests.fixtures.pages.generated import any_look, pages_of, signatures_of
+from tests.fixtures.waiting import SECONDS, wait_until_async
 
 SETTINGS = Settings()
 DIGEST = settings_digest(verdict_settings_text(SETTINGS))

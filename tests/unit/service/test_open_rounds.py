@@ -37,8 +37,8 @@ from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
-from tests.worlds.pages.hosts import signatures_of
-from tests.worlds.states.remembering import any_world
+from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.states.remembering import any_world
 
 SETTINGS = Settings.model_validate({"cluster": {"shards": 2, "round_pages": 64}})
 DIGEST = settings_digest(verdict_settings_text(SETTINGS))

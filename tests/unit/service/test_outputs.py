@@ -28,8 +28,8 @@ from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.serial_executor import SHORT_BYTES
 from spotsieve.stream.sign.intake import Decoder
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.crawls import html_of
-from tests.worlds.pages.spotsieve_pages import STORIES, newspaper
+from tests.fixtures.pages.crawls import html_of
+from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper
 
 LIMIT = 4_000
 PARTITION = TopicPartition("pages", 0)

@@ -18,7 +18,7 @@ from spotsieve.stream.service.pages.microbatch import (
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.sign.intake import Decoder
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.pages.crawls import html_of, json_page
+from tests.fixtures.pages.crawls import html_of, json_page
 
 
 def record(partition: int, offset: int, value: bytes | None) -> ConsumerRecord:

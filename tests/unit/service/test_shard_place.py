@@ -10,7 +10,7 @@ from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
 from spotsieve.stream.service.roles.shard.catch_up import go_on
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, RoundRecord
-from tests.worlds.states.round_records import RANGE, SHARE
+from tests.fixtures.states.round_records import RANGE, SHARE
 
 END = 12
 

@@ -8,7 +8,7 @@ import pytest
 
 from spotsieve.stream.base.errors import BrokerTrouble, StateError
 from spotsieve.stream.base.tasks import TaskScope, race
-from tests.worlds.source_tree import tracked
+from tests.fixtures.source_tree import tracked
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
 

@@ -21,7 +21,7 @@ from spotsieve.stream.sharding.records.frame import (
 )
 from spotsieve.stream.sharding.records.resolver import write_fill_progress, write_request
 from spotsieve.stream.sharding.shares import FillProgress, Share
-from tests.worlds.states.round_records import RANGE
+from tests.fixtures.states.round_records import RANGE
 
 DIGEST = settings_digest(verdict_settings_text(Settings()))
 FILLED, ASK = write_fill_progress(FillProgress(True, 5)), write_request(3)

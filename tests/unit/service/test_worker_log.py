@@ -17,8 +17,8 @@ from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, Ro
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement, write_announcement, write_outcome
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
-from tests.worlds.pages.generated import any_look, pages_of, signatures_of
-from tests.worlds.states.round_records import FIRST, RESOLVED
+from tests.fixtures.pages.generated import any_look, pages_of, signatures_of
+from tests.fixtures.states.round_records import FIRST, RESOLVED
 
 PAGES = len(RESOLVED.verdicts)
 

@@ -10,8 +10,8 @@ import pytest
 from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.local.serve.judge_thread import BusyError, JudgeThread, ServeMetrics
-from tests.worlds.filter_crawl import article
-from tests.worlds.waiting import SECONDS, wait_until_async
+from tests.fixtures.filter_crawl import article
+from tests.fixtures.waiting import SECONDS, wait_until_async
 
 
 class Watched(Deduplicator):

@@ -13,9 +13,9 @@ import pytest
 
 from spotsieve import Deduplicator
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import article, filter_json, read_json, write_crawl
-from tests.worlds.http_port import JSON, HttpPort, http_port
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.filter_crawl import article, filter_json, read_json, write_crawl
+from tests.fixtures.http_port import JSON, HttpPort, http_port
+from tests.fixtures.waiting import SECONDS, wait_until
 
 SMALL = ("--set", "serve.max_body_bytes=20000", "--set", "serve.max_pages=6", "--set", "serve.body_seconds=1")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from spotsieve import Deduplicator
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from tests.conftest import REPOSITORY
-from tests.worlds.http_port import http_port
+from tests.fixtures.http_port import http_port
 
 TEXT = (REPOSITORY / "docs" / "integrations.md").read_text("utf-8")
 STORY = (

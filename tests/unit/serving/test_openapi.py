@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.local.serve.wire import openapi_document
-from tests.worlds.http_port import HttpPort, http_port
+from tests.fixtures.http_port import HttpPort, http_port
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 POSTS = ["/v1/lookup", "/v1/lookup/batch", "/v1/add", "/v1/add/batch"]

@@ -6,7 +6,7 @@ import pytest
 
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS, OnebitSettings, SpotsigsSettings
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import filter_json, write_crawl
+from tests.fixtures.filter_crawl import filter_json, write_crawl
 
 
 @pytest.mark.parametrize("name", SCHEME_SETTINGS)

@@ -19,11 +19,11 @@ from spotsieve.stream.sharding.records.frame import KIND_CANDIDATES, KIND_CONFIR
 from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.shares import Share, shards_of
-from tests.worlds.pages.hosts import signatures_of
-from tests.worlds.states.host_logs import Log
-from tests.worlds.states.remembering import SCHEME, any_world
-from tests.worlds.states.round_records import ENTRIES, RANGE, SETTINGS
-from tests.worlds.states.shards import OneProcess, Shards
+from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.states.host_logs import Log
+from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.round_records import ENTRIES, RANGE, SETTINGS
+from tests.fixtures.states.shards import OneProcess, Shards
 
 SHARDS = 3
 

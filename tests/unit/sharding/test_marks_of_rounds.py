@@ -13,9 +13,9 @@ from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.loaded import EVERY_PARTITION
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.sharding.rounds import CommittedPages, next_round
-from tests.worlds.pages.hosts import signatures_of
-from tests.worlds.states.remembering import any_world
-from tests.worlds.states.shards import DIGEST
+from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.states.remembering import any_world
+from tests.fixtures.states.shards import DIGEST
 
 RECORDS = 400
 SOURCES = ("pages", "others")

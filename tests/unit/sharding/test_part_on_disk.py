@@ -17,10 +17,10 @@ from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import empty_update
 from spotsieve.stream.judge.policy import KEEP_FIRST
-from tests.worlds.pages.hosts import signatures_of
-from tests.worlds.states.host_logs import Log
-from tests.worlds.states.remembering import SCHEME, any_world
-from tests.worlds.states.shards import OneProcess, Shards
+from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.states.host_logs import Log
+from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.shards import OneProcess, Shards
 
 PARTS = [StatePart(number, 2) for number in range(2)]
 

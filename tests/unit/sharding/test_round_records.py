@@ -28,7 +28,7 @@ from spotsieve.stream.sharding.records.shard import (
 )
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
-from tests.worlds.states.round_records import (
+from tests.fixtures.states.round_records import (
     CONFIRMS,
     FIRST,
     MEETINGS,

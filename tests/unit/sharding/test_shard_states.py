@@ -25,8 +25,8 @@ from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
-from tests.worlds.states.sharded_logs import crawled, signed_log
-from tests.worlds.states.shards import OneProcess, Shards
+from tests.fixtures.states.sharded_logs import crawled, signed_log
+from tests.fixtures.states.shards import OneProcess, Shards
 
 SHARDS, SETTINGS = 2, Settings()
 OF_HOSTS = (PRINT_TAG, TITLE_TAG)
@@ -130,7 +130,7 @@ class Databases:
         return self._families.get(name, self._database)
 
 
-@pytest.mark.promise("a restored shard goes on from its snapshot", fault="a shard's disk is lost")
+@pytest.mark.guarantee("a restored shard goes on from its snapshot", fault="a shard's disk is lost")
 def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Path) -> None:
     restored = tmp_path / "restored"
     assert main(["state", "restore", str(judged.earlier), "--state", str(restored)]) == EXIT_OK

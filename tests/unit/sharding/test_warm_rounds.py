@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.scheme_settings import settings_named
+from tests.fixtures.pages.scheme_settings import settings_named
 
 ROUNDS_AFTER_WARM_UP = """
 import json, random, sys
@@ -16,9 +16,9 @@ from spotsieve.stream.sign.schemes.registry import scheme_of
 from spotsieve.stream.service.roles.role import compile_rounds
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.sharding.rounds import limits_in_shards
-from tests.worlds.kernels import compiled, compiled_since
-from tests.worlds.states.sharded_logs import assert_verdicts_equal, crawled
-from tests.worlds.states.shards import OneProcess, Shards
+from tests.fixtures.kernels import compiled, compiled_since
+from tests.fixtures.states.sharded_logs import assert_verdicts_equal, crawled
+from tests.fixtures.states.shards import OneProcess, Shards
 
 settings = Settings.model_validate({"scheme": json.loads(sys.argv[1])})
 scheme = scheme_of(settings.scheme)

@@ -9,8 +9,8 @@ from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.errors import DamagedRecord, StateError
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.states.local_states import DIGEST, SETTINGS, different_pages
 from tests.reference.signatures import one_page
-from tests.worlds.states.local_states import DIGEST, SETTINGS, different_pages
 
 WRITER = bytes(range(16))
 MOVED = migration_writer("signatures")
@@ -20,7 +20,7 @@ def engine() -> Engine:
     return Engine(scheme_of(SETTINGS.scheme), memory_state(), SETTINGS.index, DIGEST, "signatures")
 
 
-@pytest.mark.promise("a log that has ended is judged by nobody", fault="workers still append behind its end")
+@pytest.mark.guarantee("a log that has ended is judged by nobody", fault="workers still append behind its end")
 def test_nobody_passes_the_record_that_ends_a_log() -> None:
     reader = engine()
     reader.apply(encode(different_pages(1), WRITER, 0, DIGEST), 0)

@@ -27,7 +27,9 @@ def apply(state: State, log: Iterable[LogRecord]) -> None:
         engine.apply(record, record.sequence)
 
 
-@pytest.mark.promise("the state is as large as a horizon of pages, however long it runs", fault="20 horizons of pages")
+@pytest.mark.guarantee(
+    "the state is as large as a horizon of pages, however long it runs", fault="20 horizons of pages"
+)
 def test_entries_buckets_and_bytes_stay_flat_over_20_horizons_and_replay_equal(tmp_path: Path) -> None:
     log = list(horizon_load(PAGES, HORIZONS, BATCH))
     a_horizon = PAGES // BATCH

@@ -28,8 +28,8 @@ from spotsieve.stream.base.settings.digest import settings_digest, verdict_setti
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-from tests.worlds.states.local_states import PAGES, different_pages
+from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.states.local_states import PAGES, different_pages
 
 HOUR_MS = 3_600_000
 SETTINGS = Settings.model_validate({"scheme": {"sketch_bits": 128}, "index": {"horizon_hours": 640 / HOUR_MS}})
@@ -153,7 +153,7 @@ def drop_first_entry(entries: Any) -> None:
     entries.delete(at.key())
 
 
-@pytest.mark.promise("a damaged state is named and gives no verdict", fault="what left the horizon is there again")
+@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="what left the horizon is there again")
 @pytest.mark.parametrize(
     ("family", "act", "rule"),
     [
@@ -189,7 +189,9 @@ def write(path: Path, pages: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.promise("what counts as an original is decided by event times alone", fault="pages older than the horizon")
+@pytest.mark.guarantee(
+    "what counts as an original is decided by event times alone", fault="pages older than the horizon"
+)
 def test_a_copy_within_the_horizon_is_dropped_and_one_beyond_it_let_through(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,7 +219,7 @@ def test_a_copy_within_the_horizon_is_dropped_and_one_beyond_it_let_through(
     assert runs[1:] == runs[:1] * 2
 
 
-@pytest.mark.promise("what counts as an original is decided by event times alone", fault="a page from the year 2100")
+@pytest.mark.guarantee("what counts as an original is decided by event times alone", fault="a page from the year 2100")
 def test_a_time_from_the_future_makes_nothing_forgotten_and_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,8 +23,8 @@ from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from tests.conftest import REPOSITORY
-from tests.worlds.states.host_filings import remember_more
-from tests.worlds.states.local_states import (
+from tests.fixtures.states.host_filings import remember_more
+from tests.fixtures.states.local_states import (
     DIGEST,
     RECORDS,
     TEXT,
@@ -34,7 +34,7 @@ from tests.worlds.states.local_states import (
     names_entry,
     open_state,
 )
-from tests.worlds.states.state_owner import owner
+from tests.fixtures.states.state_owner import owner
 
 AT = 20
 OWN = {"site": 1, "share": 2, "listed": 3, "prints": [], "titles": []}
@@ -78,7 +78,7 @@ def sealed(lines: list[bytes], **counts: int) -> list[bytes]:
     return [*lines[:-1], json.dumps(trailer).encode()]
 
 
-@pytest.mark.promise("an export makes an equal state, to the byte", fault="the state's disk is lost")
+@pytest.mark.guarantee("an export makes an equal state, to the byte", fault="the state's disk is lost")
 @pytest.mark.parametrize("ending", MAGIC)
 def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_log(
     ending: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -187,7 +187,7 @@ def replaced(place: int | str, **fields: Any) -> Change:
     return change
 
 
-@pytest.mark.promise("a damaged state is named and gives no verdict", fault="an export that was cut or changed")
+@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="an export that was cut or changed")
 @pytest.mark.parametrize(
     ("change", "rule"),
     [

@@ -21,7 +21,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.files.records import content_number
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.worlds.filter_crawl import filter_json, lines, page
+from tests.fixtures.filter_crawl import filter_json, lines, page
 
 PAGES = 6
 
@@ -59,7 +59,7 @@ def open_state(directory: Path) -> State:
     return disk_state(directory, verdict_settings_text(Settings()), LocalLog.name, IndexSettings())
 
 
-@pytest.mark.promise("the next copy of a forgotten page is novel", fault="spotsieve state forget on a filter's state")
+@pytest.mark.guarantee("the next copy of a forgotten page is novel", fault="spotsieve state forget on a filter's state")
 def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,9 +33,7 @@ from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import OwnText
-from tests.reference.signatures import make_signatures
-from tests.reference.stored import ObviousMemory, memory_value, own_text_of
-from tests.worlds.states.host_filings import (
+from tests.fixtures.states.host_filings import (
     NO_BUCKETS,
     NO_KEYS,
     index_update_of,
@@ -44,6 +42,8 @@ from tests.worlds.states.host_filings import (
     some_memories,
     some_own_text,
 )
+from tests.reference.signatures import make_signatures
+from tests.reference.stored import ObviousMemory, memory_value, own_text_of
 
 EVERYTHING = CommitMark("", -1, 0)
 TRIED = PendingVerdict(3, 0.75, 2, 1)

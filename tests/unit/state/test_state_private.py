@@ -9,9 +9,9 @@ import pytest
 
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.stream.cli import main
-from tests.worlds.filter_crawl import write_crawl
-from tests.worlds.states.local_states import apply_log, open_state
-from tests.worlds.states.state_owner import owner
+from tests.fixtures.filter_crawl import write_crawl
+from tests.fixtures.states.local_states import apply_log, open_state
+from tests.fixtures.states.state_owner import owner
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077])
@@ -48,7 +48,7 @@ def filtered(tmp_path: Path, state: Path) -> Path:
     return state
 
 
-@pytest.mark.promise("a state and its snapshots can be read by their owner alone", fault="a umask that lets all read")
+@pytest.mark.guarantee("a state and its snapshots can be read by their owner alone", fault="a umask that lets all read")
 @pytest.mark.usefixtures("_any_umask")
 def test_directories_have_0700_and_files_0600_whatever_the_umask(tmp_path: Path) -> None:
     state, snapshot, again = tmp_path / "state", tmp_path / "snapshot", tmp_path / "again"

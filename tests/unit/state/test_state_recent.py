@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spotsieve.state import recent
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.stream.base.page import PageId
-from tests.worlds.states.local_states import apply_log, open_state
+from tests.fixtures.states.local_states import apply_log, open_state
 
 
 def test_the_partitions_of_filed_pages_are_known_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from tests.fixtures.states.local_states import families_of
 from tests.reference.signatures import make_signatures
-from tests.worlds.states.local_states import families_of
 
 DIGEST = bytes(16)
 SCHEME = ChainScheme(ChainSettings())
@@ -77,7 +77,7 @@ sys.stdin.read()
     open_state(tmp_path).close()
 
 
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "other settings on an old state or log refuse to start, and say what differs", fault="the settings changed"
 )
 def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_figures_of_a_state(tmp_path: Path) -> None:
         assert state.stats()["bytes_on_disk"] > 10_000
 
 
-@pytest.mark.promise("the memory of the index is bounded", fault="filters and indexes of a large state")
+@pytest.mark.guarantee("the memory of the index is bounded", fault="filters and indexes of a large state")
 def test_filters_and_indexes_are_held_in_the_cache_and_not_beside_it(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         for name in encode_keys(np.random.default_rng(1).integers(0, 2**64, 50_000, np.uint64)):
@@ -359,7 +359,7 @@ def test_open_table_files_leave_room_for_connections(
     assert f"max_open_files={most}\n" in written.read_text("utf-8")
 
 
-@pytest.mark.promise("nothing advises to delete a whole state", fault="too many open files")
+@pytest.mark.guarantee("nothing advises to delete a whole state", fault="too many open files")
 def test_too_many_open_files_never_lead_to_a_deleted_state(tmp_path: Path) -> None:
     said = "IO error: While open a file for random read: /state/index/000123.sst: Too many open files"
     for action in ("open", "read", "write"):

@@ -24,10 +24,10 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.crawls import crawl
-from tests.worlds.states.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
-from tests.worlds.states.state_owner import owner
-from tests.worlds.waiting import SECONDS, wait_until
+from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.states.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
+from tests.fixtures.states.state_owner import owner
+from tests.fixtures.waiting import SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")

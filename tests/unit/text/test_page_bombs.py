@@ -16,7 +16,7 @@ from spotsieve.stream.sign.intake.charset import to_utf8
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.scheme_settings import settings_named
+from tests.fixtures.pages.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
 MOST_GROWTH = 20
@@ -130,7 +130,7 @@ def compiled() -> None:
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-@pytest.mark.promise(
+@pytest.mark.guarantee(
     "hostile input costs bounded time and memory, and the run goes on", fault="pages made to be expensive to read"
 )
 def test_the_cpu_time_of_a_bomb_grows_as_its_size_does(bomb: Callable[[int], bytes]) -> None:

@@ -13,7 +13,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
-from tests.worlds.pages.crawls import html_of
+from tests.fixtures.pages.crawls import html_of
 
 PAGES = 64
 

@@ -16,10 +16,10 @@ from spotsieve.stream.sign.text.html.elements import (
     element_table,
     fold_name,
 )
+from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import token_hash
 from tests.reference.text import blocks_of
-from tests.worlds.pages.page_tokens import tokens_of
 
 HTML = {
     "comments are skipped": ("a<!-- b > c -->d <!-->e<!--->f<!-- --!>g<!-- --! > h --->i", "ad efgi"),
