@@ -111,7 +111,7 @@ def test_a_verdict_line_and_a_report_are_explained_with_the_recorded_verdict(
     assert looked_up["recorded"] == as_line["recorded"]
 
 
-def test_a_novel_page_is_shown_beside_its_nearest_candidate_with_the_missed_thresholds(
+def test_a_novel_page_is_shown_beside_its_nearest_candidate_and_its_thresholds(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     half, file = page(1, "half"), tmp_path / "half.jsonl"
