@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 StartTask = Callable[[Coroutine[Any, Any, None]], None]
-"""Starts a task that nobody awaits: TaskScope.start."""
+"""Starts a task without an awaiting caller: TaskScope.start."""
 
 
 class TaskScope:
@@ -32,7 +32,7 @@ class TaskScope:
         return task
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that nobody awaits. After the end of the scope this does nothing, so late callbacks are safe."""
+        """Start a task without an awaiting caller. After the end of the scope it does nothing: callbacks may come late."""
         if self._over:
             work.close()
         else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ABOUT = """Each page gets the verdict that it would get as the next page of the stream; pages of the files are not
 compared with each other. A page that the state itself has indexed is novel (first_attempt). DIR is a snapshot, or the
 state of a service or of `spotsieve filter`; a process that uses the state is asked for a checkpoint, and nothing is
-changed. The settings are those of the state; with -c they must be equal. Reads the same files as `spotsieve filter`.
+changed. The state determines the settings; those of -c must agree with it. Reads the same files as `spotsieve filter`.
 Exit codes: 0 done, whatever the verdicts; 2 wrong setting or usage; 3 a damaged file (the rest was judged); 4 the state
 cannot be used; 130 interrupted."""
 

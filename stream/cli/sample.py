@@ -13,8 +13,8 @@ MAX_PAGES = 20_000
 ABOUT = """Reads the same files as `spotsieve filter`, and writes the folder SET for `spotsieve score`. --pages of the
 text pages are chosen by digests of their texts, so that pages with equal texts are chosen together. For --copies of
 them, copies are planted later in the stream: the text is edited to a known extent, and half of the copies use the
-template of another page. Pages with equal texts are copies, too; other similar pages are ignored, because nobody knows
-whether they are copies. Pages with fewer than 20 words of distinctive text are skipped. Exit codes: 0 written; 2 wrong
+template of another page. Pages with equal texts are copies, too; other similar pages are ignored, because they may or
+may not be copies. Pages with fewer than 20 words of distinctive text are skipped. Exit codes: 0 written; 2 wrong
 setting or usage; 3 a file that cannot be read, or no page that a copy can be made of."""
 
 

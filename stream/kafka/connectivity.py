@@ -111,7 +111,7 @@ def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) ->
     if isinstance(error, UnsupportedSaslMechanismError):
         return BrokerError(
             "kafka.sasl_mechanism",
-            f"must be one that {address} takes: {detail}",
+            f"must be a mechanism that {address} accepts: {detail}",
             kafka.sasl_mechanism,
             "choose one of those, or have the broker enable it",
         )

@@ -163,7 +163,7 @@ class _Judge:
         fetched_at: datetime | str | float | None = None,
         rank: datetime | str | float | None = None,
     ) -> Verdict | None:
-        """The verdict of a page, or None if it cannot be judged; it is then passed on and counted."""
+        """The verdict of a page, or None if it cannot be judged; it is then emitted unchecked and counted."""
         page_id = name if name not in (None, "") else url
         visit = page_id if self._passes_recrawls and page_id else f"{page_id} {next(self._visits)}".strip()
         try:
@@ -172,13 +172,13 @@ class _Judge:
             )
         except PageError as error:
             self._stats.inc_value("spotsieve/no_page")
-            LOGGER.warning("passed on a page unjudged: %s", error)
+            LOGGER.warning("a page was emitted unchecked: %s", error)
             return None
         except StateError as error:
             # Pages that cannot be judged are not dropped. Only the first failure is logged.
             self._stats.inc_value("spotsieve/failed")
             if not self._failed:
-                LOGGER.error("the state failed, and pages are passed on unjudged from now on: %s", error)  # noqa: TRY400 - no defect
+                LOGGER.error("the state failed; from now on all pages are emitted unchecked: %s", error)  # noqa: TRY400 - no defect
             self._failed = True
             return None
         self._stats.inc_value("spotsieve/pages")

@@ -22,7 +22,7 @@ FORMER = f"unknown: the old log has record version {FORMER_VERSION}, which does 
 FILES_NOT_NEEDED = "the files of --from-pages were not needed: the new settings sign pages like the old ones"
 UNCOMPARED = (
     "the old verdicts are unknown, so every page of the old log may become an original: if the old settings dropped a "
-    "page, its later copies may be dropped too, and then none of them is emitted"
+    "page, its later copies may be dropped too, and then no copy is emitted"
 )
 ONLY_NOVEL = "to avoid this, restart with --from-pages files that have only the novel pages"
 _KINDS = tuple(kind.name.lower() for kind in Kind)

@@ -83,7 +83,7 @@ class PageMaker:
             max_page_bytes=self._max_page_bytes,
             rank=read_rank(given.rank) if self._ranked else None,
         )
-        # The number of the content is that of the given bytes. The page already has the bytes of a text.
+        # The content number derives from the given bytes. For text, the page already holds the encoded bytes.
         page = page._replace(partition=content_number(page.body if isinstance(body, str) else body))
         if self._ranked and page.rank is None and not self._warned:
             self._warned = True

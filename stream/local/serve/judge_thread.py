@@ -74,7 +74,7 @@ class Capacity:
 
     @contextmanager
     def held(self, amount: int) -> Iterator[None]:
-        """Use an amount while the block runs. Raises BusyError if it exceeds what is left.
+        """Use an amount while the block runs. Raises BusyError if it exceeds the free capacity.
 
         An amount above the whole limit is admitted while nothing else is in use.
         """
@@ -86,7 +86,7 @@ class Capacity:
             self.used -= amount
 
     def check(self, amount: int) -> None:
-        """Raise BusyError if the amount exceeds what is left."""
+        """Raise BusyError if the amount exceeds the free capacity."""
         if self.used and self.used + amount > self.most:
             raise BusyError(
                 f"too many requests are in progress: {self.used:,} of {self.most:,} {self._what}; retry in a second"

@@ -1,6 +1,6 @@
 """Runs choices of settings over one labelled set, in memory. Choices with the same signatures sign the pages only once.
 
-Intake, log records and engine are those of the filter; only the state is in memory and the log is not stored.
+Intake, log records and engine are the same as in the filter; only the state is in memory and the log is not stored.
 """
 
 import time

@@ -10,7 +10,7 @@ number of pairs drawn from a stratum grows with the root of its size, so that sm
 large ones (power allocation, Bankier 1988). Within a stratum every k-th pair is drawn in the order of hosts (systematic
 sampling, Cochran, chapter 8): each pair has the same chance, and each host its share.
 
-The reviewed verdicts are those of a filter in memory, or verdict lines of `spotsieve filter --verdicts` and
+The reviewed verdicts come from a filter in memory, or from verdict lines of `spotsieve filter --verdicts` and
 `spotsieve replay --into`.
 """
 

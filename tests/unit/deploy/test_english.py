@@ -188,10 +188,6 @@ PHRASES = (
 )
 
 EXCEPTIONS = {
-    "ARCHITECTURE.md": (
-        "issue 35 rewrites it at the same time as this check",
-        "as of a name",
-    ),
     "README.md": (
         "issue 38 rewrites it",
         "let through, passed on unchecked, to the byte",
@@ -200,74 +196,28 @@ EXCEPTIONS = {
         "texts of generated pages; they change when the pages are measured again",
         "is filed, is one that, let through, so many",
     ),
-    "bench/deploy/dashboard/": (
-        "issue 35 rewrites the metrics' texts at the same time as this check",
-        "is filed, let through, passed on unchecked",
-    ),
     "state/": (
         "the verdict issue changes the stored formats and rewrites the district",
-        ("anew, as of a name, is filed, is one that, is told, nobody knows, of at the beginning, so many, whom"),
-    ),
-    "stream/base/": (
-        "issue 35 rewrites it at the same time as this check",
-        "nobody knows",
-    ),
-    "stream/cli/": (
-        "issue 35 rewrites it at the same time as this check",
-        "is one that, nobody knows",
+        "anew, as of a name, is filed, is one that, is told, nobody knows, of at the beginning, so many, whom",
     ),
     "stream/demo/": (
-        "issue 35 rewrites it at the same time as this check",
+        "text of the generated articles",
         "is told",
     ),
     "stream/engine/": (
-        "issue 35 rewrites it at the same time as this check",
-        "is filed, whom",
-    ),
-    "stream/files/": (
-        "the intake issue rewrites WARC; issue 35 rewrites the rest now",
-        "is one that, is told, let through, of at the beginning, so many, so much of, to the byte",
-    ),
-    "stream/insight/": (
-        "issue 35 rewrites it at the same time as this check",
-        "none of",
+        "text of the built-in pages that compile the kernels",
+        "whom",
     ),
     "stream/judge/": (
         "the verdict issue rewrites the judge",
-        (
-            "as of a name, is filed, is told, let through, nobody knows, of at the beginning, of which there, "
-            "so many, so much of"
-        ),
-    ),
-    "stream/kafka/": (
-        "the trust issue rewrites the driver; issue 35 rewrites the rest now",
-        "anew, hears of, is one that, is told, of at the beginning, so many, what is left, what it was",
-    ),
-    "stream/local/": (
-        "issue 35 rewrites it at the same time as this check",
-        "as of a name, is filed, is one that, is told, nobody knows, passed on unchecked, what is left",
-    ),
-    "stream/observe/": (
-        "issue 35 rewrites it at the same time as this check",
-        "hears of, is filed, nobody knows, passed on unchecked",
-    ),
-    "stream/research/": (
-        "issue 35 rewrites it at the same time as this check",
-        ("as of a name, is filed, is one that, is told, let through, of at the beginning, so many, what is left"),
-    ),
-    "stream/service/": (
-        "the trust issue rewrites the roles; issue 35 rewrites the rest now",
-        (
-            "anew, hears of, is filed, is one that, is told, let through, nobody knows, passed on unchecked, "
-            "so many, those that there are, what is left"
-        ),
+        "as of a name, is filed, is told, let through, nobody knows, of at the beginning, of which there, so many, so much of",
     ),
     "stream/sharding/": (
         "the trust issue rewrites it",
         "anew, as of a name, is filed, is one that, is told, let through, so many, what is left, whom",
     ),
     "stream/sign/": (
-        "the intake issue rewrites intake and text; issue 35 rewrites the rest now",
+        "the intake issue rewrites intake and text",
         "as of a name, is filed, is one that, so many, what it has of, whom",
     ),
     "tests/broker/": (
@@ -284,7 +234,7 @@ EXCEPTIONS = {
     ),
     "tests/unit/": (
         "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, is filed, is one that, is told, let through, passed on unchecked, so many, to the byte",
+        "anew, is filed, is one that, is told, let through, passed on unchecked, to the byte",
     ),
     "tests/unit/local/test_variants.py": (
         '"as of Monday" is text of a generated page',
