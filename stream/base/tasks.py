@@ -32,7 +32,7 @@ class TaskScope:
         return task
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task without an awaiting caller. After the end of the scope it does nothing: callbacks may come late."""
+        """Start a task without an awaiting caller. After the end of the scope this does nothing."""
         if self._over:
             work.close()
         else:
