@@ -210,8 +210,10 @@ EXCEPTIONS = {
     ),
     "stream/judge/": (
         "the verdict issue rewrites the judge",
-        "as of a name, is filed, is told, let through, nobody knows, of at the beginning, of which there, so many, "
-        "so much of",
+        (
+            "as of a name, is filed, is told, let through, nobody knows, of at the beginning, of which there, so many, "
+            "so much of"
+        ),
     ),
     "stream/sharding/": (
         "the trust issue rewrites it",
