@@ -2,7 +2,7 @@
 
 slots.py       the keys of the pages and the postings under them, laid out for the kernels
 candidates.py  the earlier pages that share keys with a page: the one merge of postings
-policy.py      the settings beside the scheme: which copy is kept (preference), pages fetched again, URL relations
+policy.py      the settings beside the scheme: preference between copies, pages fetched again, URL relations
 rules.py       the verdict rule
 indexed.py     the search for originals among the indexed pages
 resolution.py  the sequential resolution: originals within the record, and indexing
@@ -59,10 +59,13 @@ __all__ = [
 
 
 class RecordJudgment(NamedTuple):
-    """What is found of the n pages of a record. indexed, resolution: their originals among the filed pages, and in
-    the record
+    """The judgment of a record of n pages.
 
-    taught: uint8[n], is_new: bool[n], as of HostJudgment; None without a memory of hosts
+    indexed: originals among the indexed pages
+    resolution: originals within the record
+    taught: uint8[n] (TAUGHT_NOTHING, ...), what each page taught its host
+    is_new: bool[n], pages whose id was not seen before
+    taught and is_new are None if the scheme has no host memory.
     """
 
     verdicts: Verdicts
@@ -83,7 +86,10 @@ def judge(
     *,
     alone: bool = False,
 ) -> tuple[Verdicts, IndexUpdate]:
-    """Verdicts of a record's pages, and what filing them adds to the state. As judge_record"""
+    """The verdicts of a record's pages, and the update that indexing them makes to the state.
+
+    The parameters are those of judge_record.
+    """
     judged = judge_record(signatures, scheme, view, cap, candidate_limit, policy, alone=alone)
     return judged.verdicts, judged.index_update
 
@@ -100,8 +106,9 @@ def judge_record(
 ) -> RecordJudgment:
     """Judge the pages of a record.
 
-    cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
-    alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
+    cap: maximum number of postings in a bucket
+    candidate_limit: maximum number of candidates per page that are confirmed; 0 selects the limit of the scheme
+    alone: judge each page on its own, as if it were new; pass a cap of 0 too, so that no page is indexed
     """
     limits = limits_of(policy, cap, candidate_limit or scheme.candidate_limit)
     preferences = preferences_of_pages(signatures, limits.preference)
@@ -138,13 +145,13 @@ def judge_record(
 
 
 _NO_ROOM = 0
-"""Cap of every bucket: so no page of a record is filed, and none is met by a later one."""
+"""The cap of every bucket under which no page is indexed, so that the pages of a record do not match each other."""
 _NEVER_ENDS = np.uint8(0)
-"""The kinds of keys that end the search for all matches: none."""
+"""The kinds of decisive keys that end the search for all matches: none."""
 
 
 class Match(NamedTuple):
-    """A filed page that a page would be accepted as a copy of. reason: as a duplicate of it would have"""
+    """An indexed page that a page is accepted as a copy of. reason: the reason that a duplicate of it would get"""
 
     entry: Entry
     score: float
@@ -154,15 +161,18 @@ class Match(NamedTuple):
 def judge_alone(
     signatures: Signatures, scheme: Scheme, view: StateView, candidate_limit: int, policy: Policy = PLAIN
 ) -> Verdicts:
-    """The verdict that each page would get if it came next, whatever stands beside it. Limits as of `judge`."""
+    """The verdict that each page would get if it came next, independent of the other pages. Nothing is indexed.
+
+    candidate_limit: maximum number of candidates per page that are confirmed; 0 selects the limit of the scheme
+    """
     return judge(signatures, scheme, view, _NO_ROOM, candidate_limit, policy, alone=True)[0]
 
 
 def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy: Policy = PLAIN) -> list[list[Match]]:
-    """All filed pages that each page is accepted as a copy of, in the order of filing, and not only the earliest.
+    """All indexed pages that each page is accepted as a copy of, in indexing order, not only the earliest.
 
-    The candidate limit, which bounds what a stream pays for a page, is not applied; full buckets hold no more than they
-    do. A page that is filed itself is among its matches.
+    The candidate limit bounds the cost of a page in a stream and is not applied here. The matches in a full bucket are
+    limited to its postings. If a page is indexed itself, it is among its matches.
     """
     keys, slots = slots_of(scheme.probe(signatures))
     met = find_candidates(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
@@ -189,7 +199,11 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
 def _confirm(
     signatures: Signatures, met: CandidatePairs, view: StateView, scheme: Scheme
 ) -> tuple[IndexedPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
-    """What stream.judge.confirming.confirm_all returns, of a scheme that confirms by itself."""
+    """Confirm m candidate pairs by a scheme without host memory. Returns the same tuple as confirm_all:
+
+    the entries that were read, and per pair its place among them (int64[m]), whether it is a match (bool[m]), its score
+    (float64[m]) and its reason (uint8[m]).
+    """
     numbers, place = np.unique(met.number, return_inverse=True)
     indexed = view.indexed(numbers.astype(np.uint64))
     pages = candidate_columns(signatures, scheme.compares_features)
@@ -220,7 +234,7 @@ def judge_isolated(judge: JudgeRecord, signatures: Signatures) -> tuple[Verdicts
 
 
 def as_empty(signatures: Signatures, rows: Iterable[int]) -> Signatures:
-    """The same pages, of which these rows count as empty: they have no keys, match nothing and are not indexed."""
+    """The same pages, with these rows marked as empty: they have no keys, match nothing and are not indexed."""
     status = signatures.status.copy()
     status[_array(rows)] = SignatureStatus.EMPTY
     return replace(signatures, status=status)

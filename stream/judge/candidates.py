@@ -1,6 +1,6 @@
-"""Merges postings: which earlier pages a page meets under all its keys, in the order of filing.
+"""Merges postings: the earlier pages that share keys with a page, in indexing order.
 
-One merge serves the postings in the state, those that a record adds, and the search for all matches of a page.
+The same merge serves the postings in the state, the postings that a record adds, and the search for all matches.
 """
 
 from typing import NamedTuple
@@ -19,10 +19,12 @@ NEVER = np.iinfo(np.int64).max
 
 
 class CandidatePairs(NamedTuple):
-    """What n pages meet among the filed ones, in the order of index_update: m pairs of a page and a filed page.
+    """The candidates of n pages among the indexed pages, in indexing order: m pairs of a page and an indexed page.
 
-    bounds: int64[n + 1]  number: int64[m], entry numbers  proof, kinds, distance: uint8[m], as of Candidate
-    cut_at: int64[n], the first pair that lies beyond the candidate limit, or NEVER
+    bounds: int64[n + 1], the pairs of page i are bounds[i]..bounds[i + 1] - 1
+    number: int64[m], entry numbers
+    proof, kinds, distance: uint8[m], the fields of Candidate
+    cut_at: int64[n], the first pair beyond the candidate limit, or NEVER
     """
 
     bounds: NDArray[np.int64]
@@ -34,9 +36,10 @@ class CandidatePairs(NamedTuple):
 
 
 class Cursors(NamedTuple):
-    """Where m slots stand in their buckets.
+    """The positions of m slots in their buckets.
 
-    at: int64[m], the next posting that passes  number: int64[m], who was filed there; NEVER: no posting is left
+    at: int64[m], the next posting that passes
+    number: int64[m], the page that this posting belongs to; NEVER if no posting remains
     """
 
     at: NDArray[np.int64]
@@ -49,9 +52,10 @@ def new_cursors(slots: Slots) -> Cursors:
 
 
 def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> CandidatePairs:
-    """What pages meet in the buckets of their keys.
+    """The candidates of pages, from the buckets of their keys.
 
-    candidate_limit: most candidates of a page  final: kinds of decisive keys (KeyKind) at which its search ends
+    candidate_limit: maximum number of candidates per page; decisive keys have no limit
+    final: kinds of decisive keys (KeyKind) that end the search of a page
     """
     room = _most_met(slots, buckets, candidate_limit, final)
     met: CandidatePairs = _meet_kernel(
@@ -61,7 +65,10 @@ def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final:
 
 
 def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> int:
-    """Pairs that there can be: one a posting, and where any decisive key ends the search, no more than that."""
+    """Upper bound for the number of pairs: one per posting.
+
+    If every decisive key ends the search of its page, the bound is also candidate_limit + 1 per page.
+    """
     postings = int(sizes_of(buckets.bounds)[slots.bucket].sum())
     any_ends = (slots.kind[slots.decisive] & final).all()
     return min(postings, (len(slots.bounds) - 1) * (candidate_limit + 1)) if any_ends else postings
@@ -76,9 +83,9 @@ def set_cursors(slots, postings, page, cursors):  # Slots, Postings, int64  ->  
 
 @inlined
 def next_candidate(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors -> Candidate
-    """Take the earliest page under the cursors and move these on; its number is NEVER where there is none.
+    """Take the earliest page under the cursors and advance them; its number is NEVER if none remains.
 
-    Pages under fewer candidate keys than a candidate needs, and no decisive one, are passed.
+    Skips pages that share fewer keys than `least_shared` and no decisive key.
     """
     first, last = slots.bounds[page], slots.bounds[page + 1]
     while True:
@@ -103,7 +110,7 @@ def next_candidate(slots, postings, page, cursors):  # Slots, Postings, int64, C
 
 @inlined
 def drop_candidates(slots, page, cursors):  # Slots, int64  ->  cursors: Cursors
-    """From now on the page meets others under its decisive keys alone."""
+    """Continue the search of the page under its decisive keys only."""
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
         if not slots.decisive[slot]:
             cursors.number[slot] = NEVER
@@ -111,7 +118,7 @@ def drop_candidates(slots, page, cursors):  # Slots, int64  ->  cursors: Cursors
 
 @inlined
 def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, int64  ->  cursors: Cursors
-    """Set the slot's cursor to the first posting of its bucket from `at` on that passes."""
+    """Set the cursor of the slot to the first posting of its bucket, from `at` on, that passes."""
     end, inline, limit = postings.end[slots.bucket[slot]], slots.inline[slot], slots.limit[slot]
     while at < end and count_bits(postings.inline[at] ^ inline) > limit:
         at += 1
@@ -121,8 +128,9 @@ def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, 
 
 @kernel
 def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
-    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: pairs that there is room for
-    # cursors: Cursors, written over  ->  CandidatePairs
+    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: upper bound for the number of pairs
+    # cursors: Cursors, overwritten
+    # -> CandidatePairs
     pages = len(slots.bounds) - 1
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
     numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)

@@ -1,4 +1,4 @@
-"""Finds the original of each page among the filed ones: reads and confirms what it meets, and applies the rule."""
+"""Finds the original of each page among the indexed pages: reads and confirms candidates, and applies the rule."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,10 +38,12 @@ from spotsieve.stream.sign.schemes.url_rules import PageRules
 
 @dataclass(frozen=True, slots=True)
 class IndexedOriginals:
-    """What is found among the filed pages.
+    """The originals of a record's pages among the indexed pages.
 
-    found: of all pages  numbers: uint64[e], ascending, the entries that were read  indexed: the same, as read
-    addresses: of pages and entries
+    found: the result of the search, for all pages
+    numbers: uint64[e], ascending, the entries that were read
+    indexed: the contents of these entries; None if none was read
+    addresses: URL relations of pages and entries
     """
 
     found: OriginalSearch
@@ -50,17 +52,18 @@ class IndexedOriginals:
     addresses: UrlRelations
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
-        """numbers: int64[a], of entries that were read -> the filed pages."""
+        """The entries of these numbers. numbers: int64[a], of entries that were read"""
         if self.indexed is None:
             return []
         return self.indexed.entries(np.searchsorted(self.numbers, numbers.astype(np.uint64)))
 
 
 class PairFacts(NamedTuple):
-    """What the rule asks of m pairs of a page and a filed page.
+    """The input of the rule for m pairs of a page and an indexed page.
 
-    preference: float64[m], of the filed page; 0 where it cannot matter
-    row: int64[m], of a candidate, its row in confirmed  confirmed: the scheme's answers to the candidates
+    preference: float64[m], of the indexed page; 0 where it cannot matter
+    row: int64[m], the row of a candidate in `confirmed`
+    confirmed: the confirmations of the candidates by the scheme
     """
 
     preference: NDArray[np.float64]
@@ -79,10 +82,7 @@ def find_originals(
     limits: Limits,
     rules: PageRules | None,
 ) -> IndexedOriginals:
-    """The original of each page among the filed ones. All entries of a record are read and confirmed at once.
-
-    preferences: of the pages
-    """
+    """The original of each page among the indexed pages. Reads and confirms all entries of a record at once."""
     met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
     found = empty_search(len(pages))
     wanted = distinct(met.number).astype(np.uint64)
@@ -99,7 +99,7 @@ def find_originals(
 def candidate_urls(
     signatures: Signatures, indexed: IndexedEntries | None, entries: int, limits: Limits, rules: PageRules | None
 ) -> UrlRelations:
-    """The addresses of pages and of the entries that they meet, where these make a difference."""
+    """The URL relations of pages and their candidates; empty if URLs do not affect the verdicts."""
     scoping = rules is not None and rules.scoping
     if limits.same_url == ANY_KIND and not scoping:
         return no_urls(len(signatures), entries)
@@ -115,9 +115,9 @@ def choose_originals(
     limits: Limits,
     found: OriginalSearch,
 ) -> None:
-    """Apply the rule to what the n pages meet among the filed ones  ->  found: Found.
+    """Apply the rule to the candidates of n pages among the indexed pages, and write the originals to `found`.
 
-    place: int64[m], where in `addresses` the filed page of each pair is  preferences: of the pages
+    place: int64[m], the place of each pair's indexed page in `addresses`
     """
     _choose_kernel(met, place, answers, preferences.own, addresses, limits, found)
 
@@ -130,9 +130,10 @@ def confirm_candidates(
     pages: CandidateColumns,
     limits: Limits | None = None,
 ) -> PairFacts:
-    """Ask the scheme about the candidates among the pairs.
+    """Confirm the candidates among the pairs by the scheme. Pairs with a decisive key need no confirmation.
 
-    place: int64[m], where in `indexed` the page of each pair is  limits: None where nobody asks what pages are worth
+    place: int64[m], the place of each pair's page in `indexed`
+    limits: None if the preferences of the pages are not needed
     """
     weighed = limits is not None and limits.longer_by != KEEP_FIRST
     candidate = met.proof == 0
@@ -152,8 +153,9 @@ def confirm_candidates(
 
 @kernel
 def _choose_kernel(met, entry, answers, preference, addresses, limits, found):
-    # met: CandidatePairs  entry: int64[m], where the page of each pair is among the entries  answers: PairFacts
-    # preference: float64[n], of the pages  addresses: UrlRelations  limits: Limits  ->  found: OriginalSearch
+    # met: CandidatePairs  entry: int64[m], the place of each pair's page among the entries  answers: PairFacts
+    # preference: float64[n], of the pages  addresses: UrlRelations  limits: Limits
+    # -> found: OriginalSearch
     for page in range(len(preference)):
         found.cut[page] = met.cut_at[page] != NEVER
         for place in range(met.bounds[page], met.bounds[page + 1]):

@@ -1,11 +1,10 @@
-"""What the settings ask of the judge beside its scheme: which copy is kept, and what a page fetched again is.
+"""The settings that the judge takes beside its scheme: preferences between copies, and the relations of two URLs.
 
-Says what pages are worth where one of two copies is kept: by their length, time or rank, and more is better.
+Preference: of two copies, the one with the higher preference is kept. It is the length, the time or the rank of a page.
 
-Says what the addresses of two pages make of them: one address fetched twice, or pages that may not meet.
-
-An address is the text before its fragment (RFC 3986, sec. 3.5), as the log holds it. A page without one has none in
-common with any. A page that is submitted again is itself, and not fetched again.
+URL relation: two pages may have the same URL (the page was fetched again), or lie in two scopes and never match.
+The URL is compared without its fragment (RFC 3986, sec. 3.5), in the form that the log stores. A page without a URL
+shares it with no page. A page that is submitted again (same page id) is the page itself, not a second fetch.
 """
 
 import enum
@@ -25,11 +24,11 @@ from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.sign.schemes.url_rules import PageRules, page_rules
 
 LEAST_PREFERENCE = float(np.finfo(np.float64).min)
-"""Of a page without a rank: no page is worth less, and none outgrows any by it."""
+"""The preference of a page without a rank: no page has a lower one, and this page supersedes none."""
 
 
 class Preference(enum.IntEnum):
-    """What a page is preference: its features, its time, its rank, or the less the higher its rank is."""
+    """The value that decides which copy is kept: the number of features, the time, or the rank (high or low first)."""
 
     LENGTH = 0
     TIME = 1
@@ -38,14 +37,17 @@ class Preference(enum.IntEnum):
 
 
 def keeps_ranks(by: int) -> bool:
-    """Whether entries must hold the ranks of their pages."""
+    """Whether entries must store the ranks of their pages."""
     return by in (Preference.RANK, Preference.LOW_RANK)
 
 
 class PagePreferences(NamedTuple):
-    """What the n pages of a record are worth. own: float64[n], against pages before it  met: float64[n], to later ones
+    """The preferences of the n pages of a record, which differ by the side of the comparison.
 
-    They differ where nothing but its digest is known of a page: it is the same as its copy, and the first one stays.
+    own: float64[n], when the page is compared with earlier pages
+    met: float64[n], when a later page is compared with it
+    They differ for a page of which only the body digest is known: it is identical to its copy, and the first one is
+    kept.
     """
 
     own: NDArray[np.float64]
@@ -53,7 +55,7 @@ class PagePreferences(NamedTuple):
 
 
 def preferences_of_pages(signatures: Signatures, by: int) -> PagePreferences:
-    """What the pages of a record are worth."""
+    """The preferences of the pages of a record. by: Preference"""
     if by == Preference.LENGTH:
         length = signatures.feature_count.astype(np.float64)
         return PagePreferences(length, length)
@@ -62,7 +64,7 @@ def preferences_of_pages(signatures: Signatures, by: int) -> PagePreferences:
 
 
 def preferences_of_entries(indexed: IndexedPages, length: NDArray[np.uint32], by: int) -> NDArray[np.float64]:
-    """The same of e entries. length: uint32[e], their features  Raises CorruptRecord."""
+    """The preferences of e entries. length: uint32[e], numbers of features. Raises CorruptRecord."""
     if by == Preference.LENGTH:
         return length.astype(np.float64)
     return _worth(indexed.event_times_ms() if by == Preference.TIME else indexed.ranks(), by)
@@ -76,11 +78,11 @@ def _worth(column: NDArray[np.int64] | NDArray[np.uint64], by: int) -> NDArray[n
 
 
 KEEP_FIRST = math.inf
-"""The `longer_by` with which no page replaces another: the first is kept."""
+"""The `longer_by` with which no page supersedes another: the first copy is kept."""
 ANY_BETTER = 1.0
-"""The `longer_by` with which a page replaces any that is worth less."""
+"""The `longer_by` with which a page supersedes every page of lower preference."""
 ANY_KIND = 255
-"""All kinds of keys (KeyKind), and those to come."""
+"""All kinds of keys (KeyKind), future kinds included."""
 _PREFERENCES = {
     "first": Preference.LENGTH,
     "longest": Preference.LENGTH,
@@ -88,16 +90,19 @@ _PREFERENCES = {
     "highest": Preference.RANK,
     "lowest": Preference.LOW_RANK,
 }
-"""By policy.keep. With "first" no page supersedes another, so the preference decides nothing."""
+"""The preference by the value of policy.keep. With "first" no page supersedes another, so the preference has no
+effect."""
 _SAME_ADDRESS = {"drop": ANY_KIND, "identical": int(KeyKind.BODY | KeyKind.ADDRESS), "pass": 0}
 
 
 class Policy(NamedTuple):
-    """longer_by: a copy that is worth more than so many times what it is a copy of replaces it
-    same_url: the kinds of decisive keys (KeyKind) under which a page is a copy of one of its own address; ANY_KIND:
-    an address makes no difference
-    rules: what the settings say of pages by their addresses; None: nothing
-    preference: what pages are worth (Worth): their features, unless the settings keep pages by something else
+    """The policy settings as the judge takes them.
+
+    longer_by: a copy supersedes its original if its preference is more than this multiple of the original's
+    same_url: kinds of decisive keys (KeyKind) under which a page is a copy of a page with the same URL; ANY_KIND: URLs
+    do not affect the verdict
+    rules: the settings for pages by URL, or None
+    preference: the value that decides which copy is kept (Preference); by default the number of features
     """
 
     longer_by: float = KEEP_FIRST
@@ -107,11 +112,11 @@ class Policy(NamedTuple):
 
 
 PLAIN = Policy()
-"""The first copy is kept, and addresses make no difference."""
+"""The first copy is kept, and URLs do not affect the verdict."""
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What [policy] and [[rules]] ask of the judge. Raises SettingError for rules that contradict."""
+    """The policy of the judge from [policy] and [[rules]]. Raises SettingError for contradictory rules."""
     policy = settings.policy
     preference = _PREFERENCES[policy.keep]
     longer_by = {"first": KEEP_FIRST, "longest": policy.longer_by}.get(policy.keep, ANY_BETTER)
@@ -120,15 +125,16 @@ def policy_of(settings: Settings) -> Policy:
 
 _NONE = -1
 PLAIN_PAIR, SAME_ADDRESS, APART = np.uint8(0), np.uint8(1), np.uint8(2)
-"""What addresses make of a pair: nothing, one address fetched twice, pages of two scopes."""
+"""Relations of two pages by their URLs: unrelated, one URL fetched twice, two scopes that never match."""
 
 
 class UrlRelations(NamedTuple):
-    """What is known by the addresses of n pages of a record and e entries.
+    """The URLs of n pages of a record and e entries, as numbers that the kernels compare.
 
-    own: int64[n], indexed: int64[e], equal where addresses are; _NONE: none  page: int64[n], indexed_page: int64[e],
-    equal
-    where page ids are  scope: uint64[n], indexed_scope: uint64[e], equal where pages may meet
+    own: int64[n], indexed: int64[e], equal for equal URLs; _NONE for pages without a URL and for entries whose URL is
+    not in the record
+    page: int64[n], indexed_page: int64[e], equal for equal page ids
+    scope: uint64[n], indexed_scope: uint64[e], equal for pages that may match
     """
 
     own: NDArray[np.int64]
@@ -140,7 +146,7 @@ class UrlRelations(NamedTuple):
 
 
 def no_urls(pages: int, entries: int) -> UrlRelations:
-    """Where addresses make no difference."""
+    """The relations of pages and entries where URLs do not affect the verdict."""
     none, filed_none = np.full(pages, _NONE), np.full(entries, _NONE)
     return UrlRelations(none, none, np.zeros(pages, np.uint64), filed_none, filed_none, np.zeros(entries, np.uint64))
 
@@ -148,9 +154,9 @@ def no_urls(pages: int, entries: int) -> UrlRelations:
 def urls_of(
     signatures: Signatures, indexed: IndexedEntries | None, entries: int, scopes: PageRules | None
 ) -> UrlRelations:
-    """The addresses of a record's pages, and of the entries that they are compared with.
+    """The URL relations of a record's pages and the entries that they are compared with.
 
-    scopes: the rules, where these say which pages may meet
+    scopes: the rules that define which pages may match, or None
     """
     numbers, pages = dict[str, int](), dict[PageId, int]()
     found = indexed.entries(np.arange(entries)) if indexed is not None else []
@@ -172,7 +178,7 @@ def urls_of(
 
 @inlined
 def relation_to_indexed(addresses, page, entry):  # UrlRelations, int64, int64 -> uint8
-    """What addresses make of a page and an entry."""
+    """The relation of a page and an entry by their URLs."""
     return _relation(
         addresses, page, addresses.indexed[entry], addresses.indexed_page[entry], addresses.indexed_scope[entry]
     )
@@ -180,7 +186,7 @@ def relation_to_indexed(addresses, page, entry):  # UrlRelations, int64, int64 -
 
 @inlined
 def relation_within(addresses, page, other):  # UrlRelations, int64, int64 -> uint8
-    """The same of a page and an earlier one of the record."""
+    """The relation of a page and an earlier page of the record by their URLs."""
     return _relation(addresses, page, addresses.own[other], addresses.page[other], addresses.scope[other])
 
 

@@ -1,4 +1,4 @@
-"""Walks through one record: finds originals among its own earlier pages, and files every page that has none."""
+"""Sequential resolution of a record: finds originals among its own earlier pages, and indexes pages that have none."""
 
 from typing import NamedTuple
 
@@ -26,14 +26,19 @@ from spotsieve.stream.judge.slots import Postings, Slots, indexed_postings, no_p
 from spotsieve.stream.sign.schemes import Confirmations, Scheme
 
 CHUNK_PAGES = 64
-"""Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to
-64 * 63 / 2 pairs, however alike its pages are; pages of earlier chunks count only where they were filed."""
+"""The number of pages whose pairs are confirmed in one call. The pages that will be indexed are not known before the
+call, so a chunk has up to 64 * 63 / 2 pairs, even if all its pages are alike. Pages of earlier chunks are candidates
+only if they were indexed."""
 
 
 class Resolution(NamedTuple):
-    """found: originals within the record, by page index  postings: int64[n], how many lay in the probed buckets
-    entry: int64[n], the entry number of a filed page, or NOBODY
-    added: the postings that the record adds, by page index  capped: filings left out because a bucket was full
+    """The result of resolving a record of n pages.
+
+    found: originals within the record, by page index
+    postings: int64[n], number of postings in the probed buckets of each page
+    entry: int64[n], the entry number of an indexed page, or NOBODY
+    added: the postings that the record adds, by page index
+    capped: number of postings left out because a bucket was full
     """
 
     found: OriginalSearch
@@ -44,7 +49,12 @@ class Resolution(NamedTuple):
 
 
 class AddedPostings(NamedTuple):
-    """What filing pages that are known to be filed adds. added, capped: as of Resolution  fits: bool[n]"""
+    """The result of indexing pages whose entry numbers are given.
+
+    added: the added postings, by page index
+    capped: number of postings left out because a bucket was full
+    fits: bool[n], at least one bucket of the page had room
+    """
 
     added: Postings
     capped: int
@@ -52,11 +62,12 @@ class AddedPostings(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """What is known of a record of n pages and its u buckets before the walk.
+    """A record of n pages with its u buckets, before the resolution.
 
-    sizes: int64[u], postings filed before the record  preferences: of the pages
-    indexed: int64[n], the original among the filed pages, or NOBODY
-    room: int64[n], candidates that may still be compared  addresses: of the pages
+    sizes: int64[u], number of postings indexed before the record
+    indexed: int64[n], the original among the indexed pages, or NOBODY
+    room: int64[n], number of candidates that may still be compared
+    addresses: URL relations of the pages
     """
 
     slots: Slots
@@ -68,9 +79,10 @@ class _Record(NamedTuple):
 
 
 class _ChunkPairs(NamedTuple):
-    """The pairs of a chunk that may have to be confirmed, and the scheme's answers.
+    """The pairs of a chunk that may need a confirmation, and the confirmations by the scheme.
 
-    bounds: int64[n + 1], page i's are other[bounds[i]:bounds[i + 1]]  other: int64[c], ascending within a page
+    bounds: int64[n + 1], the pairs of page i are other[bounds[i]:bounds[i + 1]]
+    other: int64[c], ascending within a page
     """
 
     bounds: NDArray[np.int64]
@@ -88,11 +100,11 @@ def resolve_record(
     first_number: int,
     limits: Limits,
 ) -> Resolution:
-    """Look for originals within the record and file, in order, every page that has none.
+    """Find originals within the record, and index, in order, every page that has none.
 
-    sizes: int64[u], postings that each bucket has  indexed: what was found among the filed pages
-    preferences: of the pages
-    first_number: entry number of the next filed page
+    sizes: int64[u], number of postings in each bucket
+    indexed: originals among the indexed pages
+    first_number: entry number of the next page that is indexed
     """
     count, found = len(pages), indexed.found
     room = limits.candidates - found.compared
@@ -119,20 +131,20 @@ def resolve_record(
 
 
 def empty_resolution(slots: Slots, pages: int, buckets: int) -> Resolution:
-    """What is known before the first page of a record."""
+    """The resolution of a record before its first page."""
     postings, entry = np.zeros(pages, np.int64), np.full(pages, NOBODY, np.int64)
     return Resolution(empty_search(pages), postings, entry, no_postings(slots, buckets), 0)
 
 
 @inlined
 def _size(sizes, added, bucket):  # int64[u], Postings, int64 -> int64
-    """How many postings a bucket has by now. sizes: before the record"""
+    """The current number of postings in a bucket. sizes: before the record"""
     return sizes[bucket] + added.end[bucket] - added.first[bucket]
 
 
 @inlined
 def _add(added, slots, slot, page):  # Postings, Slots, int64, int64
-    """File a page's slot at the end of its bucket."""
+    """Append a posting of a page to the bucket of this slot."""
     bucket = slots.bucket[slot]
     at = added.end[bucket]
     added.number[at], added.inline[at] = page, slots.inline[slot]
@@ -141,7 +153,7 @@ def _add(added, slots, slot, page):  # Postings, Slots, int64, int64
 
 @inlined
 def _suppose_indexed(record, page, before, cap, added):  # _Record, int64, int64[u], int64  ->  added: Postings
-    """File a page in all its buckets that had room when they ended at `before`."""
+    """Index a page in all its buckets that had room when they ended at `before`."""
     slots = record.slots
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
         bucket = slots.bucket[slot]
@@ -151,9 +163,10 @@ def _suppose_indexed(record, page, before, cap, added):  # _Record, int64, int64
 
 @kernel
 def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
-    # record: _Record  added: Postings  limits: Limits  cursors: Cursors, written over  bounds: as of _ChunkPairs
-    # ->  others: int64[c]. Every page of the chunk is taken to be filed in all its buckets that have room before
-    # the chunk; at the end all are taken out again.
+    # record: _Record  added: Postings  limits: Limits  cursors: Cursors, overwritten  bounds: int64[n + 1], overwritten
+    # (the bounds of _ChunkPairs)
+    # -> others: int64[c]. It assumes that every page of the chunk is indexed in all its buckets that have room before
+    # the chunk. At the end it removes these postings again.
     slots, others = record.slots, np.empty(64, np.int64)
     before = added.end.copy()
     taken = 0
@@ -191,9 +204,9 @@ def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
 
 @kernel
 def _settle_kernel(record, start, end, candidates, limits, entry_number, cursors, resolution):
-    # record: _Record  candidates: _ChunkPairs  limits: Limits  cursors: Cursors, written over  ->  resolution:
-    # Resolution
-    # returns the next entry number, and how many filings found their bucket full
+    # record: _Record  candidates: _ChunkPairs  limits: Limits  cursors: Cursors, overwritten
+    # -> resolution: Resolution
+    # returns the next entry number, and the number of postings left out because a bucket was full
     capped = 0
     for page in range(start, end):
         count_postings(record.slots, record.sizes, page, resolution)
@@ -212,7 +225,7 @@ def _settle_kernel(record, start, end, candidates, limits, entry_number, cursors
 
 @inlined
 def count_postings(slots, sizes, page, resolution):  # Slots, int64[u], int64  ->  resolution: Resolution
-    """Count what lies in the buckets of a page. sizes: postings filed before the record"""
+    """Count the postings in the buckets of a page. sizes: int64[u], indexed before the record"""
     added = resolution.added
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
         resolution.postings[page] += _size(sizes, added, slots.bucket[slot])
@@ -220,8 +233,9 @@ def count_postings(slots, sizes, page, resolution):  # Slots, int64[u], int64  -
 
 @inlined
 def _find_original(record, page, candidates, limits, cursors, resolution):
-    """Weigh the earlier pages of the record that a page meets. _Record, int64, _ChunkPairs, ...  ->  resolution:
-    Resolution
+    """Apply the rule to the earlier pages of the record that share keys with a page.
+
+    _Record, int64, _ChunkPairs, Limits, Cursors  ->  resolution: Resolution
     """
     found, row = resolution.found, candidates.bounds[page]
     set_cursors(record.slots, resolution.added, page, cursors)
@@ -249,9 +263,9 @@ def _find_original(record, page, candidates, limits, cursors, resolution):
 
 @inlined
 def index_page(slots, sizes, page, cap, added):  # Slots, int64[u], int64, int64  ->  added: Postings
-    """File a page under its keys; -> whether one bucket had room: bool, and how many were full: int64.
+    """Index a page under its keys; -> whether a bucket had room: bool, and the number of full buckets: int64.
 
-    sizes: postings filed before the record
+    sizes: int64[u], number of postings indexed before the record
     """
     fits, capped = False, 0
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
@@ -265,7 +279,11 @@ def index_page(slots, sizes, page, cap, added):  # Slots, int64[u], int64, int64
 
 
 def index_assigned(slots: Slots, sizes: NDArray[np.int64], entry: NDArray[np.int64], cap: int) -> AddedPostings:
-    """File the pages that have an entry number: int64[n], or NOBODY, under these slots. sizes: as of resolve_record"""
+    """Index the pages that have an entry number under these slots.
+
+    sizes: int64[u], number of postings in each bucket
+    entry: int64[n], entry numbers, or NOBODY
+    """
     added, fits = no_postings(slots, len(sizes)), np.zeros(len(entry), np.bool_)
     capped = _index_kernel(slots, sizes, entry, cap, added, fits)
     return AddedPostings(added, capped, fits)
@@ -273,8 +291,9 @@ def index_assigned(slots: Slots, sizes: NDArray[np.int64], entry: NDArray[np.int
 
 @kernel
 def _index_kernel(slots, sizes, entry, cap, added, fits):
-    # slots: Slots  sizes: int64[u]  entry: int64[n]  cap: int64  ->  added: Postings, fits: bool[n]
-    # returns how many filings found their bucket full
+    # slots: Slots  sizes: int64[u]  entry: int64[n]  cap: int64
+    # -> added: Postings, fits: bool[n]
+    # returns the number of postings left out because a bucket was full
     capped = 0
     for page in range(len(entry)):
         if entry[page] != NOBODY:
@@ -284,9 +303,10 @@ def _index_kernel(slots, sizes, entry, cap, added, fits):
 
 
 def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]) -> tuple[NDArray[np.int64], Buckets]:
-    """-> which buckets took postings: int64[c], and the whole new contents of each.
+    """The buckets that received postings (int64[c]), and the complete new contents of each.
 
-    postings: those that are added, by page  entry: int64[n], the entry number of each page
+    postings: the added postings, by page index
+    entry: int64[n], the entry number of each page
     """
     added = postings.end - postings.first
     grown = np.flatnonzero(added)
@@ -298,7 +318,8 @@ def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]
 
 @kernel
 def _grow_kernel(grown, indexed, added, entry, contents):
-    # grown: int64[c], buckets that took postings  indexed, added: Postings  entry: int64[n]  ->  contents: Postings
+    # grown: int64[c], buckets that received postings  indexed, added: Postings  entry: int64[n]
+    # -> contents: Postings
     for place in range(len(grown)):
         bucket, at = grown[place], contents.first[place]
         for posting in range(indexed.first[bucket], indexed.end[bucket]):

@@ -1,38 +1,37 @@
-"""The verdict rule: which earlier page a page is a copy of, which one it replaces, and what is filed.
+"""The verdict rule: the page that a page is a copy of, the page that it supersedes, and the pages that are indexed.
 
 These kernels are compiled into both searches: the one among indexed pages (indexed.py) and the one within a record
-(resolution.py). Change the policy here and in its reference implementation, tests/reference/judge.py.
+(resolution.py). Change the rule here and in its reference implementation, tests/reference/judge.py.
 
-The rules, so that a verdict depends on the log's order and on nothing else:
+A verdict depends on the order of the log only, because of these rules:
 
-- A page meets the postings of its buckets in the order of filing, that is by entry number, whatever bucket they lie in.
-  A posting that passes (stream/sign/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
-  accepted if the scheme confirms it.
-- The original of a page is the EARLIEST accepted page that it does not outgrow. With KEEP_FIRST no page outgrows any.
-  Else a page outgrows one that is worth less than 1 / `longer_by` of it (stream/judge/policy.py). Where worth is
-  length,
-  none outgrows one of the same bytes; where it is time or rank, pages of the same bytes are told apart by it too.
-- A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the one of
-  them that is worth most, of equal ones the earliest. Where worth is time or rank, nearly every copy may replace
-  another. It then teaches its host as a copy of the earliest of them does (stream/judge/by_host/resolution.py): else
-  a story
-  that is on a host ten times would be a template.
-- Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/policy.py), or only under
-  the kinds of decisive keys that tell that both have the same bytes or text. It is neither dropped for that page nor
-  replaces it, but teaches as a copy of it (stream/judge/by_host/resolution.py). Under those kinds it is a
-  copy, whatever both are worth.
-- Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
-  Decisive keys have no such limit.
-- Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
-  filed in a record before: only through a bucket that it was really filed in.
-- A bucket takes `cap` postings, or fewer where the scheme says so, and then no more; it is still probed. A page that
-  fits no bucket is not filed and has no entry number. Full buckets stay full, so submitting such a page again changes
+- The earlier pages that share keys with a page are visited in indexing order, that is by entry number, whatever
+  bucket they lie in. A posting that passes (stream/sign/schemes) is accepted at once if its key is decisive. Otherwise
+  its page is a candidate, which is accepted if the scheme confirms it.
+- The original of a page is the EARLIEST accepted page that the page does not supersede. With KEEP_FIRST no page
+  supersedes another. Otherwise a page supersedes an original whose preference is less than 1 / `longer_by` of its own
+  (stream/judge/policy.py). If the preference is the length, a page never supersedes one with the same bytes. If it is
+  time or rank, it also decides between pages with the same bytes.
+- A page that supersedes all accepted pages has no original. If it is novel, and not unchecked, it replaces the accepted
+  page of the highest preference; of equal ones, the earliest. If the preference is time or rank, nearly every copy may
+  supersede another. Such a page teaches its host like a copy of the earliest accepted page
+  (stream/judge/by_host/resolution.py). Otherwise an article that is ten times on a host would become template text.
+- With policy.recrawl, a page is not a copy of a page with the same URL (stream/judge/policy.py), or only under the
+  kinds of decisive keys that show that both have the same bytes or text. Such a page is neither dropped for the other
+  page nor replaces it, but teaches its host like a copy of it (stream/judge/by_host/resolution.py). Under those kinds
+  of keys it is a copy, whatever the preferences of the two pages are.
+- Only the earliest `candidate_limit` candidates of a page are confirmed; a page with more is counted. Decisive keys
+  have no such limit.
+- Only novel and unchecked pages are indexed. An earlier page of the same record counts exactly as if an earlier record
+  had indexed it: only through a bucket that really took its posting.
+- A bucket takes `cap` postings, or fewer if the scheme says so, and then no more; it is still probed. A page that fits
+  in no bucket is not indexed and has no entry number. Full buckets stay full, so submitting such a page again changes
   nothing either.
-- A page whose original is itself (same source, partition, offset) was judged before: it gets the verdict of its first
-  attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the pages that it met
-  then, in the same order and within the same candidate limit, and after them itself: through its decisive key, should
-  there be more candidates by now than the limit. So it finds the original it had, or itself. Pages that were forgotten
-  on demand (state/removal.py) are the exception: they are met no more.
+- A page whose original is the page itself (same source, partition, offset) was judged before: it gets the verdict of
+  its first attempt and is not indexed again. Buckets only grow at their ends. So a page that is judged again has the
+  same candidates as before, in the same order and within the same candidate limit, and then itself: through its
+  decisive key if there are now more candidates than the limit. It therefore finds its old original, or itself. Pages
+  that were forgotten on demand (state/removal.py) are the exception: they are no candidates any more.
 """
 
 from typing import NamedTuple
@@ -53,8 +52,13 @@ _EXACT, _TEXT_IS_SAME, _NEAR = np.uint8(Reason.EXACT), np.uint8(Reason.SAME_TEXT
 
 
 class Limits(NamedTuple):
-    """cap: most postings of a bucket  candidates: most candidates of a page that are confirmed
-    longer_by, same_url, preference: as of Policy
+    """The limits and policy values that the rule reads.
+
+    cap: maximum number of postings in a bucket
+    candidates: maximum number of candidates per page that are confirmed
+    longer_by: a copy supersedes its original if its preference is more than this multiple of the original's
+    same_url: kinds of decisive keys (KeyKind) under which a page is a copy of a page with the same URL
+    preference: the value that decides which copy is kept (Preference)
     """
 
     cap: int
@@ -65,15 +69,17 @@ class Limits(NamedTuple):
 
 
 def limits_of(policy: Policy, cap: int, candidates: int) -> Limits:
-    """The limits by which a record is judged."""
+    """The limits under which a record is judged."""
     return Limits(cap, candidates, policy.longer_by, policy.same_url, int(policy.preference))
 
 
 class Candidate(NamedTuple):
-    """A page that another one meets, under all the keys that found it.
+    """An earlier page that shares keys with a page, with all these keys taken together.
 
-    number: who was met  proof: kinds of the decisive keys (KeyKind); 0: it is a candidate  kinds: of all the keys
-    distance: fewest inline bits that differ over the decisive ones, 255 without any
+    number: the earlier page
+    proof: kinds of the decisive keys (KeyKind); 0 if there are none and the scheme has to confirm the pair
+    kinds: kinds of all shared keys (KeyKind)
+    distance: smallest number of inline bits that differ, over the decisive keys; 255 without decisive keys
     """
 
     number: np.int64
@@ -83,16 +89,19 @@ class Candidate(NamedTuple):
 
 
 class OriginalSearch(NamedTuple):
-    """Who is whose original, as far as the search has come; n pages.
+    """The originals of n pages, as far as the search has come.
 
-    number: int64[n], the original, or NOBODY  distance: uint8[n], inline bits that differ, where a decisive key found
-    it  score: float64[n], where it was confirmed  proof: uint8[n], the kinds of the decisive keys that found it
-    (KeyKind), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
-    reason: uint8[n] (Reason), why a candidate was accepted, where it was confirmed
-    compared: int64[n], candidates compared  cut: bool[n], there were more than the limit
-    replaced: int64[n], of the accepted pages that the page outgrows the one that is worth most, or NOBODY
-    replaced_preference: float64[n], what that page is worth, or -inf
-    recrawl: bool[n], a page of the same address was accepted but for the address
+    number: int64[n], the original, or NOBODY
+    distance: uint8[n], number of inline bits that differ, if a decisive key found the original
+    score: float64[n], if the scheme confirmed the original
+    proof: uint8[n], kinds of the decisive keys (KeyKind) that found it; 0 if the scheme confirmed it
+    found_by: uint8[n], kinds of all keys that found it (KeyKind)
+    reason: uint8[n] (Reason), why the scheme confirmed it
+    compared: int64[n], number of candidates that were compared
+    cut: bool[n], the page has more candidates than the limit
+    replaced: int64[n], the page of the highest preference among the accepted pages that this page supersedes, or NOBODY
+    replaced_preference: float64[n], the preference of that page, or -inf
+    recrawl: bool[n], a page was accepted, but it has the same URL and therefore does not count as the original
     """
 
     number: NDArray[np.int64]
@@ -109,7 +118,7 @@ class OriginalSearch(NamedTuple):
 
 
 def empty_search(pages: int) -> OriginalSearch:
-    """What is known before any page has looked for its original."""
+    """The state of the search before its first page."""
     return OriginalSearch(
         np.full(pages, NOBODY, np.int64),
         np.zeros(pages, np.uint8),
@@ -126,7 +135,7 @@ def empty_search(pages: int) -> OriginalSearch:
 
 
 def final_kinds(limits: Limits) -> np.uint8:
-    """The kinds of decisive keys (KeyKind) that end a search: a page under them is the original, whoever it is."""
+    """The kinds of decisive keys (KeyKind) that end a search: any page found under them is the original."""
     if limits.longer_by == KEEP_FIRST:
         return np.uint8(limits.same_url)
     return np.uint8(KeyKind.BODY & limits.same_url if limits.preference == LENGTH else 0)
@@ -134,7 +143,7 @@ def final_kinds(limits: Limits) -> np.uint8:
 
 @inlined
 def reason_of(proof, confirmed):  # uint8, uint8 -> uint8
-    """Why a pair was accepted, by the kinds of decisive keys (KeyKind), or by what confirmed it."""
+    """The reason why a pair was accepted: by the kinds of its decisive keys (KeyKind), or of its confirmation."""
     if proof & _BODY:
         return _EXACT
     if proof & _SAME_TEXT:
@@ -144,7 +153,7 @@ def reason_of(proof, confirmed):  # uint8, uint8 -> uint8
 
 @kernel
 def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The same of m pairs: uint8[m] each -> uint8[m]."""
+    """The reasons why m pairs were accepted: uint8[m] each -> uint8[m]."""
     reasons = np.empty(len(proof), np.uint8)
     for pair in range(len(proof)):
         reasons[pair] = reason_of(proof[pair], confirmed[pair])
@@ -153,10 +162,11 @@ def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArra
 
 @inlined
 def supersedes(preference, other, proof, relation, limits):  # float64, float64, uint8, uint8, Limits -> bool
-    """Whether a page replaces another that it is a copy of. preference, other: what both are worth
+    """Whether a page supersedes another that it is a copy of. preference, other: preferences of the two pages
 
-    The same bytes have one length, however they were read. Of one address the same text is the same page, where
-    addresses make a difference. With longer_by = KEEP_FIRST no page outgrows any.
+    Pages with the same bytes have the same length, whatever parser read them. If URLs affect the verdict, the same text
+    under the same URL is the same page. In both cases no page supersedes the other. With longer_by = KEEP_FIRST no page
+    supersedes another.
     """
     if limits.preference == LENGTH:
         same = proof & _BODY != 0
@@ -167,24 +177,25 @@ def supersedes(preference, other, proof, relation, limits):  # float64, float64,
 
 @inlined
 def note_superseded(found, page, number, preference):  # OriginalSearch, int64, int64, float64
-    """Note an accepted page of this worth that the page outgrows."""
+    """Record an accepted page of this preference that the page supersedes, if it is the best one so far."""
     if preference > found.replaced_preference[page]:
         found.replaced[page], found.replaced_preference[page] = number, preference
 
 
 @inlined
 def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
-    """Whether the address that two pages have in common keeps one from being a copy of the other."""
+    """Whether a page is not a copy of another because both have the same URL (policy.recrawl)."""
     return relation == SAME_ADDRESS and limits.same_url != ANY_KIND and np.int64(proof) & limits.same_url == 0
 
 
 @inlined
 def is_refused(found, page, pair, confirmed, row):
-    """Whether the next page that `page` met, in the order of filing, is a candidate that is no copy; counted: bool.
+    """Whether the next earlier page, in indexing order, is a candidate that is not confirmed; counts candidates: bool.
 
-    found: OriginalSearch  pair: Candidate  confirmed: Confirmations, row: int64, of the answer to a candidate, else not
-    used
-    Nearly all are refused, so nothing else is read of them.
+    found: OriginalSearch  pair: Candidate
+    confirmed: Confirmations
+    row: int64, the candidate's row in `confirmed`; unused for decisive keys
+    Nearly all candidates fail here, so nothing else of them is read.
     """
     if pair.proof:
         return False
@@ -194,10 +205,13 @@ def is_refused(found, page, pair, confirmed, row):
 
 @inlined
 def weigh(found, page, pair, confirmed, row, preference, other_preference, relation, limits):
-    """Take in a page that `page` met and that is not refused; -> whether it is the original: bool.
+    """Apply the rule to an accepted page; -> whether it is the original: bool.
 
-    found, pair, confirmed, row: as of is_refused  preference, other_preference: float64, of the two
-    relation: uint8, what their addresses make of them  limits: Limits
+    found: OriginalSearch  pair: Candidate  confirmed: Confirmations
+    row: int64, the candidate's row in `confirmed`; unused for decisive keys
+    preference, other_preference: float64, of the page and of the accepted page
+    relation: uint8, relation of their URLs (PLAIN_PAIR, SAME_ADDRESS, APART)
+    limits: Limits
     """
     score = np.nan if pair.proof else confirmed.score[row]
     if relation == APART:

@@ -1,4 +1,4 @@
-"""Lays out what the kernels walk: the keys of pages as slots, and the postings that these lead to."""
+"""Lays out the input of the kernels: the keys of pages as slots, and the postings in the buckets of these keys."""
 
 from typing import NamedTuple
 
@@ -23,9 +23,14 @@ from spotsieve.stream.sign.schemes import Probes
 class Slots(NamedTuple):
     """The keys of n pages: a slot is one key of one page.
 
-    bounds: int64[n + 1]  bucket: int64[m], the place of the slot's key among the different ones  inline: uint64[m]
-    limit: uint8[m]  decisive: bool[m]  cap: int64[m]  kind: uint8[m] (KeyKind)
-    least_shared: int64, as of Probes
+    bounds: int64[n + 1], the slots of page i are bounds[i]..bounds[i + 1] - 1
+    bucket: int64[m], the place of the slot's key among the distinct keys
+    inline: uint64[m], the inline bits of the page under this key
+    limit: uint8[m], maximum number of inline bits in which a posting that passes differs
+    decisive: bool[m]
+    cap: int64[m], maximum number of postings in the bucket, by the scheme
+    kind: uint8[m] (KeyKind)
+    least_shared: minimum number of keys that a candidate shares with the page, unless one of them is decisive
     """
 
     bounds: NDArray[np.int64]
@@ -39,10 +44,11 @@ class Slots(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """The postings of u buckets, each in the order of filing.
+    """The postings of u buckets, each in indexing order.
 
-    first, end: int64[u], bucket b has the postings first[b]..end[b] - 1  inline: uint64[p]
-    number: uint64[p], who was indexed: an entry number, or the index of a page of the record
+    first, end: int64[u], bucket b has the postings first[b]..end[b] - 1
+    number: uint64[p], the indexed page: an entry number, or the index of a page of the record
+    inline: uint64[p]
     """
 
     first: NDArray[np.int64]
@@ -52,7 +58,7 @@ class Postings(NamedTuple):
 
 
 def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
-    """-> the different keys: uint64[u], ascending, and the slots that lead to them."""
+    """The distinct keys (uint64[u], ascending), and the slots that refer to them."""
     keys, bucket = distinct_places(probes.keys)
     kind = kinds_of(probes.keys)
     slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind, probes.least_shared)
@@ -60,12 +66,12 @@ def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
 
 
 def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """keys: uint64[m] -> which kind of key each is: uint8[m] (KeyKind)."""
+    """The kind of each key. keys: uint64[m] -> uint8[m] (KeyKind)"""
     return _KIND_OF_TAG[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
 def indexed_postings(buckets: Buckets) -> Postings:
-    """What was filed before the record."""
+    """The postings that were indexed before the record."""
     return Postings(buckets.bounds[:-1], buckets.bounds[1:], buckets.numbers, buckets.inlines)
 
 

@@ -1,4 +1,4 @@
-"""Says what each page of a record is, by what was found of it among the filed pages and within the record."""
+"""Derives the verdicts of a record from its originals among the indexed pages and within the record."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ _NO_MATCH, _FIRST_ATTEMPT, _LONGER, _RECRAWL = (
     np.uint8(reason) for reason in (Reason.NO_MATCH, Reason.FIRST_ATTEMPT, Reason.LONGER, Reason.RECRAWL)
 )
 _REASON_OF_STATUS = np.zeros(max(SignatureStatus) + 1, np.uint8)
-"""Indexed by SignatureStatus: a page that could not be judged has the reason of its status' name."""
+"""The reason of a page by its SignatureStatus: a page that could not be judged has the reason of the same name."""
 _REASON_OF_STATUS[SignatureStatus.FINGERPRINTED] = Reason.NO_MATCH
 for _status in SignatureStatus:
     if _status is not SignatureStatus.FINGERPRINTED:
@@ -25,7 +25,7 @@ for _status in SignatureStatus:
 
 
 def verdicts_of(signatures: Signatures, scheme: Scheme, indexed: IndexedOriginals, resolution: Resolution) -> Verdicts:
-    """Say what each page is, by what was found among the filed pages and within the record."""
+    """The verdict of each page, from the originals among the indexed pages and within the record."""
     pages = len(signatures)
     originals: list[Entry | None] = [None] * pages
     itself = np.zeros(pages, np.bool_)
@@ -53,11 +53,10 @@ def verdicts_of(signatures: Signatures, scheme: Scheme, indexed: IndexedOriginal
 def _say_kernel(
     status, of_status, itself, indexed, within, kind, reason, score, found_by, distance, by_proof, replaces
 ):
-    # status: uint8[n]  of_status: uint8[...], reasons by SignatureStatus  itself: bool[n], its original is the very
-    # page
-    # indexed, within: OriginalSearch  ->  kind, reason, found_by, distance: uint8[n], score: float64[n], nan where no
-    # pair was
-    # confirmed, by_proof: bool[n], its score is that of its distance, replaces: bool[n]
+    # status: uint8[n]  of_status: uint8[...], reasons by SignatureStatus  itself: bool[n], the original of the page is
+    # the page itself  indexed, within: OriginalSearch
+    # -> kind, reason, found_by, distance: uint8[n]  score: float64[n], nan if no pair was confirmed  by_proof: bool[n],
+    # the score is to be computed from the distance  replaces: bool[n], the page supersedes another one
     for page in range(len(status)):
         judged = status[page] == FINGERPRINTED
         kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
@@ -78,7 +77,7 @@ def _say_kernel(
 
 
 def _accepted(signatures: Signatures, indexed: IndexedOriginals, resolution: Resolution) -> list[tuple[int, Entry]]:
-    """The pages for which an original was accepted, and their originals, filed or of this record."""
+    """The pages that have an original, each with its original: an indexed page or a page of this record."""
     from_state = (indexed.found.number != NOBODY).nonzero()[0]
     within = (resolution.found.number != NOBODY).nonzero()[0]
     found = zip(from_state.tolist(), indexed.entries(indexed.found.number[from_state]), strict=True)
@@ -92,7 +91,7 @@ def _accepted(signatures: Signatures, indexed: IndexedOriginals, resolution: Res
 
 
 def _is_entry(signatures: Signatures, page: int, entry: Entry) -> bool:
-    """Whether an entry is the very page, by its page id."""
+    """Whether an entry is the page itself, by its page id."""
     return (
         signatures.offset.item(page) == entry.offset
         and signatures.partition.item(page) == entry.partition
@@ -103,7 +102,7 @@ def _is_entry(signatures: Signatures, page: int, entry: Entry) -> bool:
 def _superseded(
     signatures: Signatures, indexed: IndexedOriginals, resolution: Resolution, replaces: NDArray[np.bool_]
 ) -> tuple[Entry | None, ...]:
-    """What each page replaces; replaces: bool[n]."""
+    """The page that each page supersedes, or None. replaces: bool[n]"""
     found: list[Entry | None] = [None] * len(signatures)
     within = resolution.found.replaced
     for page in np.flatnonzero(replaces & (within != NOBODY)).tolist():
@@ -115,7 +114,7 @@ def _superseded(
 
 
 def entry_of(signatures: Signatures, index: int) -> Entry:
-    """A page of a record, as an entry."""
+    """The entry of a page of a record."""
     return Entry(
         signatures.sources[signatures.source[index]],
         int(signatures.partition[index]),

@@ -1,6 +1,7 @@
-"""Asks about every pair of a page and a filed page that are met, by what is known of the hosts now.
+"""Confirms pairs of a page and an indexed page by the current host memory, and reads what this needs from the state.
 
-Reads what judging a record with its hosts needs of the state: their memories, and all entries at once.
+load_host_context reads the memories of a record's hosts, and all entries at once. confirm_all and confirm_page apply
+the rule for two pages (pairs.py) to every candidate pair.
 """
 
 from dataclasses import dataclass
@@ -33,10 +34,12 @@ from spotsieve.stream.sign.schemes.url_rules import PageRules
 
 @dataclass(frozen=True, slots=True)
 class HostContext:
-    """The hosts of a record's n pages, and the e entries that these are compared with.
+    """The hosts of a record's n pages, and the e entries that these pages are compared with.
 
-    row: int64[n], of each page's host in memory  numbers: uint64[e], ascending  indexed: None where there are no
-    entries
+    row: int64[n], the row of each page's host in `memory`
+    numbers: uint64[e], ascending, the entries
+    indexed: the contents of the entries; None if there are none
+    texts: the columns by which the entries are compared
     preference: float64[e], of the entries
     """
 
@@ -48,7 +51,7 @@ class HostContext:
     preference: NDArray[np.float64]
 
     def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where these entries are."""
+        """The places of these entries in `numbers`."""
         return places_in(self.numbers, numbers)
 
 
@@ -59,9 +62,9 @@ def load_host_context(
     pending_verdicts: list[PendingVerdict | None],
     by: int = int(Preference.LENGTH),
 ) -> HostContext:
-    """Read memories, the pages that are met, those that stand for a memory, and the originals of attempts.
+    """Read host memories, candidates, the entries that stand for a memory, and the originals of pending verdicts.
 
-    by: what pages are worth (Worth)
+    by: the value that decides which copy is kept (Preference)
     """
     hosts, row = distinct_places(np.ascontiguousarray(signatures.host, np.uint64))
     memories = view.memories(hosts)
@@ -78,24 +81,31 @@ def load_host_context(
 
 
 def no_texts(words: int) -> Texts:
-    """What no pages are compared by. words: of a sketch"""
+    """The columns of no pages. words: number of 64-bit words in a sketch"""
     none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
     own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)
     return texts_of_entries(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty((0, words), np.uint64), own)
 
 
 class PairNotes(NamedTuple):
-    """What was noted of m pairs, or of none: bars: float64[m, ways.BARS, 2]  figures: float64[m, ways.FIGURES]"""
+    """The values that were recorded for m pairs, or for none.
+
+    bars: float64[m, thresholds.THRESHOLDS, 2], the value of the pair and the required value, per threshold
+    figures: float64[m, thresholds.FIGURES], other values of the pair
+    """
 
     bars: NDArray[np.float64]
     figures: NDArray[np.float64]
 
 
 class PageConfirmations(NamedTuple):
-    """What is told of one page and of the pairs that it meets.
+    """The confirmations of one page and its m candidate pairs.
 
-    read: the entries and the memory that it was judged by  place: int64[m], where in read.filed each pair's page is
-    accepted: bool[m], score: float64[m], reason: uint8[m]  noted: of the m pairs  asked: what is known of the page
+    read: the entries and host memory that were used
+    place: int64[m], the place of each pair's indexed page in read.indexed
+    accepted: bool[m], score: float64[m], reason: uint8[m] (Reason)
+    noted: the recorded values of the m pairs
+    asked: the page's text by the memory of its host
     """
 
     read: HostContext
@@ -110,10 +120,11 @@ class PageConfirmations(NamedTuple):
 def confirm_all(
     signatures: Signatures, met: CandidatePairs, view: StateView, bars: HostThresholds, rules: PageRules | None = None
 ) -> tuple[IndexedEntries, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
-    """Ask about every pair that is met, at least one, by what is known of the hosts now.
+    """Confirm every candidate pair, at least one, by the current host memory.
 
-    -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
-    bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
+    Returns the entries that were read, and of the m pairs: the place of the indexed page among these entries
+    (int64[m]), whether the pair is a match (bool[m]), its score (float64[m]) and its reason (uint8[m], Reason). Score
+    and reason are set only for pairs without a decisive key. Raises ValueError if there is no pair.
     """
     answer = _confirm(signatures, met, view, bars, rules, 0)
     if answer.read.indexed is None:
@@ -124,7 +135,7 @@ def confirm_all(
 def confirm_page(
     signatures: Signatures, met: CandidatePairs, view: StateView, bars: HostThresholds, rules: PageRules | None = None
 ) -> PageConfirmations:
-    """Ask about every pair that one page meets, also where a decisive key found it, and note what each pair has."""
+    """Confirm every candidate pair of one page, pairs with a decisive key included, and record the values of each."""
     return _confirm(signatures, met._replace(proof=np.zeros_like(met.proof)), view, bars, rules, len(met.number))
 
 
@@ -136,7 +147,7 @@ def _confirm(
     rules: PageRules | None,
     noting: int,
 ) -> PageConfirmations:
-    """noting: how many pairs are noted, all or none"""
+    """Confirm pairs. noting: number of pairs whose values are recorded, all or 0"""
     read = load_host_context(signatures, met, view, [])
     place, asked = read.place(met.number), new_lookup()
     noted = PairNotes(np.zeros((noting, thresholds.THRESHOLDS, 2)), np.zeros((noting, thresholds.FIGURES)))
@@ -149,9 +160,10 @@ def _confirm(
 
 @kernel
 def _confirm_kernel(met, place, row, pages, indexed, memory, chosen, table, asked, answer, noted):
-    # met: Met of n pages and m pairs  place: int64[m], in indexed: Texts  row: int64[n]  pages: Texts
-    # chosen, table: as of thresholds_of_pages
-    # noted: PairNotes, of all pairs or of none  ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
+    # met: CandidatePairs of n pages and m pairs  place: int64[m], in indexed: Texts  row: int64[n]  pages: Texts
+    # chosen: int64[n], table: float64[r, 8], the thresholds of each page (thresholds_of_pages)  noted: PairNotes, of
+    # all pairs or of none
+    # -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
     pairs = len(place)
     accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
     for page in range(len(row)):

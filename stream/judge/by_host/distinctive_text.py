@@ -1,6 +1,8 @@
-"""Finds what of a page is its own, by the memory of its host: what stands on few of the host's pages.
+"""Finds the distinctive text of a page by its host memory, and lays out the columns by which pages are compared.
 
-What pages are compared by, as columns: of a record's pages, and of filed ones.
+Distinctive text is the part of a page that stands on few pages of its host: block fingerprints that are not template
+text, and title words that are not common on the host. `Texts` holds the columns, for the pages of a record and for
+indexed pages.
 """
 
 from typing import NamedTuple
@@ -25,19 +27,24 @@ from spotsieve.stream.sign.fingerprints.simhash import count_bits
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 TENTHS, _LEFT_OUT_TENTHS = 10, 4
-"""What a word of a kept block counts, and one of a block that is left out."""
+"""The weight of a word, in tenths: of a main text block, and of a boilerplate block."""
 _WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
 NO_TITLE = thresholds.NONE
 PAGES, LIMIT, LISTED, TEMPLATE, OWN, OWN_PRINTS, OWN_TEXTS, OWN_NUMBERS, RARE = range(9)
 """Places in the figures of HostLookup."""
 _TEMPLATE_MARKS, _COMMON_MARKS = 64, 2**16 // 64
-"""Words of the marks of HostLookup: 4,096 bits for some hundred identities, and one bit for each title word."""
+"""The size, in 64-bit words, of the bit sets of HostLookup: 4,096 bits for several hundred identities, and one bit for
+each title word."""
 
 
 class HostFigures(NamedTuple):
-    """What is known of a page by its host, for people. pages: that taught the host  limit: a print on more is template
+    """A page by its host memory, in figures for people.
 
-    template_share: of the page's listed kept text  own_words: of its own text  rare_title_words: of its title
+    pages: number of pages that taught the host
+    limit: a block fingerprint on more pages than this is template text
+    template_share: share of the page's listed main text that is template text
+    own_words: words of the page's distinctive text
+    rare_title_words: number of title words that are not common on the host
     """
 
     pages: int
@@ -48,15 +55,16 @@ class HostFigures(NamedTuple):
 
 
 class HostLookup(NamedTuple):
-    """What is known of the page that is judged, by the memory of its host.
+    """The text of the page that is being judged, by its host memory.
 
-    figures: float64[9], pages of the host, the limit of its template, words of the page's listed kept text, those that
-    are template, tenths of words of its own text, its own prints, those of them that are of kept text and of kept
-    numbers, its rare title words
-    template: bool[MOST_FINGERPRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
-    templates: uint64[_TEMPLATE_MARKS], a bit for each identity that is template of the host, by its lowest bits; most
-    prints have none, and are not looked for in the host's memory
-    commons: uint64[_COMMON_MARKS], a bit for each title word that is common on the host
+    figures: float64[9], by PAGES, LIMIT, ...: pages of the host; the limit of template text; words of the page's listed
+    main text; words of it that are template text; tenths of words of its distinctive text; number of its distinctive
+    block fingerprints, of those for main text, and of those for numbers in main text; number of its rare title words
+    template: bool[MOST_FINGERPRINTS], whether each block fingerprint of the page is template text
+    rare: uint16[MOST_TITLE_WORDS], the rare title words of the page
+    templates: uint64[_TEMPLATE_MARKS], a bit set of the identities that are template text of the host, by their lowest
+    bits. Most block fingerprints are not in it, and need no search in the host memory.
+    commons: uint64[_COMMON_MARKS], a bit set of the title words that are common on the host
     """
 
     figures: NDArray[np.float64]
@@ -67,13 +75,13 @@ class HostLookup(NamedTuple):
 
 
 def new_lookup() -> HostLookup:
-    """Nothing is known yet."""
+    """An empty lookup."""
     marks = np.zeros(_TEMPLATE_MARKS, np.uint64), np.zeros(_COMMON_MARKS, np.uint64)
     return HostLookup(np.zeros(9), np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16), *marks)
 
 
 def host_figures(asked: HostLookup) -> HostFigures:
-    """What was found out about the page that was asked about last."""
+    """The figures of the page that was looked up last."""
     figures = asked.figures.tolist()
     share = figures[TEMPLATE] / figures[LISTED] if figures[LISTED] else 0.0
     return HostFigures(int(figures[PAGES]), figures[LIMIT], share, figures[OWN] / TENTHS, int(figures[RARE]))
@@ -81,31 +89,35 @@ def host_figures(asked: HostLookup) -> HostFigures:
 
 @inlined
 def words_of(value):  # uint32 -> int64
-    """The words that a print stands for."""
+    """The number of words that a block fingerprint stands for."""
     return _WEIGHTS[value & CLASS_MASK]
 
 
 @inlined
 def tenths_of(value):  # uint32 -> int64
-    """What a print counts, in tenths of words."""
+    """The weight of a block fingerprint, in tenths of words."""
     return words_of(value) * (TENTHS if value & KEPT else _LEFT_OUT_TENTHS)
 
 
 @inlined
 def is_kept_text(value):  # uint32 -> bool
-    """Whether a print is of the text, and not of the numbers, of a kept block."""
+    """Whether a block fingerprint stands for the text, not the numbers, of a main text block."""
     return value & KEPT != 0 and value & NUMBER == 0
 
 
 @inlined
 def is_kept_number(value):  # uint32 -> bool
-    """Whether a print is of the numbers of a kept block."""
+    """Whether a block fingerprint stands for the numbers of a main text block."""
     return value & KEPT != 0 and value & NUMBER != 0
 
 
 @inlined
-def _mark(rows, row, used, limit, count_bits, marks):  # as of pages_with; float64  ->  marks: uint64[m], m = 2^k
-    """Mark what stands on more pages than the limit."""
+def _mark(rows, row, used, limit, count_bits, marks):  # limit: float64  ->  marks: uint64[m], m = 2^k
+    """Mark the items that stand on more pages than the limit.
+
+    rows: uint32[h, m], items or words; the first `used` elements of the row count
+    count_bits: int64, number of low bits that hold the count
+    """
     marks[:] = 0
     most, counts = np.int64(np.floor(limit)), (np.int64(1) << count_bits) - 1
     for place in range(used):
@@ -122,7 +134,7 @@ def _is_marked(marks, wanted):  # uint64[m], int64 -> bool
 
 @inlined
 def is_template(asked, memory, row, value):  # HostLookup, Memory, int64, uint32 -> bool
-    """Whether a print is template on the host of the page that was asked about last."""
+    """Whether a block fingerprint is template text on the host of the page that was looked up last."""
     identity = np.int64(value) >> IDENTITY_SHIFT
     if not _is_marked(asked.templates, identity):
         return False
@@ -131,7 +143,7 @@ def is_template(asked, memory, row, value):  # HostLookup, Memory, int64, uint32
 
 @inlined
 def look_up(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: HostLookup
-    """Look up what of a page is template of its host by now."""
+    """Look up which text of a page is currently template text of its host. share: HostThresholds.template_share"""
     figures = asked.figures
     known = memory.pages[row]
     limit = template_limit(known, share)
@@ -164,20 +176,20 @@ def look_up(pages, page, memory, row, share, asked):  # Texts, int64, Memory, in
 
 @inlined
 def listed_words(asked):  # HostLookup -> int64
-    """Words of the page's listed kept text."""
+    """The number of words in the page's listed main text."""
     return np.int64(asked.figures[LISTED])
 
 
 @inlined
 def template_share(asked):  # HostLookup -> float64
-    """The share of the page's listed kept text that is template."""
+    """The share of the page's listed main text that is template text."""
     listed = asked.figures[LISTED]
     return asked.figures[TEMPLATE] / listed if listed > 0 else 0.0
 
 
 @inlined
 def title_overlap(others, other, asked):  # Texts, int64, HostLookup -> float64
-    """The Jaccard of both titles' rare words; NO_TITLE where neither has one."""
+    """The Jaccard similarity of both titles' rare words; NO_TITLE if neither title has one."""
     mine, theirs, both = np.int64(asked.figures[RARE]), np.int64(0), np.int64(0)
     for place in range(others.title_first[other], others.title_end[other]):
         word = others.titles[place]
@@ -189,11 +201,17 @@ def title_overlap(others, other, asked):  # Texts, int64, HostLookup -> float64
 
 
 class Texts(NamedTuple):
-    """What c pages are compared by.
+    """The columns by which c pages are compared.
 
-    host: uint64[c]  length: uint32[c], features  sketch: uint64[c, w]  site: uint16[c]
-    share: uint8[c], listed: uint16[c], as of OwnText
-    prints: uint32[p], print_first, print_end: int64[c]  titles: uint16[t], title_first, title_end: int64[c]
+    host: uint64[c]
+    length: uint32[c], number of features
+    sketch: uint64[c, w]
+    site: uint16[c], equal for hosts of one site; 0 if unknown
+    share: uint8[c], share of the listed main text that is template text, in 255ths
+    listed: uint16[c], number of words in the listed main text
+    prints: uint32[p], block fingerprints, of page i prints[print_first[i]:print_end[i]]; print_first, print_end:
+    int64[c]
+    titles: uint16[t], title words, of page i titles[title_first[i]:title_end[i]]; title_first, title_end: int64[c]
     """
 
     host: NDArray[np.uint64]
@@ -211,7 +229,7 @@ class Texts(NamedTuple):
 
 
 def texts_of(signatures: Signatures) -> Texts:
-    """What the pages of a record are compared by, before it is known what of it is template."""
+    """The columns of a record's pages, before their template text is known."""
     count, prints, titles = len(signatures), signatures.prints_bounds, signatures.titles_bounds
     return Texts(
         np.ascontiguousarray(signatures.host, np.uint64),
@@ -232,7 +250,7 @@ def texts_of(signatures: Signatures) -> Texts:
 def texts_of_entries(
     host: NDArray[np.uint64], length: NDArray[np.uint32], sketch: NDArray[np.uint64], own: OwnText
 ) -> Texts:
-    """What filed pages are compared by."""
+    """The columns of indexed pages."""
     return Texts(
         np.ascontiguousarray(host, np.uint64),
         np.ascontiguousarray(length, np.uint32),
@@ -251,7 +269,7 @@ def texts_of_entries(
 
 @inlined
 def estimated_jaccard(pages, page, others, other):  # Texts, int64, Texts, int64 -> float64
-    """The Jaccard of the kept texts, by their sketches (Yuan et al. 2012, sec. 3)."""
+    """The Jaccard similarity of two main texts, estimated from their sketches (Yuan et al. 2012, sec. 3)."""
     differing = np.int64(0)
     for word in range(pages.sketch.shape[1]):
         differing += count_bits(pages.sketch[page, word] ^ others.sketch[other, word])

@@ -1,4 +1,7 @@
-"""Has pages teach their hosts, and says what an entry keeps of a page: as it is judged, and again without judging."""
+"""Teaches hosts from pages, and selects what an entry stores of a page.
+
+This happens while pages are judged, and again without judging (learn_again).
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +23,12 @@ from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 _MOST_LISTED = 65_535
 TAUGHT_NOTHING, TAUGHT_ALL, TAUGHT_REST = (np.uint8(how) for how in range(3))
-"""What a page taught its host: nothing, all that it has, or only what its original lacks (it is a sure copy)."""
+"""What a page taught its host: nothing, all its text, or only the text that its original lacks (the page is a sure
+copy)."""
 
 
 def empty_own_texts(pages: Texts) -> Texts:
-    """Pages as entries keep them, of which it is not known yet what they own."""
+    """The pages as their entries store them, before their distinctive text is known."""
     return pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
 
 
@@ -40,12 +44,16 @@ def learn_again(
     template_from: float,
     first_number: int,
 ) -> Texts:
-    """Have the pages of a record teach their hosts again as they did, without judging  ->  memory; as of
-    HostResolution.within.
+    """Teach the hosts again what the pages of a record taught them, without judging  ->  memory.
 
-    row: int64[n], of each page's host in memory, NOBODY where it is remembered elsewhere  taught: uint8[n]
-    entry: int64[n], entry numbers of filed pages, or NOBODY  first_number: entry number of the first filed page
-    original_row, place: int64[n], of sure copies, where the original is among the pages, else NOBODY, and in `indexed`
+    Returns the texts of the indexed pages as their entries store them (HostResolution.within).
+    row: int64[n], the row of each page's host in memory; NOBODY if another shard remembers the host
+    taught: uint8[n] (TAUGHT_NOTHING, ...)
+    entry: int64[n], entry numbers of indexed pages, or NOBODY
+    original_row: int64[n], for sure copies: the original's place in the record, or NOBODY
+    place: int64[n], for sure copies whose original is not in the record: its place in `indexed`
+    template_from: the share of a host's pages above which text is template text (HostThresholds.template_share)
+    first_number: entry number of the first page that is indexed
     """
     pages, judged = texts_of(signatures), signatures.status == FINGERPRINTED
     within = empty_own_texts(pages)
@@ -68,7 +76,11 @@ def learn_again(
 
 
 def owned_texts(signatures: Signatures, within: Texts, pages: NDArray[np.int64]) -> OwnText:
-    """What the entries of these pages keep: int64[f], rows. within: as of _Record"""
+    """The distinctive text that the entries of these pages store.
+
+    within: the pages as their entries store them
+    pages: int64[f], rows
+    """
     bounds = signatures.titles_bounds
     return OwnText(
         signatures.site[pages],
@@ -81,8 +93,8 @@ def owned_texts(signatures: Signatures, within: Texts, pages: NDArray[np.int64])
 
 @kernel
 def _runs(column, first, end, rows):
-    # column: [c]  first, end: int64[n]  rows: int64[r]  ->  column[first[i]:end[i]] of these rows i, one after the
-    # other, and where each lies there: int64[r + 1]
+    # column: [c]  first, end: int64[n]  rows: int64[r]
+    # -> column[first[i]:end[i]] of these rows i, one after the other, and the bounds of each run: int64[r + 1]
     bounds = np.zeros(len(rows) + 1, np.int64)
     for at in range(len(rows)):
         bounds[at + 1] = bounds[at] + end[rows[at]] - first[rows[at]]
@@ -96,7 +108,7 @@ def _runs(column, first, end, rows):
 
 @inlined
 def keep_own(pages, own, page, asked):  # Texts, Texts, int64, HostLookup  ->  own: Texts
-    """Note what a page that is filed owns, and how much of what it keeps is template."""
+    """Store the distinctive text of a page that is indexed, and the template share of its main text."""
     first = pages.print_first[page]
     end = first
     for place in range(first, pages.print_end[page]):
@@ -110,9 +122,12 @@ def keep_own(pages, own, page, asked):  # Texts, Texts, int64, HostLookup  ->  o
 
 @inlined
 def skip_shared(pages, page, others, original, asked, skipped):
-    """What a sure copy does not teach: the template, and what its original owns.
+    """Select the text that a sure copy does not teach: template text, and the distinctive text of its original.
 
-    pages, others: Texts  page, original: int64, in these  asked: HostLookup  ->  skipped: bool[MOST_FINGERPRINTS]
+    pages, others: Texts
+    page, original: int64, places in them
+    asked: HostLookup
+    -> skipped: bool[MOST_FINGERPRINTS]
     """
     at, end = others.print_first[original], others.print_end[original]
     first = pages.print_first[page]
@@ -126,7 +141,13 @@ def skip_shared(pages, page, others, original, asked, skipped):
 
 @inlined
 def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_indexed):
-    """Have a page teach its host, a sure copy only what is not skipped. As of teach, skipped may hold anything else"""
+    """Teach the host from a page. A sure copy teaches only the fingerprints that are not skipped.
+
+    sure: bool
+    skipped: bool[MOST_FINGERPRINTS]; read for sure copies, overwritten for other pages
+    number: int64, the page's entry number, or the next one if it is not indexed
+    The other parameters are those of `teach`.
+    """
     if not sure:
         skipped[:] = False
     teach(
@@ -150,9 +171,10 @@ def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_inde
 def _learn_kernel(
     pages, row, judged, taught, entry, within, original_row, indexed, place, memory, share, number, asked
 ):
-    # pages, within, indexed: Texts  row: int64[n], of each page's host, NOBODY of hosts that are remembered elsewhere
-    # judged: bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], as of learn_again  number: int64
-    # asked: written over  ->  within, memory
+    # pages, within, indexed: Texts  row: int64[n], of each page's host, NOBODY if another shard remembers it  judged:
+    # bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], the parameters of learn_again  share: float64
+    # number: int64  asked: overwritten
+    # -> within, memory
     skipped, no_word = np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
     for page in range(len(row)):
         is_indexed = entry[page] != NOBODY

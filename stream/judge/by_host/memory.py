@@ -1,17 +1,20 @@
-"""Remembers hosts: on how many of its pages each block and each word of a title stands, so what is template there.
+"""Host memory: the number of a host's pages that contain each block and each title word, which defines template text.
 
-Every page in the log that has prints teaches its host, whatever its verdict, with two exceptions. The same bytes again
-teach nothing. A copy that is sure teaches only what its original lacks, and is not counted: a page that is crawled ten
-times makes nothing a template.
+Every page in the log that has block fingerprints teaches its host, whatever its verdict, with two exceptions. A page
+with the same bytes as an earlier one teaches nothing. A sure copy teaches only the text that its original lacks, and is
+not counted: otherwise a page that is crawled ten times would become template text.
 
-    template: a print on more pages than min(max(2, template_share * n), 10), of the n pages that taught the host
-    common:   a title word on more pages than min(max(1, .3 n), 100)
+    template text: a block fingerprint on more than min(max(2, template_share * n), 10) pages
+    common:        a title word on more than min(max(1, 0.3 n), 100) pages
 
-So both depend on the pages before, in the order of the log, and on nothing else. The caps are for large hosts of many
-sections. A memory is bounded: where it holds more items than it has room for, those of the least counts go until
-three quarters are used (the same for words). Counts stay at their greatest value.
+Here n is the number of pages that taught the host.
 
-A host that one filed page has taught is a lead: its entry has all that the memory would hold, and stands for it.
+So both depend only on the earlier pages, in the order of the log. The upper bounds serve large hosts of many sections.
+A memory is bounded: if it holds more items than it has room for, the items with the lowest counts are removed until
+three quarters are used (the same for words). Counts stay at their maximum value.
+
+If only one page has taught a host, and this page is indexed, its entry is the lead of the host: it holds all that the
+memory would hold, and replaces it.
 """
 
 from typing import NamedTuple
@@ -27,23 +30,29 @@ from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MO
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 LEAST_ROOM, ROOM_A_PAGE, ROOM = 192, 5, 1024
-"""Items of a host: so many for each page that taught it, within these bounds. A large host has many sections, each with
-a template of its own, which few pages in a row show; a small one is not to cost more than its pages do."""
+"""The number of items of a host: ROOM_A_PAGE for each page that taught it, at least LEAST_ROOM, at most ROOM. A large
+host has many sections, each with template text of its own that few pages in a row contain. The memory of a small host
+must not cost more than its pages."""
 WORD_ROOM = 64
 LEAST_TEMPLATE, MOST_TEMPLATE = 2.0, 10.0
-"""Pages. A print on no more than LEAST_TEMPLATE pages is none of the template, one on more than MOST_TEMPLATE is."""
+"""In pages: a block fingerprint on at most LEAST_TEMPLATE pages is not template text; on more than MOST_TEMPLATE pages
+it is."""
 COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 1.0, 100.0
-"""The same of the words of titles, with the share of pages between."""
+"""The share of pages above which a title word is common, and the bounds of this limit, in pages."""
 
 
 class Memory(NamedTuple):
-    """What is known of the h hosts of a record, as the kernels write it.
+    """The memories of the h hosts of a record, in the form that the kernels write.
 
-    hosts: uint64[h], ascending  pages, last, first: int64[h], as of HostMemories
-    items: uint32[h, ROOM + MOST_FINGERPRINTS], item_count: int64[h]; words: uint32[h, ...], word_count: int64[h]: the
-    first
-    ones of a row are the host's own, laid out as in HostMemories  changed: bool[h]
-    exclude: uint32[ROOM + MOST_FINGERPRINTS], written over
+    hosts: uint64[h], ascending
+    pages: int64[h], number of pages that taught the host
+    last: int64[h], the next entry number when the host last learned
+    first: int64[h], entry number of the lead, or NOBODY
+    items: uint32[h, ROOM + MOST_FINGERPRINTS], item_count: int64[h]; the first item_count elements of a row are the
+    host's, laid out like HostMemories.items
+    words: uint32[h, WORD_ROOM + MOST_TITLE_WORDS], word_count: int64[h]; the same for title words
+    changed: bool[h]
+    exclude: uint32[ROOM + MOST_FINGERPRINTS], scratch space
     """
 
     hosts: NDArray[np.uint64]
@@ -59,7 +68,7 @@ class Memory(NamedTuple):
 
 
 def load_memories(memories: HostMemories) -> Memory:
-    """Lay out what the state knows of hosts; the entries of leads are still to be read (load_leads)."""
+    """Lay out the stored memories of hosts. The entries of leads are read later (load_leads)."""
     count = len(memories.hosts)
     return Memory(
         memories.hosts,
@@ -74,7 +83,7 @@ def load_memories(memories: HostMemories) -> Memory:
 
 
 def live_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
-    """The entries that stand for the memory of their host and are still there: int64[l]."""
+    """The entry numbers of the leads that still exist: int64[l]."""
     leads = memories.first[memories.first != NOBODY]
     alive = [found is not None for found in view.page_ids(leads.astype(np.uint64))] if len(leads) else []
     living: NDArray[np.int64] = leads[np.array(alive, np.bool_)]
@@ -82,9 +91,10 @@ def live_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
 
 
 def load_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64], own: OwnText) -> None:
-    """Write what leads taught into the memory of their hosts: int64[l], those of live_leads.
+    """Write the text that leads taught into the memories of their hosts.
 
-    place: int64[l], where in `own` each one's entry is
+    leads: int64[l], from live_leads
+    place: int64[l], the place of each lead's entry in `own`
     """
     at = dict(zip(leads.tolist(), place.tolist(), strict=True))
     for row in np.flatnonzero(memory.first != NOBODY).tolist():
@@ -99,7 +109,7 @@ def load_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64
 
 
 def memories_to_store(memory: Memory) -> HostMemories:
-    """What the state is to know of the hosts that learned."""
+    """The memories of the hosts that have learned, in the form that the state stores."""
     rows = np.flatnonzero(memory.changed)
     stored = memory.first[rows] == NOBODY
     item_bounds, word_bounds = bounds_of(memory.item_count[rows] * stored), bounds_of(memory.word_count[rows] * stored)
@@ -118,7 +128,7 @@ def memories_to_store(memory: Memory) -> HostMemories:
 def _rows(
     column: NDArray[np.uint32], bounds: NDArray[np.int64], width: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """A ragged column as rows of one width, and how much of each is used."""
+    """A ragged column as rows of one width, and the used length of each row."""
     rows = np.empty((len(bounds) - 1, width), np.uint32)
     _spread(column, bounds, rows)
     return rows, sizes_of(bounds)
@@ -126,7 +136,8 @@ def _rows(
 
 @kernel
 def _spread(column, bounds, rows):
-    # column: uint32[c]  bounds: int64[h + 1]  ->  rows: uint32[h, width], of each as much as it has
+    # column: uint32[c]  bounds: int64[h + 1]
+    # -> rows: uint32[h, width], the used part of each row
     for row in range(len(rows)):
         for place in range(bounds[row], bounds[row + 1]):
             rows[row, place - bounds[row]] = column[place]
@@ -134,7 +145,8 @@ def _spread(column, bounds, rows):
 
 @kernel
 def _ragged(rows, which, bounds):
-    # rows: uint32[h, width]  which: int64[r]  bounds: int64[r + 1]  ->  uint32[bounds[r]], the used parts of these rows
+    # rows: uint32[h, width]  which: int64[r]  bounds: int64[r + 1]
+    # -> uint32[bounds[r]], the used parts of these rows
     column = np.empty(bounds[-1], np.uint32)
     for at in range(len(which)):
         for place in range(bounds[at], bounds[at + 1]):
@@ -144,19 +156,23 @@ def _ragged(rows, which, bounds):
 
 @inlined
 def template_limit(pages, share):  # int64, float64 -> float64
-    """The most pages of a host with n `pages` on which a print stands that is none of its template."""
+    """The maximum number of pages that contain a block fingerprint that is not template text. pages: of the host"""
     return min(max(LEAST_TEMPLATE, share * pages), MOST_TEMPLATE)
 
 
 @inlined
 def common_limit(pages):  # int64 -> float64
-    """The same of a word of a title."""
+    """The maximum number of pages whose titles contain a word that is not common. pages: of the host"""
     return min(max(LEAST_COMMON, COMMON_SHARE * pages), MOST_COMMON)
 
 
 @inlined
 def pages_with(rows, row, used, wanted, count_bits):  # uint32[h, m], int64, int64, int64, int64 -> int64
-    """On how many pages `wanted`, an identity or a word, stands; rows: of items or words, the row's first `used`."""
+    """The number of pages that contain `wanted`, an identity or a title word.
+
+    rows: items or words of hosts; the first `used` elements of the row count
+    count_bits: number of low bits of an element that hold its count
+    """
     low, high = np.int64(0), used
     while low < high:
         middle = (low + high) >> 1
@@ -171,10 +187,12 @@ def pages_with(rows, row, used, wanted, count_bits):  # uint32[h, m], int64, int
 
 @inlined
 def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, exclude):
-    """Count one page more for each of values[first:end] >> shift, ascending, but for those that are skipped.
+    """Add one page to the counts of values[first:end] >> shift, ascending; -> the used length of the row: int64.
 
-    rows, row, used, count_bits: as of pages_with  skipped: bool[...], by place from `first` on  exclude: as of Memory
-    -> how much of the row is used: int64
+    rows: uint32[h, m], items or words; the first `used` elements of the row count
+    skipped: bool[...], values that are not counted, by place from `first` on
+    count_bits: int64, number of low bits of an element that hold its count
+    exclude: scratch space of the size of a row
     """
     most, one = (1 << count_bits) - 1, np.int64(1) << count_bits
     at, written = np.int64(0), np.int64(0)
@@ -202,8 +220,8 @@ def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, ex
 
 
 @inlined
-def make_room(rows, row, used, room, count_bits):  # as of pages_with; int64 each -> int64
-    """Remove what has the least counts until three quarters of `room` are used, if more are; -> how many stay."""
+def make_room(rows, row, used, room, count_bits):  # uint32[h, m], int64, int64, int64, int64 -> int64
+    """If more than `room` elements are used, remove the lowest counts until three quarters are; -> the used length."""
     least, most = np.int64(0), (1 << count_bits) - 1
     while used > room or (least > 0 and 4 * used > 3 * room):
         least += 1
@@ -218,12 +236,14 @@ def make_room(rows, row, used, room, count_bits):  # as of pages_with; int64 eac
 
 @inlined
 def teach(memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, indexed):
-    """Have a page teach the host of a row.
+    """Teach the host of a row from a page.
 
-    prints[first:end], titles[title_first:title_end]: of the page  skipped: bool[MOST_FINGERPRINTS], prints that it does
-    not
-    teach  no_word: bool[MOST_TITLE_WORDS], all False  whole: bool, it counts as a page and teaches its title's words
-    number: int64, its entry number, or the next  indexed: bool
+    prints[first:end], titles[title_first:title_end]: block fingerprints and title words of the page
+    skipped: bool[MOST_FINGERPRINTS], block fingerprints that the page does not teach
+    no_word: bool[MOST_TITLE_WORDS], all False
+    whole: bool, the page is counted and teaches its title words
+    number: int64, the page's entry number, or the next one if it is not indexed
+    indexed: bool
     """
     used = count_in(
         memory.items,

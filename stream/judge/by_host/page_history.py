@@ -1,14 +1,15 @@
-"""Knows pages that were judged before by their ids: each gets the verdict that it had, and teaches nothing.
+"""Recognizes pages that were judged before, by their ids: each gets its first verdict again, and teaches nothing.
 
-1. Filed pages find themselves under their body's digest.
-2. The verdict of a page that was not filed, or that replaces another, is remembered (an attempt) until its offset is
-   committed, and no crash can bring it back: log records say how far that is.
-3. A page that stands in the record twice gets the verdict of its first place.
+1. Indexed pages find themselves under their body digest.
+2. The verdict of a page that was not indexed, or that supersedes another, is stored as a pending verdict. It is kept
+   until the offset of the page is committed and no crash can bring the page back; log records say which offsets are
+   committed.
+3. A page that occurs twice in the record gets the verdict of its first place.
 
-So what was learned in between changes no verdict. Two facts make 2 sound. A mark in the log was committed before the
-record was written, and committed offsets only grow: a crash brings back only pages at or above every mark. And attempts
-are written and removed with the record's own batch, so they are a function of the log as all of the state is. A page
-that is sent again long after its commit is judged by what is known then.
+So text that hosts learned in between does not change a verdict. Two facts make rule 2 sound. A watermark in the log was
+committed before its record was written, and committed offsets only grow: a crash brings back only pages at or above
+every watermark. And pending verdicts are written and removed in the record's own batch, so they are a function of the
+log, like the rest of the state. A page that is sent again long after its commit is judged by the current state.
 """
 
 from collections.abc import Mapping
@@ -31,14 +32,16 @@ _EXACT, _LONGER, _RECRAWL, _NO_MATCH = (
     np.uint8(reason) for reason in (Reason.EXACT, Reason.LONGER, Reason.RECRAWL, Reason.NO_MATCH)
 )
 NEW, SETTLED, AGAIN, FILED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in range(5))
-"""How a page is judged: as any; its verdict is known; an earlier place of the record has its id; where its host is
-remembered, and it is taken to be filed, or not to be (stream/sharding)."""
+"""How a page is judged. NEW: by the rule. SETTLED: its verdict is known. AGAIN: an earlier page of the record has the
+same id. FILED_ELSEWHERE, ELSEWHERE: another shard remembers its host, and the page is assumed to be indexed, or not to
+be indexed (stream/sharding)."""
 
 
 class PageHistory(NamedTuple):
-    """What is known of n pages by their ids.
+    """The known verdicts of n pages, by their ids.
 
-    state: uint8[n] (NEW, ...)  first: int64[n], the earlier place of a page that is AGAIN
+    state: uint8[n] (NEW, ...)
+    first: int64[n], the earlier place of a page that is AGAIN
     """
 
     state: NDArray[np.uint8]
@@ -48,7 +51,7 @@ class PageHistory(NamedTuple):
 def load_pending_verdicts(
     page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView
 ) -> list[PendingVerdict | None]:
-    """The remembered verdict of each page; None where there is none, or where its original is gone."""
+    """The pending verdict of each page; None if there is none, or if its original was removed."""
     pending_verdicts = view.pending_verdicts(page_ids)
     known = [page for page, attempt in enumerate(pending_verdicts) if attempt is not None and judged[page]]
     if not known:
@@ -71,9 +74,10 @@ def find_loaded(
     pending_verdicts: list[PendingVerdict | None],
     found: OriginalSearch,
 ) -> PageHistory:
-    """Look for the ids of the pages; those that are known get their verdict in `found`.
+    """Look up pages by their ids, and write the known verdicts to `found`.
 
-    page_ids: by page, of those that are judged at least  judged: bool[n]
+    page_ids: ids by page, at least those of judged pages
+    judged: bool[n]
     """
     known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     under_body = (met.proof & _BODY).nonzero()[0]
@@ -100,7 +104,7 @@ def find_loaded(
 
 
 def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], known: PageHistory) -> None:
-    """Note pages whose id stands earlier in the record. page_ids: by page, in the order of the record"""
+    """Mark pages whose id occurs earlier in the record. page_ids: ids by page, in the order of the record"""
     if len(set(page_ids.values())) == len(page_ids):
         return
     places = dict[PageId, int]()
@@ -113,9 +117,10 @@ def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], kno
 def new_pending_verdicts(
     judged: NDArray[np.bool_], known: PageHistory, indexed: OriginalSearch, resolution: Resolution
 ) -> tuple[NDArray[np.int64], tuple[PendingVerdict, ...]]:
-    """The new verdicts of pages that are not filed, or that replace another, whose entry does not say what.
+    """The new pending verdicts, and their pages: int64[a].
 
-    judged: bool[n] -> the pages: int64[a], and their attempts
+    A page gets one if it is not indexed, or if it supersedes a page, since its entry does not say which.
+    judged: bool[n]
     """
     pages, *columns = _attempts_kernel(judged, known.state, indexed, resolution.found, resolution.entry)
     return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns))) if len(pages) else ()
@@ -123,8 +128,9 @@ def new_pending_verdicts(
 
 @kernel
 def _attempts_kernel(judged, state, indexed, within, entry):
-    # judged: bool[n]  state: uint8[n], as of PageHistory  indexed, within: OriginalSearch  entry: int64[n]
-    # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of PendingVerdict
+    # judged: bool[n]  state: uint8[n] (NEW, ...)  indexed, within: OriginalSearch  entry: int64[n]
+    # -> pages: int64[a], and the fields of PendingVerdict except the page: original: int64[a], score: float64[a],
+    # reason and found_by: uint8[a]
     pages = np.empty(len(entry), np.int64)
     originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
     reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
@@ -158,7 +164,7 @@ def _attempts_kernel(judged, state, indexed, within, entry):
 def repeat_verdict(
     first, page, indexed, resolution
 ):  # int64, int64  ->  indexed: OriginalSearch, resolution: Resolution
-    """Give a page the verdict of the earlier place of the record that has its id."""
+    """Copy the verdict of the earlier page of the record that has the same id."""
     for found in (indexed, resolution.found):
         found.replaced[page], found.recrawl[page] = found.replaced[first], found.recrawl[first]
     if resolution.entry[first] != NOBODY:

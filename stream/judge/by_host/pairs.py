@@ -1,24 +1,23 @@
-"""The rule for two pages of which one may be a copy of the other, by what is known of the new one's host.
+"""The rule for two pages, by the host memory of the later page: whether it is a copy of the earlier one.
 
-On one host own text is compared: the prints of both (stream/sign/features/block_fingerprints.py) that are no template
-of the host
-(stream/judge/by_host/memory.py), weighed by their words, and their titles without the words that the host's titles
-share. Where the pages are long enough, their sketches say the same of shingles, without the share of each that is
-template; the larger likeness counts. How alike two own texts must be depends on their titles.
+Two pages of one host are compared by distinctive text: the block fingerprints of both
+(stream/sign/features/block_fingerprints.py) that are not template text of the host (stream/judge/by_host/memory.py),
+weighted by their words, and their titles without the words that are common in the titles of the host. If the pages are
+long enough, their sketches give a second similarity, of shingles, after the template share of each page is subtracted;
+the larger similarity counts. The required similarity of two distinctive texts depends on the titles.
 
-Across hosts the sketches decide, and the titles where one page holds the other. Half of what the new page keeps must be
-its own, as far as its host is known.
+Across hosts the sketches decide, and the titles too if one page contains the other. Half of the new page's main text
+must be distinctive, as far as its host is known.
 
-Variants of one product have the same texts and other numbers: where they are to be kept, such pairs are no copies.
+Variants of one product have the same texts and different numbers: if variants are to be kept, such pairs do not match.
 
-Prints are short, so strangers on a large host may share one by accident. What two pages share is in their sketches as
-well: prints that claim more than the sketches can hold count for nothing.
+Block fingerprints are short, so unrelated pages of a large host may share one by accident. Shared text also shows in
+the sketches: if the fingerprints claim more shared text than the sketches allow, the claim is ignored.
 
-What a pair has and what it needs at each bar is noted on the way (stream/judge/by_host/thresholds.py): explanations
-are told
-by what has judged.
+The value of a pair and the required value at each threshold are recorded during the comparison
+(stream/judge/by_host/thresholds.py), so explanations come from the code that judged.
 
-docs/measured/quality.md has the effect of each rule, measured on the labelled sets.
+docs/measured/quality.md shows the effect of each rule, measured on the labelled sets.
 """
 
 import math
@@ -52,42 +51,50 @@ from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT
 from spotsieve.stream.sign.schemes import Confirmations
 
 FEW_PAGES = 4
-"""Of a host: so early nobody knows its template, and copies without an agreeing title need OTHER_TITLE's bar."""
+"""On a host with fewer pages the template text is not known yet, and copies without matching titles must reach the
+threshold for different titles (other_title_min_alike)."""
 AGREE, DIFFER, EQUAL, SAME = 0.6, 0.2, 0.75, 0.95
-"""Overlap of two titles (Jaccard): they agree, differ, are near equal, are the same."""
+"""Overlap of two titles (Jaccard): they agree (AGREE), differ (DIFFER), are nearly equal (EQUAL), are the same
+(SAME)."""
 ACROSS_TITLE = 0.8
 LONG, THIN, SHORT, TINY = 60, 60, 40, 20
-"""Words of own text (LONG, SHORT, TINY), and features of a page (THIN)."""
+"""Words of distinctive text (LONG, SHORT, TINY), and features of a page (THIN)."""
 TINY_CARE = 0.12
-"""What the bar of a text without any word is higher by, where there are titles; falling to 0 at TINY words."""
+"""The increase of the threshold for a text of 0 words, if there are titles; it falls to 0 at TINY words."""
 SAME_TITLE_ALIKE, EARLY_SAME_TITLE_ALIKE = 0.42, 0.45
 CONTAINED, CONTAINED_ALIKE, CONTAINED_LEAST, CONTAINED_MOST = 0.85, 0.4, 4, 150
-"""A print version of a thin page: so much of the shorter one's words is in the other, so alike, so many words."""
+"""A print version of a thin page: the containment of the shorter text in the other (CONTAINED), the similarity
+(CONTAINED_ALIKE), the least words of the shorter text and the most words of the longer one."""
 HELD, HELD_ALIKE, HELD_JACCARD = 0.75, 0.28, 0.24
-"""A page with lists injected: so much of one is in the other, so alike on one host, of such a Jaccard across hosts."""
+"""A page with injected lists: the containment of one page in the other, the similarity on one host, and the Jaccard
+across hosts."""
 SURE = 0.7
-"""A copy so alike teaches its host only what its original lacks."""
+"""The similarity from which a copy is sure, so that it teaches its host only the text that its original lacks."""
 ROOM_FOR_SKETCH, SHARE_FOR_SKETCH, ROOM_IF_AGREED, SHARE_IF_AGREED = 40, 0.6, 15, 0.5
-"""Features beside the template, and their share of all, from which sketches count; and where titles agree."""
+"""The features outside template text, and their share of all features, from which sketches count; the last two values
+apply if the titles agree."""
 ALL_TEMPLATE_JACCARD = 0.95
-"""Pages without own text are copies from this Jaccard on."""
+"""The Jaccard from which pages without distinctive text are copies."""
 LEAST_OWN = 0.5
-"""Across hosts: share of what a page keeps that must be its own."""
+"""Across hosts: the minimum share of a page's main text that must be distinctive."""
 SITE_WORDS = 80
-"""Pages of two hosts of one site are held to the bar of one host too, for a text of so many words."""
+"""Two pages on two hosts of one site must also reach the threshold of one host, for a text of this many words."""
 SURPRISE = 3.0
-"""Standard errors of a sketch that two pages which share what their prints say would hardly ever be apart."""
+"""The number of standard errors of a sketch by which its estimate hardly ever misses the shared text of two pages."""
 _OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
     np.uint8(reason) for reason in (Reason.OWN_TEXT, Reason.CONTAINED, Reason.SAME_TITLE, Reason.NEAR)
 )
 
 
 class PairResult(NamedTuple):
-    """Whether the page is a copy of the one that it was compared with last. The first three have one element.
+    """The result for the pair that was compared last. The first three fields have one element each.
 
-    confirmed: accepted and score  reason: uint8 (Reason)  sure: bool, it teaches only what its original lacks
-    bars: float64[ways.BARS, 2], what the pair has and what it needs; those of the other case, of one host or of two,
-    are left over from another pair  figures: float64[ways.FIGURES], the other figures of the pair
+    confirmed: accepted and score
+    reason: uint8 (Reason)
+    sure: bool, the page teaches its host only the text that its original lacks
+    bars: float64[thresholds.THRESHOLDS, 2], the value of the pair and the required value; thresholds of the other case
+    (one host or two hosts) hold values of an earlier pair
+    figures: float64[thresholds.FIGURES], the other values of the pair
     """
 
     confirmed: Confirmations
@@ -98,7 +105,7 @@ class PairResult(NamedTuple):
 
 
 def new_pair_result() -> PairResult:
-    """Nothing was compared yet."""
+    """The result before the first comparison."""
     return PairResult(
         Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
         np.zeros(1, np.uint8),
@@ -110,7 +117,10 @@ def new_pair_result() -> PairResult:
 
 @inlined
 def threshold_of(title, words, pages, bars):  # float64, float64, float64, HostThresholds -> float64
-    """How alike two own texts of so many words must be, on a host of so many pages."""
+    """The required similarity of two distinctive texts.
+
+    title: overlap of the titles  words: number of words that the similarity is based on  pages: of the host
+    """
     if title == NO_TITLE:
         fallen = min(max((words - TINY) / (SHORT - TINY), 0.0), 1.0)
         bar = bars.no_title_min_alike + fallen * (bars.min_alike - bars.no_title_min_alike)
@@ -125,28 +135,29 @@ def threshold_of(title, words, pages, bars):  # float64, float64, float64, HostT
 
 @inlined
 def shared_features(jaccard, one, other):  # float64, float64, float64 -> float64
-    """Features of both of two pages, from their Jaccard and how many each has."""
+    """The number of features that two pages share, by their Jaccard and their numbers of features."""
     return min(jaccard * (one + other) / (1.0 + jaccard), one, other)
 
 
 @inlined
 def _reaches(answer, bar, had, needed):  # PairResult, int64, float64, float64 -> bool
-    """Whether a pair reaches a bar; noted."""
+    """Record the value of a pair and the minimum at a threshold; -> whether the pair reaches it."""
     answer.bars[bar, 0], answer.bars[bar, 1] = had, needed
     return had >= needed
 
 
 @inlined
 def _stays_below(answer, bar, had, most):  # PairResult, int64, float64, float64 -> bool
-    """Whether a pair has no more than is allowed; noted."""
+    """Record the value of a pair and the maximum at a threshold; -> whether the pair does not exceed it."""
     answer.bars[bar, 0], answer.bars[bar, 1] = had, most
     return had <= most
 
 
 @inlined
 def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
-    """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, HostLookup,
-    HostThresholds -> PairResult
+    """Decide whether a page is a copy of an earlier one, and record the values at every threshold.
+
+    Texts, int64, Texts, int64, Memory, int64, HostLookup, HostThresholds -> PairResult
     """
     jaccard = estimated_jaccard(pages, page, others, other)
     _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer)
@@ -154,9 +165,10 @@ def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
 
 @inlined
 def judge_pair(pages, page, others, other, memory, row, asked, bars, answer):
-    """As confirm_pair, but nothing is noted of a pair of two hosts that the sketches alone tell is no copy.
+    """Decide like confirm_pair, but record no values for a pair of two hosts that the sketches alone rule out.
 
-    Most candidates are such strangers: a page of the benchmark meets 80, and its walk takes 15 us in place of 28.
+    Most candidates are such unrelated pages: a page of the benchmark has 80 candidates, and its resolution takes 15 us
+    instead of 28 us.
     """
     jaccard = estimated_jaccard(pages, page, others, other)
     across = pages.host[page] != others.host[other]
@@ -168,7 +180,7 @@ def judge_pair(pages, page, others, other, memory, row, asked, bars, answer):
 
 @inlined
 def _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer):
-    """Compare a pair of this Jaccard with every bar."""
+    """Compare a pair of this Jaccard with every threshold."""
     title = title_overlap(others, other, asked)
     answer.figures[thresholds.PAIR_JACCARD], answer.figures[thresholds.PAIR_TITLE] = jaccard, title
     if pages.host[page] == others.host[other]:
@@ -179,32 +191,32 @@ def _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answ
 
 @inlined
 def _least_jaccard(shorter, bars):  # float64, HostThresholds -> float64
-    """The Jaccard of copies on two hosts. shorter: features of the shorter one"""
+    """The minimum Jaccard of copies on two hosts. shorter: number of features of the shorter page"""
     return bars.thin_min_jaccard if shorter < THIN else bars.min_jaccard
 
 
 @inlined
 def _containment(jaccard, one, another):  # float64, float64, float64 -> float64
-    """The share of the shorter one's features that the other has."""
+    """The share of the shorter page's features that the other page has."""
     return shared_features(jaccard, one, another) / max(min(one, another), 1.0)
 
 
 @inlined
 def could_be_copy_across(pages, page, others, other, bars, jaccard):
-    """Whether a page reaches what _confirm_across asks that does not depend on the memories of hosts.
+    """Whether a pair passes the conditions of _confirm_across that do not depend on host memory.
 
     Texts, int64, Texts, int64, HostThresholds, float64 -> bool
     """
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     near = jaccard >= _least_jaccard(min(one, another), bars)
-    # The Jaccard comes first: it tells nearly all strangers, without a division.
+    # The Jaccard comes first: it rules out nearly all unrelated pages without a division.
     held = jaccard >= HELD_JACCARD and min(one, another) >= THIN and _containment(jaccard, one, another) >= HELD
     return not bars.one_host and (near or held)
 
 
 @inlined
 def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer):
-    """The rule for two hosts."""
+    """Apply the rule for two hosts."""
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     shorter = min(one, another)
     of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
@@ -227,14 +239,14 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
 
 @inlined
 def _answer_across(answer, accepted, jaccard):  # PairResult, bool, float64
-    """Say whether two pages of two hosts are copies."""
+    """Write the result for a pair of two hosts."""
     answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
     answer.reason[0], answer.sure[0] = _NEAR, False
 
 
 @inlined
 def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer):
-    """The rule for one host."""
+    """Apply the rule for one host."""
     figures, noted = asked.figures, answer.figures
     mine, theirs, both, became, are_variants = _compare_prints(pages, page, others, other, memory, row, asked, jaccard)
     union = mine + theirs - both
@@ -276,19 +288,18 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
 
 @inlined
 def _compare_prints(pages, page, others, other, memory, row, asked, jaccard):
-    """What two pages of one host own, and share of it, by their prints.
+    """Compare the distinctive text of two pages of one host by block fingerprints.
 
-    Texts, int64, Texts, int64, Memory, int64, HostLookup, float64: Jaccard -> int64, tenths of own words of the page,
-    of the
-    other, of both; int64, words of the other's listed text that became template since; bool, whether they own the same
-    kept texts with other numbers
+    Texts, int64, Texts, int64, Memory, int64, HostLookup, float64 (Jaccard) -> tenths of distinctive words of the page,
+    of the other page, and of both (int64 each); int64, words of the other page's listed main text that have become
+    template text since; bool, whether both have the same main text with different numbers
     """
     figures = asked.figures
-    # `claimed`: features that they share, if what both keep is the same text
+    # `claimed`: features that both pages share, if equal fingerprints of main text stand for the same text
     mine, theirs, both = np.int64(figures[OWN]), np.int64(0), np.int64(0)
     plain_mine, plain_theirs = mine, np.int64(0)
     claimed, became = np.int64(0), np.int64(0)
-    # Own kept texts and numbers that one page has and the other lacks
+    # Distinctive texts and numbers in main text that one page has and the other lacks
     my_texts, my_numbers = np.int64(figures[OWN_TEXTS]), np.int64(figures[OWN_NUMBERS])
     their_texts, their_numbers = np.int64(0), np.int64(0)
     first, end = pages.print_first[page], pages.print_end[page]
@@ -328,11 +339,11 @@ def _compare_prints(pages, page, others, other, memory, row, asked, jaccard):
 
 @inlined
 def _compare_sketches(one, another, template_one, template_another, jaccard, title):
-    """The likeness of two pages of one host by their sketches, without the template.
+    """The similarity of two pages of one host by their sketches, without template text.
 
-    float64: features of each, those of the template of each, Jaccard, overlap of titles -> float64: likeness, or
-    ways.NONE where the template leaves too few features; how many it leaves; the share of the shorter one's own that
-    the other has
+    float64 each: features of each page, template features of each page, Jaccard, overlap of titles -> float64:
+    similarity, or thresholds.NONE if too few features remain without template text; number of these features; the share
+    of the shorter page's distinctive features that the other page has
     """
     shared = shared_features(jaccard, one, another)
     either = one + another - shared
@@ -349,15 +360,15 @@ def _compare_sketches(one, another, template_one, template_another, jaccard, tit
 
 @inlined
 def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, contained, held, variants):
-    """Compare what a pair of one host has with every bar; noted.
+    """Compare a pair of one host with every threshold, and record the values.
 
-    Answer, HostThresholds, float64: overlap of titles, pages of the host, likeness and the words that it stands for,
-    own words of
-    the shorter and the longer one, shares of the shorter one in the other by prints and by sketches; bool: variants
-    that are to be kept -> uint8: Reason, 0 where the page is no copy
+    PairResult, HostThresholds, float64 each: overlap of titles, pages of the host, similarity and the words that it is
+    based on, distinctive words of the shorter and of the longer page, containment of the shorter page in the other by
+    block fingerprints and by sketches; bool: the pair are variants that are to be kept -> uint8: Reason, 0 if the pair
+    does not match
     """
     none = title == NO_TITLE
-    # Where there are two titles, they must not differ, or the texts must be long.
+    # If there are titles, they must not differ, or the texts must be long.
     untold = 0.0 if none or title > DIFFER else float(LONG)
     both_long = _reaches(answer, thresholds.BOTH_LONG, shorter, float(LONG))
     differs = _reaches(answer, thresholds.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
@@ -392,7 +403,7 @@ def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, c
 
 @inlined
 def _room(pages, one, another, jaccard):  # Texts, float64, float64, float64 -> float64
-    """The most features that two pages share, as far as their sketches can tell."""
+    """The maximum number of features that two pages share, within the error of their sketches."""
     error = math.sqrt((1.0 - jaccard * jaccard) / (64 * pages.sketch.shape[1]))
     high = min(1.0, jaccard + SURPRISE * error)
     return high * (one + another) / (1.0 + high)

@@ -1,6 +1,6 @@
-"""Judges a record with the memory of its hosts: page after page, since each may teach its host what template is.
+"""Judges a record with host memory: page by page, since each page may change the template text of its host.
 
-A page that was judged before gets its first verdict again (page_history.py), whatever its host learned in between.
+A page that was judged before gets its first verdict again (page_history.py), whatever its host has learned since.
 """
 
 from typing import NamedTuple
@@ -69,15 +69,19 @@ from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 
 class _Record(NamedTuple):
-    """What is known of a record before the walk. sizes: int64[u], postings in each
-    bucket  slots: the keys of the pages  row: int64[n], of each page's host
+    """A record before the resolution.
 
-    judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `indexed`;
-    NOBODY of a candidate that is known to be no original
-    preferences: of the pages  entry_preferences: float64[e], of the entries
-    pages: as they are  indexed: the entries that were read  within: the pages that are filed, as their entries keep
-    them
-    addresses: of pages and entries
+    slots: the keys of the pages
+    sizes: int64[u], number of postings in each bucket
+    row: int64[n], the row of each page's host in the memory
+    judged: bool[n], pages that are compared and teach
+    place: int64[m], the place of each pair's page in `indexed`; NOBODY for a candidate that is known not to be the
+    original
+    pages: the pages of the record
+    indexed: the entries that were read
+    within: the indexed pages of the record, as their entries store them
+    addresses: URL relations of pages and entries
+    entry_preferences: float64[e], of the entries
     """
 
     slots: Slots
@@ -95,10 +99,12 @@ class _Record(NamedTuple):
 
 
 class _EarlierCopy(NamedTuple):
-    """Of a page that is let through: the earliest page that it is a copy of all the same. All have one element.
+    """The earliest page that a page without an original is still a copy of. All fields have one element.
 
-    place: int64, in the entries or the record; NOBODY: there is none  within: bool, in the record
-    proof: bool, a decisive key found it  sure: bool, as of PairResult
+    place: int64, in the entries or the record; NOBODY: there is none
+    within: bool, the place is in the record
+    proof: bool, a decisive key found it
+    sure: bool, the page teaches its host only the text that this page lacks
     """
 
     place: NDArray[np.int64]
@@ -108,9 +114,10 @@ class _EarlierCopy(NamedTuple):
 
 
 class HostJudgment(NamedTuple):
-    """What judging a record of n pages with the memory of its hosts found.
+    """The judgment of a record of n pages with host memory.
 
-    taught: uint8[n] (TAUGHT_NOTHING, ...)  is_new: bool[n], pages of whose ids nothing was known
+    taught: uint8[n] (TAUGHT_NOTHING, ...)
+    is_new: bool[n], pages whose id was not seen before
     """
 
     indexed: IndexedOriginals
@@ -131,10 +138,7 @@ def judge_with_hosts(
     rules: PageRules | None = None,
     alone: bool = False,
 ) -> HostJudgment:
-    """Judge and file the pages of a record in order.
-
-    preferences: of the pages  alone: each by itself; none is filed or teaches
-    """
+    """Judge and index the pages of a record in order. alone: judge each page on its own, index and teach nothing"""
     met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
     judged = signatures.status == FINGERPRINTED
     page_ids = page_ids_of(signatures)
@@ -170,7 +174,11 @@ def judge_with_hosts(
 
 
 class HostResolution(NamedTuple):
-    """What a walk found. within: as of _Record  taught: uint8[n] (TAUGHT_NOTHING, ...)"""
+    """The sequential resolution of a record of n pages with host memory.
+
+    within: the indexed pages of the record, as their entries store them
+    taught: uint8[n] (TAUGHT_NOTHING, ...)
+    """
 
     resolution: Resolution
     within: Texts
@@ -194,11 +202,15 @@ def resolve_with_hosts(
     indexed: OriginalSearch,
     learns: bool,
 ) -> HostResolution:
-    """Judge the pages of a record in order, and have them teach read.memory; columns as of _Record.
+    """Judge the pages of a record in order, and teach the hosts in read.memory.
 
-    known, indexed: what is known of pages by their ids  bars: as of thresholds_of_pages
-    preferences: the last two columns of _Record  learns: whether pages are filed and
-    teach  first_number: entry number of the next filed page  ->  indexed: OriginalSearch, too
+    The parameters up to `read`, and `addresses`, are fields of _Record.
+    known: verdicts that are known by page id
+    bars: the thresholds of each page (thresholds_of_pages)
+    preferences: of the pages, and of the entries (float64[e])
+    first_number: entry number of the next page that is indexed
+    indexed: verdicts that are known by page id; the originals among the indexed pages are added
+    learns: whether pages are indexed and teach
     """
     pages = texts_of(signatures)
     within = empty_own_texts(pages)
@@ -221,7 +233,7 @@ def _learned(
     memory: Memory,
     page_ids: list[PageId],
 ) -> HostUpdate:
-    """What the state is to remember beside postings."""
+    """The update of the state beside postings: texts of entries, host memories and pending verdicts."""
     texts = owned_texts(signatures, within, np.flatnonzero(resolution.entry != NOBODY))
     told, pending_verdicts = new_pending_verdicts(judged, known, indexed, resolution)
     return HostUpdate(
@@ -230,17 +242,17 @@ def _learned(
 
 
 def _no_copy() -> _EarlierCopy:
-    """No page was looked at yet."""
+    """The value before the first page."""
     no = np.zeros(1, np.bool_)
     return _EarlierCopy(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
 
 
 @inlined
 def _note_copied(found, page, other, within, pair, answer, limits, copied):
-    """Note a page that `page` is a copy of but for its address or what both are worth, unless one came before.
+    """Record a page that `page` would be a copy of if not for its URL or preference, unless one is recorded already.
 
-    found: OriginalSearch  page, other: int64  within: bool  pair: Candidate  answer: PairResult  limits: Limits  ->
-    copied: _EarlierCopy
+    found: OriginalSearch  page, other: int64  within: bool
+    pair: Candidate  answer: PairResult  limits: Limits  ->  copied: _EarlierCopy
     """
     passes = found.recrawl[page] or (limits.preference != LENGTH and found.replaced[page] != NOBODY)
     if passes and copied.place[0] == NOBODY:
@@ -250,8 +262,9 @@ def _note_copied(found, page, other, within, pair, answer, limits, copied):
 
 @inlined
 def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found):
-    """Weigh the filed pages that a page meets. ... -> found: OriginalSearch; where the original is in record.filed:
-    int64
+    """Apply the rule to the candidates of a page among the indexed pages.
+
+    -> found: OriginalSearch; returns the place of the original in record.indexed, or NOBODY: int64
     """
     met, preference = record.met, record.preferences.own[page]
     found.cut[page] = met.cut_at[page] != NEVER
@@ -276,7 +289,10 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found)
 
 @inlined
 def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer, copied):
-    """Weigh the earlier pages of the record that a page meets; indexed: OriginalSearch  ->  resolution: Resolution"""
+    """Apply the rule to the earlier pages of the record that share keys with a page.
+
+    indexed: OriginalSearch  ->  resolution: Resolution
+    """
     found, slots, preference = resolution.found, record.slots, record.preferences.own[page]
     found.cut[page], found.replaced_preference[page] = indexed.cut[page], indexed.replaced_preference[page]
     found.recrawl[page] = indexed.recrawl[page]
@@ -308,10 +324,10 @@ def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, 
 def _resolve_kernel(
     record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, taught, *scratch
 ):
-    # record: _Record  known: PageHistory  memory: Memory  chosen, table: as of thresholds_of_pages  limits: Limits
-    # learns: bool, pages are filed and teach  entry_number: int64  indexed: OriginalSearch
-    # ->  resolution: Resolution, taught: uint8[n]  scratch: Cursors, HostLookup, PairResult, _EarlierCopy, written over
-    # returns how many filings found their bucket full
+    # record: _Record  known: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 8], the thresholds of
+    # each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach  entry_number: int64
+    # indexed: OriginalSearch  scratch: Cursors, HostLookup, PairResult and _EarlierCopy, overwritten
+    # -> resolution: Resolution, taught: uint8[n], and the number of postings left out because a bucket was full
     capped = 0
     cursors, asked, answer, copied = scratch
     skipped, no_word = np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
@@ -355,7 +371,7 @@ def _resolve_kernel(
                 entry_number += 1
         like, is_proof, is_sure = original, proof != 0, answer.sure[0]
         if original == NOBODY and copied.place[0] != NOBODY:
-            # A page that is fetched ten times makes nothing a template, though each of its copies passes.
+            # Text of a page that is fetched ten times must not become template text, though each copy is novel.
             like, within, is_proof, is_sure = (
                 copied.place[0],
                 copied.within[0],
@@ -364,7 +380,7 @@ def _resolve_kernel(
             )
         if not record.judged[page] or (like != NOBODY and is_proof):
             continue
-        # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
+        # If the memory of the host was dropped, a sure copy teaches it like any other page.
         sure = like != NOBODY and is_sure and memory.pages[row] > 0
         taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
         if sure:

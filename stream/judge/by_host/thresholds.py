@@ -1,10 +1,10 @@
-"""Names the bars of the default scheme's rule, and the ways of reaching enough of them, for kernels and explanations.
+"""Names the thresholds of the default scheme's rule and the criteria that combine them, for kernels and explanations.
 
-stream/judge/by_host/pairs.py notes of every pair what it has and what it needs at each bar. A pair is accepted where it
-reaches every bar of one way, and has the reason of the first of these ways. So whoever tells people why need not judge
-again.
+For every pair, stream/judge/by_host/pairs.py records the value of the pair and the required value at each threshold. A
+pair is accepted if it reaches all thresholds of one criterion, and has the reason of the first such criterion. So an
+explanation does not have to judge the pair again.
 
-Lays out the bars that pages are held to: those of the scheme, or of the rule that a page's address has.
+thresholds_of_pages lays out the values that apply to each page: those of the scheme, or of the rule for the page's URL.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ SAME_HEADLINE, HELD, HELD_ALIKE, NOT_A_VARIANT = range(10, 14)
 HOSTS_MEET, OWN_SHARE, ONE_SITE, JACCARD = range(14, 18)
 ACROSS_LONG, ACROSS_TITLE, ACROSS_WORDS, ACROSS_HELD, ACROSS_JACCARD = range(18, 23)
 THRESHOLDS = 23
-"""How many bars there are."""
+"""The number of thresholds."""
 
 (
     PAIR_JACCARD,
@@ -37,13 +37,13 @@ THRESHOLDS = 23
     PAIR_ALIKE,
 ) = range(8)
 FIGURES = 8
-"""How many figures of a pair are noted beside its bars."""
+"""The number of other values that are recorded for a pair."""
 NONE = -1.0
-"""The figure of what a pair does not have: titles, or enough text for its sketches to count."""
+"""The value of a figure that a pair does not have: no titles, or too little text for its sketches to count."""
 
 
 class ThresholdInfo(NamedTuple):
-    """What a bar asks for. unit: what it is counted in, "" for a share  at_most: less is better"""
+    """The description of a threshold. unit: unit of its value, "" for a share  at_most: the value must not be higher"""
 
     name: str
     unit: str = ""
@@ -51,7 +51,7 @@ class ThresholdInfo(NamedTuple):
 
 
 class HostCriterion(NamedTuple):
-    """A way to be accepted: all of these bars are reached. name: what it means, for people"""
+    """A criterion that accepts a pair: the pair reaches all of these thresholds. name: its meaning, for people"""
 
     name: str
     reason: Reason
@@ -117,8 +117,9 @@ ACROSS = (
 def thresholds_of_pages(
     signatures: Signatures, bars: HostThresholds, rules: PageRules | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """-> the row of the table that each page is held to: int64[n], and the table, a row of HostThresholds each:
-    float64[r, 8].
+    """The thresholds of each page: its row in a table (int64[n]), and the table.
+
+    The table is float64[r, 8]; each row holds the fields of HostThresholds.
     """
     if rules is None:
         return np.zeros(len(signatures), np.int64), np.array([bars], np.float64)
@@ -127,7 +128,7 @@ def thresholds_of_pages(
 
 @inlined
 def thresholds_in(table, row):  # float64[r, 8], int64 -> HostThresholds
-    """A row of the table as the rule for two pages takes it."""
+    """A row of the table, in the form that the rule for two pages takes."""
     return HostThresholds(
         table[row, 0],
         table[row, 1],

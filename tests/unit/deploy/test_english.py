@@ -208,13 +208,6 @@ EXCEPTIONS = {
         "text of the built-in pages that compile the kernels",
         "whom",
     ),
-    "stream/judge/": (
-        "the verdict issue rewrites the judge",
-        (
-            "as of a name, is filed, is told, let through, nobody knows, of at the beginning, of which there, so many, "
-            "so much of"
-        ),
-    ),
     "stream/sharding/": (
         "the trust issue rewrites it",
         "anew, as of a name, is filed, is one that, is told, let through, so many, what is left, whom",
