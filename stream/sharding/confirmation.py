@@ -122,7 +122,8 @@ def _seeming_copies(met: EntryPairs, said: NDArray[np.uint8], pages: int, shards
     """Pages that are probably copies of these entries, for the speculation (hosts.py): bool[n].
 
     A page is one of them if it finds an entry under a decisive key, if it could be a copy of an entry of another host,
-    or if several shards find it an entry of its own host: pages that share that many keys are rarely different.
+    or if several shards find the same entry of its own host for it: pages that share that many keys rarely
+    differ.
     """
     found, decides = np.zeros(pages, np.bool_), met.proof != 0
     found[met.page[decides | (said == OPEN)]] = True
