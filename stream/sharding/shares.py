@@ -130,7 +130,7 @@ class ResizeEvent(IntEnum):
 class Resize(NamedTuple):
     """A published event of a resize.
 
-    shards: number of shards after the resize
+    shards: requested number of shards, which will take over or have taken over
     answered: all requests before this offset of the first partition of `matches` are processed
     """
 
@@ -174,18 +174,18 @@ class ClusterSize(NamedTuple):
         return self if self.answered <= end else self._replace(answered=0)
 
     def told(self, shards: int, resize: Resize | None = None) -> "ClusterSize":
-        """The shards behind a record of `verdicts`.
+        """The shards after a record of `verdicts`.
 
-        shards: what the record names  resize: where it is a word on a resize
+        shards: number of shards in the record  resize: the event of the record, if it is one of a resize
         """
         if resize is None:
             return self._replace(shards=shards)
         return ClusterSize(shards, resize.shards if resize.change == ResizeEvent.ASKED else 0, resize.answered)
 
     def answer(self, wanted: int, offset: int) -> Resize | None:
-        """What the resolver says to an ask; None where it was answered before, or nothing comes of it.
+        """The event that responds to a request; None if the request was processed before, or has no effect.
 
-        wanted: so many shards; 0: cancel  offset: of the ask in the first partition of `matches`
+        wanted: requested number of shards, 0 to cancel  offset: of the request in the first partition of `matches`
         """
         if offset < self.answered:
             return None
