@@ -11,8 +11,8 @@
     kept        = whether the scorecards keep the block as main text
 
 Blocks that differ only in prices and dates share their text; identical blocks share their numbers too. A text is weak
-if its block is short, consists mostly of links, and is boilerplate. Weak texts are used only where a page has no others. A page
-keeps its best fingerprints, and a short page more of them, because each block counts more there.
+if its block is short, consists mostly of links, and is boilerplate. Weak texts are used only on pages with few others.
+A page keeps its best fingerprints, and a short page more of them, because each block counts more there.
 """
 
 from collections.abc import Sequence

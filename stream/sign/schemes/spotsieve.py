@@ -1,4 +1,4 @@
-"""The default scheme `spotsieve`: block fingerprints, title, MinHash values and a 1-bit minwise sketch of the main text.
+"""The default scheme `spotsieve`: block fingerprints, title, MinHash values and 1-bit sketch of the main text.
 
     body -> title; blocks, each kept or dropped for a reason
          -> fingerprints of all blocks, 3-shingles of the main text -> MinHash values (bottom-k), 1-bit minwise sketch
