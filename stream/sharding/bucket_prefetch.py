@@ -20,9 +20,7 @@ _MISSING = -1
 
 
 class _Part:
-    """Prefetched buckets of one log record. keys: uint64[u], ascending  counts: bool[u], whether a bucket is still
-    valid
-    """
+    """Prefetched buckets of one log record. keys: uint64[u], ascending  counts: bool[u], true for valid buckets"""
 
     def __init__(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         self.keys, self.buckets = keys, buckets
@@ -30,7 +28,7 @@ class _Part:
 
 
 class BucketPrefetch(WrappedView):
-    """A view of a shard's state that holds some of its buckets in memory. changed() reports every indexed bucket."""
+    """A view of a shard's state that holds some of its buckets in memory. Callers report changed buckets to it."""
 
     def __init__(self, state: StateView) -> None:
         super().__init__(state)

@@ -8,9 +8,9 @@ speculation. The resolver compares the speculation with the results of the other
 assumption, all shards resolve the round again with a better speculation. The first wrong page of one attempt is right
 in the next, so the repetition ends, with the result of one process.
 
-A wrong assumption about a page of another shard puts that page into buckets, or keeps it out. The same then happens to
-later pages for which a bucket has no more room. A later page depends on the assumption if its search for the original
-reaches one of these pages and the difference matters: the key is decisive, the page may have more candidates than the
+A wrong assumption about a page of another shard puts that page into buckets, or keeps it out, and so changes which
+later pages find room in these buckets. A later page depends on the assumption if its search for the original reaches a
+page that this affects, and the difference matters: the key is decisive, the page may have more candidates than the
 limit, the other page is the original (all keys that lead to the original are reported), or the two could be copies
 whatever the memories of hosts contain. The search ends at the original. So a third copy of a story does not depend on
 the second one. No other assumption decides whether a page is indexed: a page without an original fits into the bucket
