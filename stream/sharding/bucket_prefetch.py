@@ -1,8 +1,8 @@
-"""Reads buckets before a round asks for them: a shard works ahead while the round before is resolved.
+"""Reads buckets before a round needs them: a shard works ahead while the resolver resolves the previous round.
 
-Which buckets the pages of the log lead to is known as soon as the log has them. What the buckets hold changes only when
-the shard files a round. So what was read ahead counts until a filing changes that very bucket, and the answers are
-those of a shard that reads nothing ahead, however the log is cut into rounds.
+The buckets of a page are known as soon as the page is in the log. Their contents change only when the shard indexes a
+round. A prefetched bucket is therefore valid until indexing changes that bucket, and the responses are the same as
+without prefetching, wherever the rounds end.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ _MISSING = -1
 
 
 class _Part:
-    """What was read ahead for a record of the log. keys: uint64[u], ascending  counts: bool[u], not changed since"""
+    """Prefetched buckets of one log record. keys: uint64[u], ascending  counts: bool[u], true for valid buckets"""
 
     def __init__(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         self.keys, self.buckets = keys, buckets
@@ -28,34 +28,34 @@ class _Part:
 
 
 class BucketPrefetch(WrappedView):
-    """A view of a shard's state that holds some of its buckets. Tell it what a filing changes."""
+    """A view of a shard's state that holds some of its buckets in memory. Callers report changed buckets to it."""
 
     def __init__(self, state: StateView) -> None:
         super().__init__(state)
         self._parts = dict[int, _Part]()
 
     def read(self, offset: int, signatures: Signatures, scheme: Scheme, share: Share) -> None:
-        """Read the buckets that the pages of a record of the log lead to. offset: of the record, which is new"""
+        """Read the buckets that the pages of a log record lead to. offset: of the record, which must be new"""
         keys = own_keys(signatures, scheme, share)
         if len(keys):
             self._parts[offset] = _Part(keys, self._state.buckets(keys))
 
     def changed(self, keys: NDArray[np.uint64]) -> None:
-        """Let go of these buckets: uint64[c], ascending. A filing has changed them."""
+        """Invalidate buckets that indexing has changed. keys: uint64[c], ascending"""
         for part in self._parts.values():
             _let_go(part.keys, keys, part.counts)
 
     def drop_before(self, offset: int) -> None:
-        """Let go of what was read for the records before this offset."""
+        """Drop the buckets that were read for records before this offset."""
         for passed in [one for one in self._parts if one < offset]:
             del self._parts[passed]
 
     def drop(self) -> None:
-        """Let go of everything."""
+        """Drop all prefetched buckets."""
         self._parts.clear()
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """Return the postings under keys: uint64[u], ascending, all different. What was not read ahead is read now."""
+        """The postings under keys: uint64[u], ascending, all different. Missing buckets are read now."""
         first, size = np.zeros(len(keys), np.int64), np.full(len(keys), _MISSING, np.int64)
         found, postings = list[Buckets](), 0
         for part in self._parts.values():
@@ -75,7 +75,8 @@ class BucketPrefetch(WrappedView):
 
 @kernel
 def _let_go(held, changed, counts):
-    # held, changed: uint64[u], uint64[c], ascending  ->  counts: bool[u], no more where a held one was changed
+    # held: uint64[u], changed: uint64[c], both ascending  ->  counts: bool[u], cleared for every held key that has
+    # changed
     at = 0
     for row in range(len(held)):
         while at < len(changed) and changed[at] < held[row]:
@@ -88,8 +89,9 @@ def _let_go(held, changed, counts):
 
 @kernel
 def _find(keys, held, counts, bounds, postings, first, size):
-    # keys, held: uint64[k], uint64[u], ascending  counts: bool[u]  bounds: int64[u + 1], of the buckets that are held
-    # postings: how many come before these  ->  first, size: int64[k], of a bucket that is found; whether any is
+    # keys: uint64[k], held: uint64[u], both ascending  counts: bool[u]  bounds: int64[u + 1], of the held buckets
+    # postings: number of postings before these buckets
+    # ->  first, size: int64[k], written for each bucket found; returns whether any was found
     at, any_found = 0, False
     for row in range(len(keys)):
         while at < len(held) and held[at] < keys[row]:
@@ -104,7 +106,7 @@ def _find(keys, held, counts, bounds, postings, first, size):
 
 @kernel
 def _gather(first, bounds, values):
-    # first: int64[k]  bounds: int64[k + 1], of what is gathered  values: uint64[p]  ->  uint64[bounds[k]]
+    # first: int64[k]  bounds: int64[k + 1], of the gathered buckets  values: uint64[p]  ->  uint64[bounds[k]]
     gathered = np.empty(bounds[-1], np.uint64)
     for row in range(len(first)):
         for place in range(bounds[row], bounds[row + 1]):

@@ -1,9 +1,10 @@
-"""Holds what a shard answers for a round, and merges the answers of all shards into what one process would have met.
+"""Holds a shard's response to a round, and merges the responses of all shards.
 
-The earliest candidates of the whole are among the earliest of each shard. So S lists, each cut behind the candidate
-limit, are merged by entry number and cut again. An entry that several shards met under keys of their own is one pair
-under all of these keys, and decisive where one of them is. Where several kinds of keys decide and a page may be
-outgrown, a shard's candidate may be decisive in another shard and would not count; there a shard cuts nothing
+The merged candidates equal those that one process finds. The earliest candidates of all are among the earliest of each
+shard. So S lists, each truncated after the candidate limit, are merged by entry number and truncated again. An entry
+that several shards found under their own keys becomes one pair under all of these keys, and the pair is decisive if any
+of the keys is. Where several kinds of keys decide and a page may be superseded, a candidate of one shard may be
+decisive in another shard and would then not count towards the limit; shards do not truncate their lists there
 (responses.py).
 """
 
@@ -21,23 +22,25 @@ from spotsieve.stream.judge.indexed import PairFacts
 from spotsieve.stream.sign.schemes import Confirmations
 
 _FEW = 64
-"""Pairs of a page that are sorted by insertion: those of a shard are in order already."""
+"""Up to this number of pairs, a page's pairs are sorted by insertion: the pairs of each shard are in order already."""
 REFUSED, ACCEPTED, OF_HOST, OPEN = range(4)
-"""What a shard says of a candidate: no copy, a copy; with a memory of hosts: of the same host, so that host's shard has
-its text; or of another host, and its text is in the answer."""
+"""Results of a shard's test of a candidate: REFUSED, no copy; ACCEPTED, a copy. With a memory of hosts: OF_HOST, the
+same host, so that the shard of that host has the text; OPEN, another host, and the response contains the text."""
 
 
 class BucketSizes(NamedTuple):
-    """Postings of the buckets that a round may fill, before it. keys: uint64[b], ascending  size: int64[b]"""
+    """Number of postings, before a round, in the buckets that the round may fill. keys: uint64[b], ascending
+    size: int64[b]
+    """
 
     keys: NDArray[np.uint64]
     size: NDArray[np.int64]
 
 
 class SentTexts(NamedTuple):
-    """What entries of other hosts are compared by; e rows. host: uint64[e]  length: uint32[e]  sketch: uint64[e, w]
+    """Texts of e entries of other hosts, for the comparison. host: uint64[e]  length: uint32[e]  sketch: uint64[e, w]
 
-    own: without prints
+    own: titles and sites; it has no block fingerprints
     """
 
     host: NDArray[np.uint64]
@@ -47,14 +50,22 @@ class SentTexts(NamedTuple):
 
 
 class ShardCandidates(NamedTuple):
-    """What n pages meet in the buckets of one shard: m pairs, in the order of filing.
+    """Candidates of n pages in the buckets of one shard: m pairs, in the order in which the entries were indexed.
 
-    postings: int64[n], how many lie in the buckets  bounds: int64[n + 1]  number: int64[m], entry numbers
-    proof, kinds, distance: uint8[m], as of Pair  said: uint8[m] (REFUSED, ...), of candidates  score: float64[m]
-    length: int64[m], features of the entry; 0 where they cannot matter
-    sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
-    texts: of these entries, where a host's shard has to compare them  pending_verdicts: by page, those that count
-    copies: bool[n], which pages seem to be copies of entries that the shard holds, once they are confirmed
+    postings: int64[n], number of postings in the buckets of each page
+    bounds: int64[n + 1], the pairs of each page
+    number: int64[m], entry numbers
+    proof, kinds: uint8[m], kinds of keys (KeyKind) that decide, and of all keys that found the pair
+    distance: uint8[m], the smallest distance under a decisive key
+    said: uint8[m], REFUSED, ACCEPTED, OF_HOST or OPEN, for pairs that are only candidates
+    score: float64[m]
+    length: int64[m], number of features of the entry; 0 where it cannot matter
+    sizes: sizes of the shard's own buckets
+    numbers: int64[e], ascending, the entries that may be originals
+    entries: these entries, by number
+    texts: texts of these entries, where the shard of a host has to compare them
+    pending_verdicts: the pending verdicts that count, by page
+    copies: bool[n], pages that are probably copies of entries of this shard; None until they are confirmed
     """
 
     postings: NDArray[np.int64]
@@ -75,8 +86,8 @@ class ShardCandidates(NamedTuple):
 
 
 class MergedCandidates(NamedTuple):
-    """What n pages meet in all shards. met, answers: as one process would have them  said: uint8[m], as of
-    ShardCandidates
+    """Candidates of n pages in all shards. met, answers: the same as in one process
+    said: uint8[m], REFUSED, ACCEPTED, OF_HOST or OPEN
     """
 
     met: CandidatePairs
@@ -85,7 +96,7 @@ class MergedCandidates(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """p pairs of all shards, by page and number; columns as of ShardCandidates. page: int64[p]"""
+    """p pairs of all shards, sorted by page and number; other columns: see ShardCandidates. page: int64[p]"""
 
     page: NDArray[np.int64]
     number: NDArray[np.int64]
@@ -103,9 +114,10 @@ def merge_candidates(
     final: np.uint8,
     which: NDArray[np.bool_] | None = None,
 ) -> MergedCandidates:
-    """What the pages meet under all keys. Each shard answers for the same pages. Limits as of find_candidates
+    """Merge the candidates of the pages under all keys. Each shard responds for the same pages.
 
-    which: bool[n], the pages that are asked about; None: all
+    candidate_limit: most candidates of a page  final: kinds of decisive keys (KeyKind) at which its search ends
+    which: bool[n], the pages to merge; None: all
     """
     pages, bounds = len(shard_candidates[0].postings), np.stack([one.bounds for one in shard_candidates])
     asked = np.ones(pages, np.bool_) if which is None else which
@@ -125,8 +137,8 @@ def merge_candidates(
 
 @kernel
 def _order_kernel(bounds, number, which):
-    # bounds: int64[S, n + 1], of the pairs of each shard  number: int64[m], of all pairs, one shard after the other
-    # which: bool[n], pages  ->  page, place: int64[k], of the pairs of these, by page and number
+    # bounds: int64[S, n + 1], of the pairs of each shard  number: int64[m], of all pairs, shard by shard
+    # which: bool[n], pages  ->  page, place: int64[k], of the pairs of these pages, sorted by page and number
     shards, pages = bounds.shape[0], len(which)
     first, some = np.zeros(shards, np.int64), 0
     for shard in range(1, shards):
@@ -155,8 +167,8 @@ def _order_kernel(bounds, number, which):
 
 @kernel
 def _merge_kernel(pairs, pages, candidate_limit, final):
-    # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
-    # ->  the columns of CandidatePairs, said, score, length
+    # pairs: _Pairs  pages: int64, number of pages  candidate_limit: int64  final: uint8
+    # ->  the columns of CandidatePairs, then said, score, length
     asking, met, proofs, found_by, distances, words, scores, lengths = pairs
     some = len(met)
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)

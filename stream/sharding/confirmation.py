@@ -1,8 +1,9 @@
-"""Confirms candidates as the shard that holds their entries, where a scheme has a memory of hosts.
+"""Confirms candidates in the shard that holds their entries, for schemes with a memory of hosts.
 
-A page has nine keys that belong to no host, so nearly every shard meets nearly every entry. Only the shard that an
-entry's number names holds it for all of them. It hears whom all shards have met, and says of each pair that leads to
-its entries whether it could be a copy. An address, and what a host's shard compares, are sent once.
+A page has nine keys that do not depend on a host, so nearly every shard finds nearly every entry. Only the shard that
+an entry's number names holds the entry for all shards. It receives the candidates of all shards, and decides for each
+pair with one of its entries whether the page could be a copy. The URL, and the text that the shard of a host compares,
+are sent once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +24,13 @@ from spotsieve.stream.sign.schemes import HostThresholds, Scheme
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
 _NUMBER_BITS = 47
-"""Room for an entry number below the row of a page, which takes 16 bits at most."""
+"""Bits for an entry number, below the row of a page, which takes at most 16 bits."""
 _SHARDS_OF_A_COPY = 3
-"""How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
+"""Number of shards (or all, if there are fewer) that find the original of a copy: most of the keys lead to it."""
 
 
 class EntryPairs(NamedTuple):
-    """Pages and entries that met: m pairs. page: int64[m]  number: int64[m], of the entry  proof: uint8[m]"""
+    """Pairs of a page and an entry: m pairs. page: int64[m]  number: int64[m], of the entry  proof: uint8[m]"""
 
     page: NDArray[np.int64]
     number: NDArray[np.int64]
@@ -37,11 +38,13 @@ class EntryPairs(NamedTuple):
 
 
 class ShardConfirmations(NamedTuple):
-    """What a shard says of the entries that it holds.
+    """A shard's results for the entries that it holds.
 
-    said: uint8[p] (REFUSED, ...), of all pairs that lead to them, in the order of the shards' answers
-    numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
-    texts: of these, None where there are none  copies: bool[n], which pages seem to be copies of these entries
+    said: uint8[p] (REFUSED, OF_HOST or OPEN), for all pairs with its entries, in the order of the shards' responses
+    numbers: int64[e], ascending, the entries that may be originals
+    entries: these entries, by number
+    texts: texts of these entries; None if there are no entries
+    copies: bool[n], pages that are probably copies of these entries
     """
 
     said: NDArray[np.uint8]
@@ -54,11 +57,15 @@ class ShardConfirmations(NamedTuple):
 def confirm(
     signatures: Signatures, shard_candidates: Sequence[ShardCandidates], scheme: Scheme, view: StateView, share: Share
 ) -> ShardConfirmations:
-    """What the shard says of its entries. shard_candidates: of all shards, in their order  view: as of answer
+    """Test all pairs with entries of this shard.
 
-    Pairs of pages that are taken for empty are refused unseen: an answer may be older than the sparing of such a page.
+    shard_candidates: the responses of all shards, in the order of the shards
+    view: the live part of the shard's state by the clock of the round
 
-    Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed where they are met.
+    Pairs of pages that are treated as empty are refused without a test: a response may be older than the exclusion of
+    such a page.
+
+    Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed in the shard that finds them.
     """
     if scheme.bars is None:
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
@@ -72,7 +79,7 @@ def confirm(
     met = EntryPairs(*(column[judged] for column in every))
     named = _originals(shard_candidates, is_judged)
     named = named[shards_of_entries(named, share.shards) == share.number]
-    # A remembered verdict counts for nothing where its original is gone.
+    # A pending verdict is void if its original is gone.
     alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
     found = _say(signatures, met, named[np.array(alive, np.bool_)], scheme.bars, view)
     said = np.full(len(judged), REFUSED, np.uint8)
@@ -83,9 +90,11 @@ def confirm(
 def apply_confirmations(
     shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]
 ) -> list[ShardCandidates]:
-    """The answers of all shards with what the holders of the entries say. Both in the order of the shards.
+    """The responses of all shards, completed by the results of the shards that hold the entries.
 
-    Raises ValueError where the holders have heard other answers.
+    shard_candidates, confirms: both in the order of the shards
+
+    Raises ValueError if the confirmations belong to other responses.
     """
     said = np.concatenate([one.said for one in confirms])
     reached = bounds_of([len(one.said) for one in confirms])
@@ -110,10 +119,11 @@ def apply_confirmations(
 
 
 def _seeming_copies(met: EntryPairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
-    """Which pages seem to be copies of these entries: bool[n], as a guess (hosts.py).
+    """Pages that are probably copies of these entries, for the speculation (hosts.py): bool[n].
 
-    They meet one under a key that decides, could be a copy of one of another host, or meet one of their own host in
-    several shards: what shares that many keys is rarely another page.
+    A page is one of them if it finds an entry under a decisive key, if it could be a copy of an entry of another host,
+    or if several shards find the same entry of its own host for it: pages that share that many keys rarely
+    differ.
     """
     found, decides = np.zeros(pages, np.bool_), met.proof != 0
     found[met.page[decides | (said == OPEN)]] = True
@@ -125,14 +135,14 @@ def _seeming_copies(met: EntryPairs, said: NDArray[np.uint8], pages: int, shards
 
 
 def _originals(shard_candidates: Sequence[ShardCandidates], is_judged: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The entries that remembered verdicts of these pages name: int64[...], ascending. is_judged: bool[n]"""
+    """The entries that pending verdicts of these pages name: int64[...], ascending. is_judged: bool[n]"""
     pending_verdicts = (pair for one in shard_candidates for pair in one.pending_verdicts.items())
     named = [attempt.original for row, attempt in pending_verdicts if is_judged[row] and attempt.original != NOBODY]
     return distinct(np.array(named, np.int64))
 
 
 def _gone(shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]) -> set[int]:
-    """The entries that remembered verdicts name and no shard holds."""
+    """The entries that pending verdicts name but no shard holds."""
     pending_verdicts = (attempt for one in shard_candidates for attempt in one.pending_verdicts.values())
     named = {attempt.original for attempt in pending_verdicts if attempt.original != NOBODY}
     return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
@@ -141,7 +151,7 @@ def _gone(shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardC
 def _say(
     signatures: Signatures, met: EntryPairs, originals: NDArray[np.int64], bars: HostThresholds, view: StateView
 ) -> ShardConfirmations:
-    """What is said of pairs whose entries the shard holds. originals: int64[...], ascending, of remembered verdicts"""
+    """Test pairs whose entries the shard holds. originals: int64[...], ascending, the originals of pending verdicts"""
     numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
     if not len(numbers):
         return ShardConfirmations(said, numbers, {}, None)
@@ -169,7 +179,7 @@ def _say(
 @kernel
 def _pairs_kernel(bounds, number, proof, holder, shard):
     # bounds: int64[n + 1]  number, holder: int64[m]  proof: uint8[m]  shard: int64
-    # ->  the pairs whose entries the shard holds, as of EntryPairs
+    # ->  the pairs whose entries the shard holds: the columns of EntryPairs
     pages, numbers, proofs = np.empty(len(number), np.int64), np.empty(len(number), np.int64), np.empty_like(proof)
     some = 0
     for page in range(len(bounds) - 1):
@@ -181,9 +191,9 @@ def _pairs_kernel(bounds, number, proof, holder, shard):
 
 @kernel
 def _said_kernel(holder, said, at, ends):
-    # holder: int64[m], the shard of each entry  said: uint8[p], of all shards
-    # at, ends: int64[S], where in it what each shard says goes on, and where it ends
-    # ->  uint8[m]; at: int64[S]. Where too little is said, `at` goes beyond the end.
+    # holder: int64[m], the shard of each entry  said: uint8[p], the results of all shards, shard by shard
+    # at, ends: int64[S], where the unread results of each shard begin and end
+    # ->  uint8[m]; at: int64[S], moved on. If a shard has too few results, its `at` moves beyond its end.
     found = np.zeros(len(holder), np.uint8)
     for pair in range(len(holder)):
         shard = holder[pair]

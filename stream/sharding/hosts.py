@@ -1,20 +1,20 @@
-"""Walks through a round as one shard, with the memory of its hosts: verdicts, until a guess proves wrong.
+"""Resolves a round in the shards of its hosts by speculation, checks the speculation, and merges the resolutions.
 
-Two pages of one host are compared by what their host's memory says is no template, and the memory at a page depends on
-the verdicts of the host's pages before. So the shard of the host walks over them, with the kernel that one process
-uses. From the answers of all shards it knows whom its pages meet among the filed pages. Whether a page of the same
-round, of a host that is remembered elsewhere, is filed, it takes from a guess. The resolver compares the guess with
-what the other shards found; where a page rests on a wrong one, all walk again with a better guess. The first wrong page
-of one walk is right in the next, so this ends, and what is left is what one process would have found.
+Two pages of one host are compared by their distinctive text, which depends on the memory of the host. The memory at a
+page depends on the verdicts of the host's earlier pages. So the shard of a host resolves its pages in log order, with
+the kernel that one process uses. The responses of all shards contain the candidates of its pages among the indexed
+pages. Whether a page of the same round, of a host of another shard, is indexed is unknown; the shard takes it from a
+speculation. The resolver compares the speculation with the results of the other shards. If a page depends on a wrong
+assumption, all shards resolve the round again with a better speculation. The first wrong page of one attempt is right
+in the next, so the repetition ends, with the result of one process.
 
-Resolves a round that the shards of its hosts have walked through: checks what each took from a guess, and numbers.
-
-A wrong guess about a page of another shard's hosts puts it into buckets or keeps it out, and with it those for whom a
-bucket has no room then. A later page rests on that guess where its search for the original comes to one of them, and
-it matters: the key decides, the page may meet more candidates than count, the other one is the original (all keys that
-lead to it are told), or, whatever the memories of hosts say, the two could be copies. The search ends at the original.
-So a third copy of a story does not rest on the second one. Who is filed rests on no guess beside: a page without an
-original fits the bucket of its bytes, which nobody else is in.
+A wrong assumption about a page of another shard puts that page into buckets, or keeps it out, and so changes which
+later pages find room in these buckets. A later page depends on the assumption if its search for the original reaches a
+page that this affects, and the difference matters: the key is decisive, the page may have more candidates than the
+limit, the other page is the original (all keys that lead to the original are reported), or the two could be copies
+whatever the memories of hosts contain. The search ends at the original. So a third copy of a story does not depend on
+the second one. No other assumption decides whether a page is indexed: a page without an original fits into the bucket
+of its body digest, which holds no other page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,12 +49,14 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 class HostResolutions(NamedTuple):
-    """What a shard found of the k pages of its hosts.
+    """A shard's resolution of the k pages of its hosts.
 
-    rows: int64[k], in the round, none that it spares  indexed, within: Found of k pages, among the filed ones and in it
-    is_indexed: bool[k]  taught: uint8[k]  is_new: bool[k], its verdict was not known before
-    postings: int64[k], those in the buckets of the shard's hosts, and those that the round adds
-    entries: originals and replaced pages that are the shard's own, by number
+    rows: int64[k], in the round, without excluded pages
+    indexed, within: the originals of the k pages among the indexed pages, and among the pages of the round
+    is_indexed: bool[k], the page becomes indexed  taught: uint8[k], what the page taught the memory of its host
+    is_new: bool[k], its verdict was not recorded before
+    postings: int64[k], postings in the buckets of the shard's hosts, and postings that the round adds
+    entries: the shard's own entries that are originals or replaced pages, by number
     """
 
     rows: NDArray[np.int64]
@@ -68,13 +70,13 @@ class HostResolutions(NamedTuple):
 
 
 class _EntrySources:
-    """Entries of the shard's own, and entries that were sent; each is looked up where it is."""
+    """The shard's own entries and the entries that other shards sent; each is looked up in its source."""
 
     def __init__(self, own: IndexedEntries | None, of_own: int, sent: SentEntries, order: NDArray[np.int64]) -> None:
         self._own, self._of_own, self._sent, self._order = own, of_own, sent, order
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """places: int64[a] -> what verdicts tell of them."""
+        """The entries at these places, for verdicts. places: int64[a]"""
         place = self._order[places]
         is_own, found = place < self._of_own, np.empty(len(places), np.object_)
         if self._own is not None:
@@ -84,10 +86,10 @@ class _EntrySources:
 
 
 def first_speculation(round_: Round, shard_candidates: Sequence[ShardCandidates]) -> NDArray[np.bool_]:
-    """Which pages are filed, as far as the answers tell: bool[n]. Any guess gives the same verdicts in the end.
+    """Which pages become indexed, as far as the responses show: bool[n]. Every speculation leads to the same verdicts.
 
-    Taken to be copies are pages with the digest of an earlier one, and those that seem to be copies of an entry to the
-    shard that holds it. shard_candidates: of all shards, confirmed
+    A page is assumed to be a copy if an earlier page has the same digest, or if the shard that holds an entry reports
+    it as a probable copy of that entry. shard_candidates: of all shards, with confirmations
     """
     digest = round_.signatures.digest[:, 0]
     order = np.argsort(digest, kind="stable")
@@ -96,7 +98,7 @@ def first_speculation(round_: Round, shard_candidates: Sequence[ShardCandidates]
     for one in shard_candidates:
         if one.copies is not None:
             speculation &= ~one.copies
-    # Who walked before a page was spared walked under another guess, or has that page among its own.
+    # A resolution from before a page was excluded had another speculation, or contains that page.
     speculation[list(round_.excluded)] = False
     return speculation
 
@@ -110,8 +112,13 @@ def resolve_hosts(
     shard_candidates: Sequence[ShardCandidates],
     speculation: NDArray[np.bool_],
 ) -> HostResolutions:
-    """Judge the pages of the shard's hosts. view: as of answer  shard_candidates: of all shards  speculation: as of
-    first_guess
+    """Judge the pages of the shard's hosts.
+
+    view: the live part of the shard's state by the clock of the round
+    shard_candidates: of all shards, with confirmations
+    speculation: bool[n], the pages that are assumed to become indexed
+
+    Raises ValueError for a scheme without a memory of hosts.
     """
     if scheme.bars is None:
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
@@ -170,7 +177,7 @@ def resolve_hosts(
 
 
 def take_rows(found: OriginalSearch, rows: NDArray[np.int64] | NDArray[np.bool_]) -> OriginalSearch:
-    """What was found of these pages: their rows, or bool[n]."""
+    """The results of some pages. rows: their rows, or bool[n]"""
     columns = {name: column[rows] for name, column in found._asdict().items()}
     return OriginalSearch(**columns)
 
@@ -183,9 +190,9 @@ def _recall(
     sent: SentEntries,
     view: StateView,
 ) -> HostContext:
-    """What the walk needs of the state and of the answers.
+    """Load the parts of the state and of the responses that the resolution needs.
 
-    of_host: int64[...], entries that are the shard's own  sent: those in the answers of all shards
+    of_host: int64[...], entries of the shard's own hosts  sent: the entries in the responses of all shards
     """
     signatures = round_.signatures
     hosts, row = distinct_places(signatures.host[mine])
@@ -200,7 +207,7 @@ def _recall(
         parts.append(texts_of_entries(compared.host, compared.feature_count, compared.sketch, own))
     parts.append(_sent_texts(sent.numbers, shard_candidates, signatures.sketch.shape[1]))
     numbers = np.concatenate([own_numbers, sent.numbers.astype(np.uint64)])
-    # An entry of the shard's own that was sent too is taken from its own state: there it has all that it owns.
+    # If an own entry was sent too, the shard's own state wins: only there the entry has all its distinctive text.
     different, order = np.unique(numbers, return_index=True)
     rows = np.zeros(len(signatures), np.int64)
     rows[mine] = row
@@ -210,7 +217,7 @@ def _recall(
 
 
 def _sent_texts(numbers: NDArray[np.int64], shard_candidates: Sequence[ShardCandidates], words: int) -> Texts:
-    """The texts of the entries that were sent, each by the shard that holds it."""
+    """The texts of these entries, each sent by the shard that holds the entry. numbers: int64[e], ascending"""
     found = [one.texts for one in shard_candidates if one.texts is not None]
     if not found:
         return no_texts(words)
@@ -220,7 +227,7 @@ def _sent_texts(numbers: NDArray[np.int64], shard_candidates: Sequence[ShardCand
 
 
 def _joined(parts: Sequence[Texts]) -> Texts:
-    """All rows of these, one after the other."""
+    """The rows of all parts, one part after the other."""
     if len(parts) == 1:
         return parts[0]
     columns = {
@@ -238,7 +245,7 @@ def _joined(parts: Sequence[Texts]) -> Texts:
 
 
 def _chosen(texts: Texts, rows: NDArray[np.int64]) -> Texts:
-    """These rows, in this order; prints and titles are not copied."""
+    """The texts at these rows, in this order; block fingerprints and titles are not copied."""
     columns = {
         name: column if name in ("prints", "titles") else column[rows] for name, column in texts._asdict().items()
     }
@@ -247,14 +254,14 @@ def _chosen(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 
 _NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
 _NO_POSTINGS = Postings(_NONE, _NONE, _NO_WORDS, _NO_WORDS)
-"""The resolver files nothing itself."""
+"""The resolver itself indexes nothing."""
 
 
 class SpeculationCheck(NamedTuple):
-    """What became of a guess. speculation: bool[n], a better one, where a page rests on a wrong one; None where none
-    does
+    """The result of the check of a speculation.
 
-    postings: int64[n], how many more lie in the buckets of each page than its walk counted
+    speculation: bool[n], a better speculation if a page depends on a wrong assumption; None if none does
+    postings: int64[n], postings in the buckets of each page that its resolution did not count
     """
 
     speculation: NDArray[np.bool_] | None
@@ -269,8 +276,9 @@ def check_speculation(
     walks: Sequence[HostResolutions],
     speculation: NDArray[np.bool_],
 ) -> SpeculationCheck:
-    """Compare what the walks found with the guess under which they resolution: bool[n]. walks: of all shards, in
-    order
+    """Compare a speculation with the resolutions that used it.
+
+    walks: the resolutions of all shards, in order  speculation: bool[n]
     """
     pages, signatures = len(speculation), round_.signatures
     shard, is_indexed, search_end = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.full(pages, pages)
@@ -292,7 +300,7 @@ def check_speculation(
     room = np.minimum(slots.cap, limits.cap) - size
     has_wrong = np.zeros(len(laid.keys), np.bool_)
     has_wrong[slots.bucket[wrong[page]]] = True
-    # Nobody is met in a bucket that was full before the round, whoever is filed.
+    # A bucket that was full before the round gives no candidate of the round, whichever pages are indexed.
     some = np.flatnonzero((room > 0) & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]
     of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some]
@@ -303,11 +311,12 @@ def check_speculation(
 
 @kernel
 def _check_kernel(bucket, page, decides, room, shard, speculation, is_indexed, crowded, search_end, texts, bars, more):
-    # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  room: int64[s], how many of the round
-    # its bucket takes  shard: int64[n]  speculation, is_indexed, crowded: bool[n]  texts: Texts  bars: HostThresholds
-    # search_end: int64[n], where the search of each page ends: its original's row, n without an original, and
-    # NOBODY where the original was filed before the round
-    # ->  more: int64[n]; returns whether a page rests on a wrong guess
+    # bucket, page: int64[s], of slots, sorted by bucket and page  decides: bool[s]
+    # room: int64[s], number of pages of the round that the bucket takes  shard: int64[n]
+    # speculation, is_indexed, crowded: bool[n]  texts: Texts  bars: HostThresholds
+    # search_end: int64[n], where the search of each page ends: at the row of its original, at n without an original,
+    # and at NOBODY if the original was indexed before the round
+    # ->  more: int64[n]; returns whether a page depends on a wrong assumption
     first = 0
     for at in range(len(bucket)):
         if bucket[at] != bucket[first]:
@@ -315,7 +324,7 @@ def _check_kernel(bucket, page, decides, room, shard, speculation, is_indexed, c
         asking = page[at]
         resolution, right = 0, 0
         for before in range(first, at):
-            # A full bucket takes nobody else. Without this line 16,384 pages of one key take .9 s.
+            # A full bucket takes no more pages. Without this line 16,384 pages with one key take 0.9 s.
             if resolution >= room[at] and right >= room[at]:
                 break
             other = page[before]
@@ -343,7 +352,7 @@ def merge_resolutions(
     walks: Sequence[HostResolutions],
     checked: SpeculationCheck,
 ) -> RoundOutcome:
-    """The outcome of a round. walks: of all shards, none of which rests on a wrong guess"""
+    """The outcome of a round. walks: the resolutions of all shards; no page depends on a wrong assumption"""
     signatures = round_.signatures
     pages = len(signatures)
     indexed, within = empty_search(pages), empty_search(pages)
@@ -367,6 +376,6 @@ def merge_resolutions(
 
 
 def _put(found: OriginalSearch, rows: NDArray[np.int64], some: OriginalSearch) -> None:
-    """Write what was found of these pages: int64[k]."""
+    """Write the results of these pages. rows: int64[k]"""
     for name, values in some._asdict().items():
         getattr(found, name)[rows] = values

@@ -1,9 +1,9 @@
-"""Files a round as one shard: the pages that were let through, under the keys that are its own, within their caps.
+"""Indexes a round in one shard: the novel pages, under the shard's own keys, within the caps of the buckets.
 
-It needs the round and its outcome, and nothing that was met. So a lost shard is rebuilt from the log and the outcomes
-of its rounds, without judging. A shard holds the entries that its keys lead to. With a memory of hosts it holds others:
-those that it confirms for all shards (confirmation.py), and those of its hosts, whose pages teach it again as they did.
-The shard of a page's id remembers its verdict.
+It needs only the round and its outcome, not the candidates. So a lost shard is rebuilt from the log and the outcomes of
+the rounds, without judging. A shard holds the entries that its keys lead to. With a memory of hosts it holds other
+entries instead: those that it confirms for all shards (confirmation.py), and those of its hosts, whose pages update the
+memory again exactly as they did when they were judged. The shard of a page's id records the verdict of the page.
 """
 
 import numpy as np
@@ -35,9 +35,10 @@ def index_round(
     limits: Limits,
     share: Share,
 ) -> IndexUpdate:
-    """What a round adds to the shard's state.
+    """The changes of the shard's state by a round.
 
-    held: as of answer; None: the shard has not answered  view: what lives of its state by the clock of the round
+    held: the reads of the shard's response; None if the shard has not responded
+    view: the live part of the shard's state by the clock of the round
     """
     own = held.own if held else read_own_buckets(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
     buckets = own.buckets
@@ -47,7 +48,8 @@ def index_round(
     if scheme.bars is not None:
         mine = shards_of(round_.signatures.host, share.shards) == share.number
         kept = is_indexed & (mine | (shards_of_entries(resolved.entry, share.shards) == share.number))
-        # A page that replaces another is filed and remembered. Whoever forgets it forgets its verdict by its entry.
+        # A page that replaces another is indexed and recorded. When its entry expires, the recorded verdict expires
+        # too.
         told = _pages_to_record(round_, resolved, share)
         kept[told] |= is_indexed[told]
         learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
@@ -67,14 +69,16 @@ def index_round(
 
 
 def _indexed_pages(resolved: RoundOutcome) -> NDArray[np.int64]:
-    """The pages that a round files: int64[f]. Their entry numbers follow one another, from the round's first on."""
+    """The pages that a round indexes: int64[f]. Their entry numbers are consecutive, from the first number of the
+    round.
+    """
     return np.flatnonzero(resolved.entry != NOBODY)
 
 
 def _pages_to_record(round_: Round, resolved: RoundOutcome, share: Share) -> NDArray[np.int64]:
-    """The pages whose verdicts the shard has to remember: int64[t]."""
+    """The pages whose verdicts the shard has to record: int64[t]."""
     signatures = round_.signatures
-    # The entry of a page does not say what it replaced.
+    # The entry of a page does not contain which page it replaced.
     unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
     told = (signatures.status == FINGERPRINTED) & unsaid
     told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
@@ -90,7 +94,7 @@ def _pages_to_record(round_: Round, resolved: RoundOutcome, share: Share) -> NDA
 
 
 def _pending_verdicts(resolved: RoundOutcome, told: NDArray[np.int64]) -> tuple[PendingVerdict, ...]:
-    """Their verdicts, as state/format/meta.py keeps them."""
+    """The verdicts of these pages, in the form that state/format/meta.py stores. told: int64[t], rows"""
     verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
     itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
     copy, longer = (original != NOBODY) & ~itself, (original == NOBODY) & (replaced != NOBODY)
@@ -113,7 +117,12 @@ def _learn(
     held: NDArray[np.int64],
     told: NDArray[np.int64],
 ) -> HostUpdate:
-    """What the shard is to remember beside postings. held: int64[f], the pages whose entries it holds"""
+    """The changes of the shard's state besides postings.
+
+    mine: bool[n], pages of the shard's hosts
+    held: int64[f], the pages whose entries the shard holds
+    told: int64[t], the pages whose verdicts it records
+    """
     signatures, taught = round_.signatures, np.asarray(resolved.taught)
     hosts, row = distinct_places(signatures.host[mine])
     rows = np.full(len(signatures), NOBODY)

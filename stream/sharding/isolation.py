@@ -1,7 +1,7 @@
-"""Spares pages of a round that break the code, so that it goes on without them, as a record does in one process.
+"""Excludes poison pages from a round, so that the round completes without them, as a record does in one process.
 
-A page that is spared has no keys. What was said of it before, by who did not break on it, is left out: of the rest the
-answers say what they would have said without it.
+An excluded page has no keys. Responses that name the page, from shards that did not fail on it, are stripped of it. The
+rest of a response is the same as if the page had never been there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,25 +18,28 @@ from spotsieve.stream.sharding.rounds import Round
 
 
 def exclude_pages(round_: Round, rows: Iterable[int]) -> Round:
-    """The round without these pages, and without those that it spares already."""
+    """The round without these pages, and without the pages that it excludes already."""
     every = tuple(sorted({*round_.excluded, *rows}))
     return round_._replace(signatures=as_empty(round_.signatures, every), excluded=every) if every else round_
 
 
 def without_excluded(shard_candidates: Sequence[ShardCandidates], round_: Round) -> list[ShardCandidates]:
-    """What shards met, but for the pages that the round spares. An answer may be older than that."""
+    """The candidates of shards, without the excluded pages of the round. A response may be older than the exclusion."""
     return (
         [_without(one, is_excluded(round_)) for one in shard_candidates] if round_.excluded else list(shard_candidates)
     )
 
 
 def resolutions_without_excluded(walks: Sequence[HostResolutions], round_: Round) -> list[HostResolutions]:
-    """What shards found, but for the pages that the round spares: enough to try whether the rest breaks the code."""
+    """The resolutions of shards, without the excluded pages of the round.
+
+    This suffices to test whether the other pages raise an error.
+    """
     return [_resolutions_without(one, is_excluded(round_)) for one in walks] if round_.excluded else list(walks)
 
 
 def is_excluded(round_: Round) -> NDArray[np.bool_]:
-    """Which pages the round spares: bool[n]."""
+    """Which pages the round excludes: bool[n]."""
     excluded = np.zeros(len(round_.signatures), np.bool_)
     excluded[list(round_.excluded)] = True
     return excluded

@@ -1,7 +1,7 @@
-"""Lays out the keys of a round: those that a shard has a use for, and of them the ones that are its own.
+"""Lays out the keys of a round for a shard: all keys that it needs, and its own keys among them.
 
-A shard walks over the pages of its hosts, so it needs all of their keys. Of all other pages it needs its own keys,
-under which it answers and files, and those that lead to a page that it walks over.
+A shard resolves the pages of its hosts, so it needs all of their keys. Of all other pages it needs its own keys, under
+which it responds and indexes, and the keys that also belong to a page that it resolves.
 """
 
 from dataclasses import replace
@@ -31,9 +31,9 @@ class RoundKeys(NamedTuple):
 
 
 class OwnKeys(NamedTuple):
-    """A part of a round's keys that is a shard's own.
+    """The keys of a round that belong to one shard.
 
-    keys: uint64[v], ascending  slots: of all n pages, those that lead to these keys alone  buckets: of these keys
+    keys: uint64[v], ascending  slots: of all n pages, only the slots that lead to these keys  buckets: of these keys
     """
 
     keys: NDArray[np.uint64]
@@ -42,11 +42,13 @@ class OwnKeys(NamedTuple):
 
 
 class ShardReads(NamedTuple):
-    """What a shard reads for a round, once.
+    """The data that a shard reads once for a round.
 
-    walks: bool[n], the pages that it walks over: those of its hosts, where the scheme remembers any
-    laid: the keys that are its own, those of the pages that it walks over, and few others  own: all that are its own
-    decided: uint8, all kinds (KeyKind) that decide for a page of the round  all_decide: whether every key does
+    walks: bool[n], the pages that the shard resolves: those of its hosts, if the scheme has a memory of hosts
+    laid: the shard's own keys, the keys of the pages that it resolves, and a few others
+    own: all of its own keys
+    decided: uint8, all kinds (KeyKind) that decide for a page of the round
+    all_decide: whether every key is decisive
     """
 
     walks: NDArray[np.bool_]
@@ -56,25 +58,25 @@ class ShardReads(NamedTuple):
     all_decide: bool
 
     def of_host(self, which: bool) -> OwnKeys:
-        """The part of its own keys that is, or is not, mixed with the hosts of pages; for schemes that do so."""
+        """Own keys that are (or are not) mixed with hosts. Only for schemes that mix keys with hosts."""
         chosen = _are_of_hosts(self.own.keys) == which
         buckets = self.own.buckets.take(np.flatnonzero(chosen))
         return OwnKeys(self.own.keys[chosen], _chosen(self.own.slots, chosen), buckets)
 
 
 def lay_out_keys(signatures: Signatures, scheme: Scheme) -> RoundKeys:
-    """All keys of a round's pages that no host is mixed with."""
+    """All keys of a round's pages that are not mixed with a host."""
     return RoundKeys(*slots_of(_probed(signatures, scheme, np.zeros(len(signatures), np.bool_))))
 
 
 def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
-    """The keys of pages that are a shard's own: uint64[u], ascending, all different."""
+    """The shard's own keys of pages: uint64[u], ascending, all different."""
     probes, own = _probed_by(signatures, scheme, share)
     return distinct(probes.keys[own])
 
 
 def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
-    """What the pages are looked for by. of_hosts: bool[n], those that keep the keys that a host is mixed with"""
+    """Keys of the pages. of_hosts: bool[n], the pages that keep their keys mixed with a host"""
     if scheme.bars is not None:
         prints, prints_bounds = empty_rows(signatures.prints, signatures.prints_bounds, of_hosts)
         titles, titles_bounds = empty_rows(signatures.titles, signatures.titles_bounds, of_hosts)
@@ -85,16 +87,16 @@ def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_])
 
 
 def _probed_by(signatures: Signatures, scheme: Scheme, share: Share) -> tuple[Probes, NDArray[np.bool_]]:
-    """What the pages are looked for by, but for keys that other shards' hosts are mixed with, and which keys are own.
+    """Keys of the pages, without keys that are mixed with hosts of other shards.
 
-    -> probes, and bool[m], of their keys
+    Returns the probes, and for each of their keys whether it belongs to the shard: bool[m].
     """
     probes = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number)
     return probes, are_own(probes.keys, share, scheme.bars is not None)
 
 
 def read_round(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> ShardReads:
-    """Read the buckets of a shard for a round. view: what lives of its state by the clock of the round"""
+    """Read the buckets of a shard for a round. view: the live part of its state by the clock of the round"""
     probes, are_its_own = _probed_by(signatures, scheme, share)
     decided = np.bitwise_or.reduce(kinds_of(probes.keys[probes.decisive]), initial=np.uint8(0))
     walks = np.zeros(len(signatures), np.bool_)
@@ -110,7 +112,10 @@ def read_round(signatures: Signatures, scheme: Scheme, view: StateView, share: S
 def read_own_buckets(
     signatures: Signatures, scheme: Scheme, view: StateView, share: Share, indexed: NDArray[np.bool_]
 ) -> OwnKeys:
-    """Read the buckets that a shard files a round to. view: as of hold  indexed: bool[n], the pages that are filed"""
+    """Read the buckets into which a shard indexes a round.
+
+    view: the live part of its state by the clock of the round  indexed: bool[n], the pages that become indexed
+    """
     probes, own = _probed_by(signatures, scheme, share)
     keys, slots = slots_of(_kept(probes, own & np.repeat(indexed, sizes_of(probes.bounds))))
     return OwnKeys(keys, slots, view.buckets(keys))
@@ -118,14 +123,14 @@ def read_own_buckets(
 
 @kernel
 def _need_kernel(keys, bounds, walks, own):
-    # keys, bounds: as of Probes  walks: bool[n], the pages that a shard walks over  own: bool[m], its own keys
-    # ->  bool[m], the keys that it has a use for: its own, and those of the pages that it walks over, in other pages
-    # too. A few others stay by chance; they do no harm.
+    # keys: uint64[m]  bounds: int64[n + 1], of each page's keys  walks: bool[n], the pages that the shard resolves
+    # own: bool[m], its own keys  ->  bool[m], the keys that it needs: its own, and those of the pages that it resolves,
+    # also where other pages have them. A few others stay by chance; they do no harm.
     resolution = 0
     for page in range(len(walks)):
         if walks[page]:
             resolution += bounds[page + 1] - bounds[page]
-    # A bit pattern in place of a set: a key that is not there and looks as if it were is kept needlessly.
+    # A bitmap instead of a set: a key that collides with another is kept needlessly.
     bits = 4
     while resolution << 4 > 1 << bits:
         bits += 1
@@ -150,7 +155,7 @@ def _are_of_hosts(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def _kept(probes: Probes, which: NDArray[np.bool_]) -> Probes:
-    """These keys of pages: bool[m]."""
+    """The probes of these keys. which: bool[m]"""
     taken, bounds = _take_kernel(probes.bounds, which)
     return Probes(
         probes.keys[taken],
@@ -164,7 +169,7 @@ def _kept(probes: Probes, which: NDArray[np.bool_]) -> Probes:
 
 
 def _chosen(slots: Slots, which: NDArray[np.bool_]) -> Slots:
-    """The slots that lead to these of u keys: bool[u]."""
+    """The slots that lead to these keys. which: bool[u]"""
     taken, bounds = _take_kernel(slots.bounds, which[slots.bucket])
     place = np.cumsum(which) - 1
     return Slots(
@@ -182,7 +187,7 @@ def _chosen(slots: Slots, which: NDArray[np.bool_]) -> Slots:
 @kernel
 def _take_kernel(bounds, which):
     # bounds: int64[n + 1], of each page's rows  which: bool[m], of all rows
-    # ->  the places of these: int64[k], and the bounds of each page's among them
+    # ->  the places of the chosen rows: int64[k], and the bounds of each page's rows among them: int64[n + 1]
     taken, kept, some = np.empty(len(which), np.int64), np.zeros(len(bounds), np.int64), 0
     for page in range(len(bounds) - 1):
         for row in range(bounds[page], bounds[page + 1]):

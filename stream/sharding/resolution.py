@@ -1,6 +1,6 @@
-"""Resolves a round: merges the answers of all shards, walks through it in log order, and numbers what is filed.
+"""Resolves a round: merges the responses of all shards, judges the pages in log order, and numbers the indexed pages.
 
-What a page is, and which pages are filed under which numbers, is a function of the round and of the answers.
+The verdicts, the indexed pages and their entry numbers are a function of the round and the responses.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,13 @@ from spotsieve.stream.sign.schemes import Scheme
 class RoundOutcome(NamedTuple):
     """The outcome of a round of n pages.
 
-    entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
-    original: int64[n], the entry number of each page's original, or its own where it was filed before, or NOBODY
-    replaced: int64[n], the entry number of what `verdicts` says that it replaces, or NOBODY
-    taught: uint8[n] (judge/by_host/learning.py), what a page taught its host  is_new: bool[n], its verdict is
-    new; both None without a memory of hosts
+    entry: int64[n], the entry number of an indexed page, or NOBODY
+    next_number: the number of the next page to be indexed
+    original: int64[n], the entry number of each page's original, its own if it was indexed before, or NOBODY
+    replaced: int64[n], the entry number of the page that it replaces according to `verdicts`, or NOBODY
+    taught: uint8[n] (judge/by_host/learning.py), what a page taught the memory of its host
+    is_new: bool[n], whether its verdict is new
+    taught and is_new are None without a memory of hosts.
     """
 
     verdicts: Verdicts
@@ -47,8 +49,9 @@ class RoundOutcome(NamedTuple):
 def resolve(
     round_: Round, laid: RoundKeys, scheme: Scheme, limits: Limits, shard_candidates: Sequence[ShardCandidates]
 ) -> RoundOutcome:
-    """The outcome of a round where the scheme confirms candidates. shard_candidates: of all shards, for this very
-    round
+    """The outcome of a round, for schemes that confirm candidates.
+
+    laid: all keys of the round  shard_candidates: of all shards, for this round
     """
     signatures = round_.signatures
     merged = merge_candidates(shard_candidates, limits.candidates, final_kinds(limits))
@@ -67,7 +70,7 @@ def resolve(
 
 
 def known_sizes(laid: RoundKeys, sizes: Sequence[BucketSizes]) -> NDArray[np.int64]:
-    """Postings of the buckets that may become full, 0 of all others, which will not: int64[u]."""
+    """Number of postings in each bucket that may become full; 0 for all other buckets: int64[u]."""
     known = np.zeros(len(laid.keys), np.int64)
     for one in sizes:
         place, known_here = _places_of(laid, one.keys)
@@ -76,7 +79,10 @@ def known_sizes(laid: RoundKeys, sizes: Sequence[BucketSizes]) -> NDArray[np.int
 
 
 def _places_of(laid: RoundKeys, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where keys lie: int64[k], of those that are there: bool[...]. Keys of spared pages alone lie nowhere."""
+    """The places of these keys: int64[k], and which of the keys are there: bool[...].
+
+    Keys that only excluded pages have are missing.
+    """
     place = np.searchsorted(laid.keys, keys)
     if not len(laid.keys):
         return place[:0], np.zeros(len(keys), np.bool_)
@@ -87,7 +93,7 @@ def _places_of(laid: RoundKeys, keys: NDArray[np.uint64]) -> tuple[NDArray[np.in
 def counted_postings(
     resolution: Resolution, laid: RoundKeys, sizes: NDArray[np.int64], shard_candidates: Sequence[ShardCandidates]
 ) -> NDArray[np.int64]:
-    """How many postings lay in the buckets of each page: int64[n]. sizes: those that the walk knew of"""
+    """Number of postings in the buckets of each page: int64[n]. sizes: the sizes that the resolution knew"""
     reached = bounds_of(sizes[laid.slots.bucket])
     in_round = resolution.postings - sizes_of(reached[laid.slots.bounds])
     total: NDArray[np.int64] = in_round + sum(one.postings for one in shard_candidates)
@@ -95,7 +101,7 @@ def counted_postings(
 
 
 def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, resolution: Resolution) -> RoundOutcome:
-    """The outcome of a round, but for what was taught. Pages that it spares are unchecked, and it is said why."""
+    """The outcome of a round, without the updates of host memories. Excluded pages are unchecked, with a reason."""
     mark_poison(verdicts, round_.excluded)
     found, within = indexed.found, resolution.found
 

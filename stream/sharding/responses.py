@@ -1,10 +1,10 @@
-"""Answers for a round as one shard: whom its pages meet under the keys that are the shard's own.
+"""Finds a shard's response to a round: candidates of the pages under the shard's own keys.
 
-Nothing that depends on the verdicts of the round, or on what is learned of hosts in it, is in the answer. A shard lists
-one candidate more than the limit allows, so that whoever merges the lists sees that the limit bites. Of the candidates
-behind the first one that the shard itself accepts none can be an original, and none is sent.
+A response contains nothing that depends on the verdicts of the round, or on what hosts learn in it. A shard lists one
+candidate more than the limit allows, so that the merged list shows when the limit is reached. Candidates after the
+first one that the shard accepts cannot be originals, and are not sent.
 
-Holds entries that shards tell each other, by number.
+It also looks up the entries that shards send to each other, by number.
 """
 
 from abc import abstractmethod
@@ -30,9 +30,9 @@ from spotsieve.stream.sign.schemes import Scheme
 def find_shard_candidates(
     signatures: Signatures, held: ShardReads, scheme: Scheme, view: StateView, limits: Limits, share: Share
 ) -> ShardCandidates:
-    """Whom the pages of a round meet under keys that no host is mixed with.
+    """Candidates of the pages of a round under keys that are not mixed with a host.
 
-    view: what lives of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
+    view: the live part of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
     """
     listed = limits._replace(candidates=_listed(held, limits))
     if scheme.bars is None:
@@ -41,9 +41,9 @@ def find_shard_candidates(
 
 
 def find_host_candidates(held: ShardReads, limits: Limits) -> ShardCandidates:
-    """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself.
+    """Candidates of the pages of the shard's hosts under keys that are mixed with their hosts, for this shard only.
 
-    The shard holds the entries of all pages of its hosts, so nobody has to say anything of them.
+    The shard holds the entries of all pages of its hosts, so no other shard has to confirm them.
     """
     met = _answer_met(held.of_host(True), limits._replace(candidates=limits.candidates + 1), {})
     return met._replace(said=np.full(len(met.number), OF_HOST, np.uint8))
@@ -52,7 +52,7 @@ def find_host_candidates(held: ShardReads, limits: Limits) -> ShardCandidates:
 def _answer_confirmed(
     signatures: Signatures, own: OwnKeys, view: StateView, scheme: Scheme, limits: Limits
 ) -> ShardCandidates:
-    """The answer where the scheme confirms candidates. limits: with the candidates that are listed"""
+    """The response of a scheme that confirms candidates. limits: with the number of listed candidates"""
     buckets = own.buckets
     met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
     pages = candidate_columns(signatures, scheme.compares_features)
@@ -87,7 +87,7 @@ def _answer_confirmed(
 def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, PendingVerdict]) -> ShardCandidates:
     """The response where the shard that holds an entry confirms it (confirmation.py).
 
-    pending_verdicts: verdicts that pages had, by page
+    limits: with the number of listed candidates  pending_verdicts: by page
     """
     buckets = own.buckets
     met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
@@ -105,13 +105,19 @@ def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, Pen
 
 
 def _listed(held: ShardReads, limits: Limits) -> int:
-    """Candidates that a shard lists: one more than count, or all where one of them may be decisive in another shard."""
+    """Number of candidates that a shard lists: one more than the limit.
+
+    It is unlimited where a candidate may be decisive in another shard.
+    """
     mixed = not held.all_decide and held.decided & ~final_kinds(limits)
     return NEVER if mixed else limits.candidates + 1
 
 
 def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, PendingVerdict]:
-    """The remembered verdicts of pages whose ids are the shard's own, by page; of some the original is gone."""
+    """The pending verdicts of pages whose ids belong to the shard, by page.
+
+    The original of some of them may be gone.
+    """
     own = shards_of_pages(signatures, share.shards) == share.number
     rows = np.flatnonzero(own & (signatures.status == FINGERPRINTED))
     found = view.pending_verdicts(page_ids_at(signatures, rows))
@@ -123,13 +129,13 @@ def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int
 
 
 def _postings(own: OwnKeys, buckets: Buckets) -> NDArray[np.int64]:
-    """How many postings lie in the buckets of each page: int64[n]."""
+    """Number of postings in the buckets of each page: int64[n]."""
     reached = bounds_of(sizes_of(buckets.bounds)[own.slots.bucket])
     return sizes_of(reached[own.slots.bounds])
 
 
 def _near_sizes(own: OwnKeys, buckets: Buckets, cap: int) -> BucketSizes:
-    """The sizes of the buckets that could take no more if all pages of the round were filed."""
+    """The sizes of the buckets that would be full if all pages of the round were indexed."""
     sizes, slots = sizes_of(buckets.bounds), own.slots
     least = np.full(len(sizes), cap, np.int64)
     np.minimum.at(least, slots.bucket, slots.cap)
@@ -153,7 +159,7 @@ def _kept_pairs(
     NDArray[np.float64],
     NDArray[np.int64],
 ]:
-    """The pairs that are sent, as columns of ShardCandidates from `bounds` on. kept: bool[m]"""
+    """The pairs to send, as the columns of ShardCandidates from `bounds` on. kept: bool[m]"""
     before = bounds_of(kept)
     return (
         before[met.bounds],
@@ -169,9 +175,8 @@ def _kept_pairs(
 
 @kernel
 def _keep_kernel(met, accepted, entry_preferences, preference, limits, kept):
-    # met: Met of m pairs  accepted: bool[m]  entry_preferences: float64[m], of the entries  preference: float64[n],
-    # of the
-    # pages  limits: Limits  ->  kept: bool[m]
+    # met: CandidatePairs of m pairs  accepted: bool[m]  entry_preferences: float64[m], of the entries
+    # preference: float64[n], of the pages  limits: Limits  ->  kept: bool[m]
     for page in range(len(preference)):
         settled = False
         for at in range(met.bounds[page], met.bounds[page + 1]):
@@ -186,13 +191,13 @@ def _keep_kernel(met, accepted, entry_preferences, preference, limits, kept):
 
 
 class Entries(Mapping[int, Entry]):
-    """Entries by number that give many at a time for less. numbers: int64[e], ascending"""
+    """A mapping of entries by number with a fast lookup of many entries. numbers: int64[e], ascending"""
 
     numbers: NDArray[np.int64]
 
     @abstractmethod
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
-        """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+        """The entries with these numbers: int64[a]. Raises KeyError if one is missing."""
 
 
 def _numbers_of(sent: Mapping[int, Entry]) -> NDArray[np.int64]:
@@ -200,22 +205,22 @@ def _numbers_of(sent: Mapping[int, Entry]) -> NDArray[np.int64]:
 
 
 def _entries_of(sent: Mapping[int, Entry], numbers: NDArray[np.int64]) -> list[Entry]:
-    """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+    """The entries with these numbers: int64[a]. Raises KeyError if one is missing."""
     return sent.entries(numbers) if isinstance(sent, Entries) else [sent[number] for number in numbers.tolist()]
 
 
 class SentEntries:
-    """Entries that shards have sent, as read. numbers: int64[e], ascending"""
+    """The entries in the records of all shards. numbers: int64[e], ascending"""
 
     def __init__(self, sent: Sequence[Mapping[int, Entry]]) -> None:
-        """sent: by number"""
+        """sent: the entries of each shard, by number"""
         self._sent = sent
         every = np.concatenate([np.empty(0, np.int64), *map(_numbers_of, sent)])
         self.numbers, first = np.unique(every, return_index=True)
         self._part = np.repeat(np.arange(len(sent)), [len(one) for one in sent])[first]
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """places: int64[a] -> what verdicts tell of them."""
+        """The entries at these places, for verdicts. places: int64[a]"""
         numbers, part = self.numbers[places], self._part[places]
         found = np.empty(len(places), np.object_)
         for number, one in enumerate(self._sent):

@@ -1,14 +1,13 @@
-"""Cuts the log into rounds: the pages that all shards answer for, and that are judged, together.
+"""Cuts the log into rounds, groups of pages that all shards process together, and checks the limits of a round.
 
-Where a round ends changes no verdict, as the end of a micro-batch does not. Two ends are no matter of choice. A round
-lies within one step of the horizon's clock, so one floor holds for all of its pages. And verdicts are remembered until
-their pages are committed: a round ends before a page that a mark of an earlier record in it says is committed, and not
-within a record whose own marks say so of its pages.
+The end of a round changes no verdict, like the end of a micro-batch. Two ends are mandatory. A round lies within one
+step of the deduplication window's clock, so that all of its pages share one lower bound of live entries. And pending
+verdicts are kept until their pages are committed: a round ends before a page that a mark of an earlier record in the
+round commits. A record whose own marks commit some of its pages is never split.
 
-Says by which limits a round is judged, and refuses settings that shards and a resolver do not keep to.
-
-Addresses decide nothing here: of a page that another shard holds, an answer does not tell the address in time. And a
-shard that sees some of a page's keys cannot count how many of all a candidate shares.
+limits_in_shards rejects settings that shards and a resolver cannot implement. URLs decide nothing here: a response does
+not contain the URL of another shard's page in time. And a shard that sees only some of a page's keys cannot count how
+many of all its keys a candidate shares.
 """
 
 from collections import deque
@@ -31,14 +30,14 @@ from spotsieve.stream.sign.schemes.url_rules import rule_name
 
 
 class LogPlace(NamedTuple):
-    """A place in the log, before a page: the offset of its record, and its row there."""
+    """A place in the log, before a page: the offset of its record, and its row in the record."""
 
     record: int
     page: int
 
 
 class RoundMark(NamedTuple):
-    """What a record of a round says is committed. first, end: the pages of that record, by their rows in the round"""
+    """The commit mark of a record of a round. first, end: the pages of that record, by their rows in the round"""
 
     first: int
     end: int
@@ -46,11 +45,13 @@ class RoundMark(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The pages from one place of the log to another.
+    """The pages between two places of the log.
 
-    first_number: the entry number of the next page that is filed  clock: by which the pages are judged
-    last_record: checksum of the last record that the round has pages of  excluded: rows of pages that break the code
-    (isolation.py), ascending; they are taken for empty
+    first_number: the entry number of the next page that becomes indexed
+    clock: the clock by which the pages are judged
+    marks: the commit marks of the records that begin in the round
+    last_record: checksum of the last record that has pages in the round
+    excluded: rows of poison pages (isolation.py), ascending; the round treats them as empty
     """
 
     start: LogPlace
@@ -68,8 +69,10 @@ def next_round(
 ) -> Round:
     """The next round of the pages of these records, each with its offset in the log.
 
-    first_page: where in the first record the round begins  clock, entry_count: of the state before it
-    step_ms: as of state.horizon.step_of  most: pages of a round
+    first_page: row in the first record at which the round begins
+    clock, entry_count: of the state before the round
+    step_ms: the step of the clock (state.horizon.step_of)
+    most: the maximum number of pages, except that some records are not split
     """
     parts, marks, pages = list[Signatures](), list[RoundMark](), 0
     for number, (_, record) in enumerate(records):
@@ -78,7 +81,7 @@ def next_round(
         if record.committed and end < len(record.signatures) and _lies_below_own_marks(record):
             end = len(record.signatures)
         part = record.signatures.part(begin, end)
-        # The marks of a record are filed with its first pages.
+        # The marks of a record belong to the round of its first page.
         marks += [] if begin else [RoundMark(pages, pages + len(part), mark) for mark in record.committed]
         parts.append(part)
         pages += len(part)
@@ -96,7 +99,7 @@ def next_round(
 def round_between(
     records: Sequence[tuple[int, LogRecord]], start: LogPlace, end: LogPlace, first_number: int, clock: Clock
 ) -> Round | None:
-    """The round from one place to another, as somebody else has cut it; None where these records have no such places.
+    """The round between two places, cut by another process; None if these records do not have such places.
 
     records: all records of pages from the start to the end, each with its offset  clock: of the round
     """
@@ -116,7 +119,7 @@ def round_between(
 def _cut(
     records: Sequence[tuple[int, LogRecord]], first_page: int, signatures: Signatures, clock: Clock, entry_count: int
 ) -> Round:
-    """The round of these pages, which are the first of the records from their page `first_page` on."""
+    """The round of these pages, which are the first pages of the records from row `first_page` on."""
     end, start = len(signatures), LogPlace(records[0][0], first_page)
     place, last, taken, found = start, records[0][1].checksum, 0, list[RoundMark]()
     for offset, record in records:
@@ -124,7 +127,7 @@ def _cut(
         rows = min(len(record.signatures) - begin, end - taken)
         if taken == end and (place.page > begin or len(record.signatures) > begin):
             break
-        # The marks of a record are filed with its first pages.
+        # The marks of a record belong to the round of its first page.
         found += [] if begin else [RoundMark(taken, taken + rows, mark) for mark in record.committed]
         taken, last = taken + rows, record.checksum
         row = begin + rows
@@ -133,14 +136,14 @@ def _cut(
 
 
 def _within_step(signatures: Signatures, clock: Clock, step_ms: int) -> int:
-    """How many of the first pages are of one step."""
+    """Number of pages, from the first on, that lie in one step of the clock."""
     if not step_ms or not len(signatures):
         return len(signatures)
     return next(runs_of(signatures.event_time_ms, clock.watermark_ms, step_ms)).end
 
 
 def _before_known(signatures: Signatures, marks: Sequence[RoundMark]) -> int:
-    """How many of the first pages stand before one that an earlier record says is committed."""
+    """Number of pages before the first one that an earlier record commits."""
     if not any(mark.end < len(signatures) for mark in marks):
         return len(signatures)
     told, coming = CommittedPages(), deque(marks)
@@ -153,7 +156,7 @@ def _before_known(signatures: Signatures, marks: Sequence[RoundMark]) -> int:
 
 
 def _lies_below_own_marks(record: LogRecord) -> bool:
-    """Whether a record has pages that it says are committed: these came again long after."""
+    """Whether a record commits pages of its own: these were submitted again much later."""
     told = CommittedPages()
     for mark in record.committed:
         told.add(mark)
@@ -161,14 +164,14 @@ def _lies_below_own_marks(record: LogRecord) -> bool:
 
 
 class CommittedPages:
-    """The pages that marks say are committed. A page takes one look-up, however many marks there are."""
+    """The pages that marks commit. A page takes one look-up, however many marks there are."""
 
     def __init__(self) -> None:
         self._every = False
         self._ends: dict[tuple[str, int], int] = {}
 
     def add(self, mark: CommitMark) -> None:
-        """Take in what a mark says."""
+        """Add the pages that a mark commits."""
         place = mark.source, mark.partition
         self._every |= mark.partition == EVERY_PARTITION
         self._ends[place] = max(mark.offset, self._ends.get(place, 0))
@@ -181,11 +184,12 @@ _ONE_PROCESS = "or judge in one process (cluster.shards = 0; spotsieve filter), 
 
 
 def limits_in_shards(settings: Settings, scheme: Scheme) -> Limits:
-    """The limits of a round, with the scheme's own candidate limit where index.candidate_limit is 0.
+    """The limits of a round, with the scheme's own candidate limit if index.candidate_limit is 0.
 
-    scheme: as of scheme_in_scope(settings). Raises SettingError for what only one process keeps to: policy.recrawl,
-    policy.keep by time or rank, index.scope = domain, rules with a threshold or a scope, and a scheme whose candidates
-    must share several keys.
+    scheme: the scheme by scheme_in_scope(settings)
+
+    Raises SettingError for settings that only one process implements: policy.recrawl, policy.keep by time or rank,
+    index.scope = domain, rules with a threshold or a scope, and a scheme whose candidates must share several keys.
     """
     index, policy = settings.index, settings.policy
     if policy.recrawl != "drop":

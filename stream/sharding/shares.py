@@ -1,14 +1,13 @@
-"""Says which shard a key, a page of a host and the verdict of a page belong to.
+"""Assigns keys, hosts, entries and verdicts to shards, and tracks the number of shards while it changes.
 
 A key belongs to the shard that its mixed bits name. A key that a scheme with a memory of hosts mixed with the host of
-its page belongs to the shard of that host, so that the shard that remembers a host also finds its pages. An entry
-belongs to the shard that its number names, and to that of its host.
+its page belongs to the shard of that host, so that the shard with the memory of a host also finds its pages. An entry
+belongs to the shard that its number names, and to the shard of its host.
 
-Says how many shards answer, and how many are to take over: what every reader of `verdicts` makes of its records.
-
-A resize is asked for, and then switched or cancelled. Only the resolver decides it, between two rounds. So the number
-of shards is a part of the log of rounds: all who read it know at the same round who answers. What is filed depends on
-the log and the outcomes alone. So the shards to come fill themselves while the others answer, and no verdict changes.
+A resize is requested, and then switched or cancelled. Only the resolver decides this, between two rounds, and publishes
+it in `verdicts`. So the number of shards is part of the log of rounds: all readers know at the same round which shards
+respond. The indexed pages depend only on the log and the outcomes. So the new shards fill themselves while the old ones
+respond, and no verdict changes.
 """
 
 from enum import IntEnum
@@ -25,7 +24,7 @@ from spotsieve.stream.base.signature import Signatures, page_ids_of
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 
 MOST_SHARDS = 1024
-# Odd, and so are shares of equal size: SplitMix64's (Steele, Lea, Flood 2014).
+# Both are odd, and give shares of equal size: SplitMix64's constants (Steele, Lea, Flood 2014).
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF, _REST = np.uint64(32), np.uint64(29)
 
@@ -46,7 +45,7 @@ def _shard_of(word, shards):
 
 
 def shards_of(words: NDArray[np.uint64], shards: int) -> NDArray[np.int64]:
-    """The shard of each word, a key or the hash of a host: uint64[m] -> int64[m]."""
+    """The shard of each word, which is a key or the hash of a host: uint64[m] -> int64[m]."""
     found: NDArray[np.int64] = _shards_kernel(words, shards)
     return found
 
@@ -61,7 +60,10 @@ def _shards_kernel(words, shards):
 
 
 def shards_of_hosts(signatures: Signatures, shards: int) -> NDArray[np.int64]:
-    """The shard that judges each page, that of its host: int64[n]. A page that comes again goes where it went first."""
+    """The shard that judges each page, by its host: int64[n].
+
+    A page that is submitted again goes to the shard of its first submission.
+    """
     owner, words = shards_of(signatures.host, shards), _words_of_ids(signatures)
     if len(distinct(words)) < len(words):
         first = dict[PageId, int]()
@@ -71,25 +73,28 @@ def shards_of_hosts(signatures: Signatures, shards: int) -> NDArray[np.int64]:
 
 
 def shards_of_pages(signatures: Signatures, shards: int) -> NDArray[np.int64]:
-    """The shard that remembers the verdict of each page, by its id: int64[n]."""
+    """The shard that records the verdict of each page, by the id of the page: int64[n]."""
     return shards_of(_words_of_ids(signatures), shards)
 
 
 def _words_of_ids(signatures: Signatures) -> NDArray[np.uint64]:
-    """A word for the id of each page, equal where the ids are: uint64[n]."""
+    """One word for the id of each page, equal for equal ids: uint64[n]."""
     source = np.array([xxhash.xxh3_64_intdigest(one.encode()) for one in signatures.sources], np.uint64)
     words = signatures.partition.astype(np.uint64) * _FIRST + signatures.offset.astype(np.uint64)
     return words ^ source[signatures.source] if len(source) else words
 
 
 def shards_of_entries(numbers: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
-    """The shard that holds each entry for all others, with a memory of hosts: int64[e]."""
+    """The shard that holds each entry for all shards, with a memory of hosts: int64[e]."""
     held: NDArray[np.int64] = _entries_kernel(numbers, shards)
     return held
 
 
 def are_own(keys: NDArray[np.uint64], share: Share, of_hosts: bool) -> NDArray[np.bool_]:
-    """Which keys belong to the shard: bool[m]. of_hosts: keys may be mixed with hosts; those of others' are left out"""
+    """Which keys belong to the shard: bool[m].
+
+    of_hosts: keys may be mixed with hosts; keys of hosts of other shards are left out already
+    """
     own: NDArray[np.bool_] = _own_kernel(keys, share.number, share.shards, of_hosts)
     return own
 
@@ -115,7 +120,7 @@ def _own_kernel(keys, number, shards, of_hosts):
 
 
 class ResizeEvent(IntEnum):
-    """What the resolver says of a resize."""
+    """Events of a resize, which the resolver publishes."""
 
     ASKED = 0
     SWITCHED = 1
@@ -123,10 +128,10 @@ class ResizeEvent(IntEnum):
 
 
 class Resize(NamedTuple):
-    """A word of the resolver on a resize.
+    """A published event of a resize.
 
-    shards: those that are to take over, or have  answered: asks before this offset of the first partition of `matches`
-    are dealt with
+    shards: requested number of shards, which will take over or have taken over
+    answered: all requests before this offset of the first partition of `matches` are processed
     """
 
     change: ResizeEvent
@@ -135,9 +140,9 @@ class Resize(NamedTuple):
 
 
 class FillProgress(NamedTuple):
-    """How far a shard has come that fills itself. ready: it is behind by a few rounds at most
+    """Progress of a shard that fills itself.
 
-    next_told: the offset in `verdicts` that it reads next
+    ready: it is at most a few rounds behind  next_told: the offset in `verdicts` that it reads next
     """
 
     ready: bool
@@ -145,9 +150,11 @@ class FillProgress(NamedTuple):
 
 
 class ClusterSize(NamedTuple):
-    """The shards of a cluster. shards: those that answer, 0: nothing was told yet  asked: to take over, 0: none
+    """The number of shards of a cluster.
 
-    answered: as of Resize
+    shards: number of responding shards; 0 if none is published yet
+    asked: requested number of shards; 0 without a pending resize
+    answered: all requests before this offset of the first partition of `matches` are processed
     """
 
     shards: int = 0
@@ -156,26 +163,29 @@ class ClusterSize(NamedTuple):
 
     @property
     def most(self) -> int:
-        """So many partitions of `matches` are written to."""
+        """Number of partitions of `matches` that are in use."""
         return max(self.shards, self.asked)
 
     def over(self, end: int) -> "ClusterSize":
-        """The same over a first partition of `matches` that ends here. One that ends before its asks was made anew."""
+        """The same for a first partition of `matches` that ends at this offset.
+
+        A partition that ends before its processed requests was recreated.
+        """
         return self if self.answered <= end else self._replace(answered=0)
 
     def told(self, shards: int, resize: Resize | None = None) -> "ClusterSize":
-        """The shards behind a record of `verdicts`.
+        """The shards after a record of `verdicts`.
 
-        shards: what the record names  resize: where it is a word on a resize
+        shards: number of shards in the record  resize: the event of the record, if it is one of a resize
         """
         if resize is None:
             return self._replace(shards=shards)
         return ClusterSize(shards, resize.shards if resize.change == ResizeEvent.ASKED else 0, resize.answered)
 
     def answer(self, wanted: int, offset: int) -> Resize | None:
-        """What the resolver says to an ask; None where it was answered before, or nothing comes of it.
+        """The event that responds to a request; None if the request was processed before, or has no effect.
 
-        wanted: so many shards; 0: cancel  offset: of the ask in the first partition of `matches`
+        wanted: requested number of shards, 0 to cancel  offset: of the request in the first partition of `matches`
         """
         if offset < self.answered:
             return None
@@ -186,9 +196,11 @@ class ClusterSize(NamedTuple):
         return Resize(ResizeEvent.ASKED, wanted, offset + 1)
 
     def pending(self) -> Resize | None:
-        """What is said with every round until a resize is over, so that the end of `verdicts` tells it."""
+        """The pending resize, repeated with every round, so that readers find it at the end of `verdicts`; None
+        without one.
+        """
         return Resize(ResizeEvent.ASKED, self.asked, self.answered) if self.asked else None
 
     def switch(self) -> Resize:
-        """What is said when the shards that were asked for take over."""
+        """The event that the requested shards take over."""
         return Resize(ResizeEvent.SWITCHED, self.asked, self.answered)

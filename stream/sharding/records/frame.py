@@ -1,4 +1,4 @@
-"""Frames what is told about a round: which round, by whom, under which settings; with a version and a checksum.
+"""Frames the records about a round: the round, its sender and the settings, with a version and a checksum.
 
     record   = magic F5 73 70 72, version u8 (1), kind u8, settings digest 16 bytes, shard u16, shards u16, range,
                body, checksum u64
@@ -16,12 +16,12 @@
     6     shard     none: its response would exceed a message, the resolver names a smaller round    -
     7     resolver  the state of a resize                                                            resolver.py
     8     anybody   a request for another number of shards                                           resolver.py
-    9     shard     how far a shard that will take over has filled itself                            resolver.py
-    10    both      a shard's poison pages; from the resolver: the round goes on without them        resolver.py
+    9     shard     progress of a new shard that fills itself                                        resolver.py
+    10    both      a shard's poison pages; from the resolver: the round continues without them      resolver.py
 
 Records from the resolver name shard 0.
 
-Packs columns: each number of a column takes as many bytes as the greatest of them needs.
+A body consists of packed columns. Each number of a column takes as many bytes as the greatest one needs.
 
     numbers = width u8 (0..8), number[n], each of `width` bytes
     bits    = u8[(n + 7) / 8], the first one in the highest bit
@@ -29,7 +29,7 @@ Packs columns: each number of a column takes as many bytes as the greatest of th
     reals   = f64[n]
     texts   = numbers (lengths in bytes), UTF-8
 
-All integers are little endian. How many there are stands before or follows from what was read before.
+All integers are little endian. The length of a column is stored before it, or follows from earlier columns.
 """
 
 import struct
@@ -49,23 +49,23 @@ _COUNT = struct.Struct("<I")
 
 
 class ColumnWriter:
-    """Columns, one after the other."""
+    """Writes columns, one after the other."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     def count(self, number: int) -> None:
-        """Write how many rows follow."""
+        """Write the number of rows that follow."""
         self._parts.append(_COUNT.pack(number))
 
     def numbers(self, column: NDArray[Any]) -> None:
-        """Write numbers that are not negative: int[n] or uint[n]."""
+        """Write non-negative numbers: int[n] or uint[n]."""
         words = np.ascontiguousarray(column, "<u8")
         width = (int(words.max(initial=0)).bit_length() + 7) // 8
         self._parts += [bytes([width]), words.view(np.uint8).reshape(-1, 8)[:, :width].tobytes()]
 
     def words(self, column: NDArray[np.uint64]) -> None:
-        """Write uint64[n] that are spread over all values."""
+        """Write words with values of the whole range: uint64[n]."""
         self._parts.append(np.ascontiguousarray(column, "<u8").tobytes())
 
     def bits(self, column: NDArray[np.bool_]) -> None:
@@ -77,18 +77,18 @@ class ColumnWriter:
         self._parts.append(np.ascontiguousarray(column, "<f8").tobytes())
 
     def texts(self, column: Sequence[str]) -> None:
-        """Write texts; a lone surrogate is written as it is."""
+        """Write texts; lone surrogates are kept."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in column]
         self.numbers(np.fromiter(map(len, encoded), np.int64, len(encoded)))
         self._parts += encoded
 
     def body(self) -> bytes:
-        """All that was written."""
+        """All bytes written."""
         return b"".join(self._parts)
 
 
 class PackedTexts(Sequence[str]):
-    """Texts that are decoded one by one."""
+    """Texts that are decoded one at a time, on access."""
 
     def __init__(self, raw: bytes, bounds: list[int]) -> None:
         self._raw, self._bounds = raw, bounds
@@ -106,16 +106,16 @@ class PackedTexts(Sequence[str]):
         return self._raw[self._bounds[row] : self._bounds[row + 1]].decode("utf-8", "surrogatepass")
 
     def take(self, rows: NDArray[np.int64]) -> list[str]:
-        """These texts: int64[a]."""
+        """The texts at these rows: int64[a]."""
         raw, bounds = self._raw, self._bounds
         return [raw[bounds[row] : bounds[row + 1]].decode("utf-8", "surrogatepass") for row in rows.tolist()]
 
 
 class ColumnReader:
-    """Reads columns in the order in which they were written. Raises ValueError where they are not there.
+    """Reads columns in the order in which they were written. Raises ValueError if they are not there.
 
-    A body of few bytes may not ask for much memory, so every count has a bound: the pages of a round, or what the bytes
-    that are left can hold.
+    A short body must not request much memory, so every count has a bound: the pages of a round, or the number of rows
+    that fit into the remaining bytes.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -123,26 +123,26 @@ class ColumnReader:
 
     @property
     def left(self) -> int:
-        """How many bytes are left."""
+        """Number of remaining bytes."""
         return len(self._body) - self._at
 
     def pages(self) -> int:
-        """How many pages the round has. Their columns may take no bytes, so the bytes that are left are no bound."""
+        """Number of pages of the round. Their columns may take no bytes, so the remaining bytes are no bound."""
         return self.count(MOST_ROUND_PAGES)
 
     def count_of_words(self) -> int:
-        """How many rows follow, each of which has a word."""
+        """Number of rows that follow, with one word in each."""
         return self.count(max(0, self.left - _COUNT.size) // 8)
 
     def count(self, most: int) -> int:
-        """How many rows follow, of so many at most."""
+        """Number of rows that follow, at most `most`."""
         (number,) = _COUNT.unpack(self._take(_COUNT.size))
         if number > most:
             raise ValueError
         return int(number)
 
     def numbers(self, rows: int, most: int = 2**63 - 1) -> NDArray[np.int64]:
-        """int64[rows], each of 0..most."""
+        """Numbers in 0..most: int64[rows]."""
         width = self._take(1)[0]
         if width > 8:
             raise ValueError
@@ -154,22 +154,22 @@ class ColumnReader:
         return found.astype(np.int64)
 
     def words(self, rows: int) -> NDArray[np.uint64]:
-        """uint64[rows]."""
+        """Words: uint64[rows]."""
         return np.frombuffer(self._take(8 * rows), "<u8").astype(np.uint64)
 
     def bits(self, rows: int) -> NDArray[np.bool_]:
-        """bool[rows]."""
+        """Flags: bool[rows]."""
         packed = np.frombuffer(self._take((rows + 7) // 8), np.uint8)
         if int(np.unpackbits(packed)[rows:].sum()):
             raise ValueError
         return np.unpackbits(packed, count=rows).astype(np.bool_)
 
     def reals(self, rows: int) -> NDArray[np.float64]:
-        """float64[rows]."""
+        """Reals: float64[rows]."""
         return np.frombuffer(self._take(8 * rows), "<f8").astype(np.float64)
 
     def texts(self, rows: int) -> "PackedTexts":
-        """As many texts. Each is decoded when it is asked for, and can be: all are looked at here."""
+        """Texts, one for each row. All are checked here; each is decoded on access."""
         ends = np.cumsum(self.numbers(rows, self.left), dtype=np.int64)
         raw = self._take(int(ends[-1]) if rows else 0)
         if not raw.isascii():
@@ -180,7 +180,7 @@ class ColumnReader:
         return PackedTexts(raw, [0, *ends.tolist()])
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Check that no bytes follow."""
         if self._at != len(self._body):
             raise ValueError
 
@@ -193,7 +193,7 @@ class ColumnReader:
 
 
 MAGIC = b"\xf5spr"
-"""No UTF-8 text begins with it, and no record of the log does."""
+"""No UTF-8 text and no record of the log begins with these bytes."""
 RECORD_VERSION = 1
 KIND_CANDIDATES, KIND_RESOLUTIONS, KIND_OUTCOME, KIND_RANGE, KIND_SPECULATION, KIND_TOO_LARGE = range(1, 7)
 KIND_RESIZE, KIND_REQUEST, KIND_FILL_PROGRESS, KIND_POISON_ROWS, KIND_CONFIRMATIONS = range(7, 12)
@@ -219,9 +219,10 @@ Decoded = TypeVar("Decoded")
 
 
 class RoundRange(NamedTuple):
-    """Which pages of the log a round has, and by what they are judged; as of Round.
+    """The pages of a round, as places in the log, and the clock by which they are judged.
 
-    floor: entries below it are dead  watermark_ms: event time behind the round
+    first_number: the entry number of the next page that becomes indexed  floor: entries below it are dead
+    watermark_ms: event time after the round
     """
 
     start: LogPlace
@@ -232,7 +233,7 @@ class RoundRange(NamedTuple):
 
 
 class RoundRecord(NamedTuple):
-    """A record without its body's meaning. kind: KIND_MEETINGS, ..."""
+    """A record with an undecoded body. kind: KIND_CANDIDATES, ..."""
 
     kind: int
     settings_digest: bytes
@@ -250,7 +251,7 @@ def range_of(round_: Round) -> RoundRange:
 def encode_round_record(
     kind: int, settings_digest: bytes, share: Share, range_: RoundRange, body: bytes = b""
 ) -> bytes:
-    """Write a record. settings_digest: 16 bytes"""
+    """Encode a record. settings_digest: 16 bytes"""
     start, end, first_number, floor, watermark_ms = range_
     record = (
         _HEAD.pack(MAGIC, RECORD_VERSION, kind, settings_digest, *share)
@@ -263,9 +264,9 @@ def encode_round_record(
 def decode_round_record(
     record: bytes, settings_digest: bytes, shards: int | None, topic: str, offset: int
 ) -> RoundRecord:
-    """Read a record. topic, offset: where it was found  shards: how many there are; None: as many as the record names
+    """Decode a record. topic, offset: its place  shards: the expected number; None: any number that the record names
 
-    Raises DamagedRecord where checksum or grammar fail, StateError for another version or number of shards,
+    Raises DamagedRecord for a wrong checksum or grammar, StateError for another version or number of shards, and
     SettingsMismatch for other settings.
     """
     place = f"{topic}[{offset}]"
@@ -292,7 +293,10 @@ def decode_round_record(
 
 
 def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> None:
-    """Raise StateError where a record is of none of these shards. topic, offset, shards: as of decode_round_record"""
+    """Raise StateError if a record is from none of these shards.
+
+    shards: the expected number; None: any number that the record names  topic, offset: the place of the record
+    """
     if share.number >= share.shards or share.shards > MOST_SHARDS or shards not in (None, share.shards):
         raise StateError(
             f"{topic}[{offset}]",
@@ -305,7 +309,7 @@ def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> N
 def decode_body(
     told: RoundRecord, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int
 ) -> Decoded:
-    """Read the body of a record of this kind. Raises DamagedRecord where it is not as its columns declare."""
+    """Decode the body of a record of this kind. Raises DamagedRecord if it does not match its columns."""
     rule = f"must hold the columns that a record of {_KINDS[kind]} declares"
     if told.kind != kind:
         raise DamagedRecord(topic, offset, f"must be a record of {_KINDS[kind]}", _NEXT_STEP)

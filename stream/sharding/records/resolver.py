@@ -1,37 +1,41 @@
-"""Packs the outcome of a round: the body of a record of kind 3. Workers commit by it, and shards file from it.
+"""Encodes the bodies of records that the resolver writes, and those of resizes and poison pages.
+
+The outcome of a round, the body of kind 3. Workers commit by it, and shards index by it.
 
     body  = remembers u8, pages u32 (n), flags[n], reason[n], postings[n] (numbers), found_by, score (numbers and reals,
             of duplicates), original[n], replaced[n] (numbers), entries
     flags = verdict | filed << 2 | cut << 3 | new << 4 | what it taught << 5
 
-`original` and `replaced` are 0 where there is none, else the entry number of the next page behind the round less that
-of the entry. `remembers` is whether the scheme has a memory of hosts: new and taught mean something only then.
+`original` and `replaced` are 0 for none, otherwise the number of the next entry after the round minus the number of the
+entry. `remembers` is whether the scheme has a memory of hosts; only then `new` and `taught` have a meaning. `filed`
+means indexed.
 
-Packs what the resolver says beside the range of a round: the bodies of records of kind 4 and kind 5.
+The announcement of the next round and the speculation, the bodies of kind 4 and kind 5.
 
     range   = last record u64, marks u32 (m), step (words, two's complement: m), number (numbers: m),
               shards u32 (s), answers[s] (numbers), records u32 (k), offset less that of the start, pages[k] (numbers)
     guess   = pages u32 (n), filed (bits)
 
-A worker finds its own pages by the records and their pages. Who begins in the middle of a round finds the answers to it
-from these offsets of `matches` on, and has the clock of the horizon by its marks.
+A worker finds its own pages by the records and their numbers of pages. A process that starts in the middle of a round
+finds the responses to it from the offsets `answers` of `matches` on, and restores the clock of the deduplication window
+from the marks.
 
-Packs what is said of another number of shards: the bodies of records of kind 7, kind 8 and kind 9.
+Changes of the number of shards, the bodies of kind 7, kind 8 and kind 9.
 
     resize  = change u32 (0 asked | 1 switched | 2 cancelled), shards u32, answered (a word)
     ask     = shards u32, 0: cancel
     filled  = ready u32 (0 | 1), next told (a word)
 
-stream/sharding/shares.py says what they mean. A resize names in its frame the shards that answer behind it. An ask
-has an empty range. That of a shard that fills itself is empty too, and lies where its state stands.
+stream/sharding/shares.py explains the fields. The frame of a resize names the shards that respond after it. A request
+has an empty range. The range of a shard that fills itself is empty too; it is the place that its state has reached.
 
-Packs which pages of a round break the code: the body of records of kind 10.
+Poison pages of a round, the body of kind 10.
 
     broken  = pages u32 (n), broken (bits), texts u32 (t), text[t] (texts), which[k] (numbers, of the k broken ones)
 
-In `matches` a shard says it of pages that it cannot answer for. In `verdicts` the resolver says which pages the open
-round spares from then on. The texts are for a report: the error of each page, the number of its text. Errors beyond the
-first MOST_TEXTS different ones have none: their number is t.
+A shard writes this record to `matches` for pages that it cannot process. The resolver writes it to `verdicts` with the
+pages that the open round excludes from then on. The texts are for reports: `which` is the number of the text of each
+page's error. Only the first MOST_TEXTS different errors have a text; the number of other errors is t.
 """
 
 import traceback
@@ -56,7 +60,7 @@ _MOST_FLAGS = 2**7 - 1
 
 
 def write_outcome(resolved: RoundOutcome) -> bytes:
-    """Write the body."""
+    """Encode the body of kind 3."""
     columns, verdicts = ColumnWriter(), resolved.verdicts
     copies, pages = verdicts.kind == Kind.DUPLICATE, len(verdicts)
     taught = np.zeros(pages, np.uint8) if resolved.taught is None else resolved.taught
@@ -84,7 +88,7 @@ def write_outcome(resolved: RoundOutcome) -> bytes:
 
 
 def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
-    """Read the body. first_number: of the round. Raises ValueError."""
+    """Decode the body of kind 3. first_number: of the round. Raises ValueError."""
     remembers, pages = bool(columns.bits(8).all()), columns.pages()
     flags = columns.numbers(pages, _MOST_FLAGS)
     kind = (flags & 3).astype(np.uint8)
@@ -120,11 +124,12 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
 
 
 class RoundAnnouncement(NamedTuple):
-    """What is said of a round that is next.
+    """The announcement of the next round.
 
-    last_record: checksum of the last record that it has pages of  marks: of its clock
-    answers: by shard, the offset in `matches` from which on the shard's answers to it stand
-    records: (offset in the log, how many pages of it are in the round)
+    last_record: checksum of the last log record that has pages in the round
+    marks: of the deduplication window's clock
+    answers: by shard, the offset in `matches` at which its responses to the round begin
+    records: (offset in the log, number of its pages in the round)
     """
 
     last_record: int
@@ -134,7 +139,7 @@ class RoundAnnouncement(NamedTuple):
 
 
 def write_announcement(named: RoundAnnouncement) -> bytes:
-    """Write the body of kind 4."""
+    """Encode the body of kind 4."""
     columns = ColumnWriter()
     columns.words(np.array([named.last_record], np.uint64))
     columns.count(len(named.marks))
@@ -150,7 +155,7 @@ def write_announcement(named: RoundAnnouncement) -> bytes:
 
 
 def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnouncement:
-    """Read the body of kind 4. first_record: offset of the record in which the round begins. Raises ValueError."""
+    """Decode the body of kind 4. first_record: offset of the record in which the round begins. Raises ValueError."""
     last_record = int(columns.words(1)[0])
     marks = columns.count_of_words()
     steps, numbers = columns.words(marks).view(np.int64), columns.numbers(marks)
@@ -168,7 +173,7 @@ def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnounce
 
 
 def write_speculation(speculation: NDArray[np.bool_]) -> bytes:
-    """Write the body of kind 5. speculation: bool[n], which pages of the round are filed, as far as is known"""
+    """Encode the body of kind 5. speculation: bool[n], the pages of the round that probably become indexed"""
     columns = ColumnWriter()
     columns.count(len(speculation))
     columns.bits(speculation)
@@ -176,12 +181,12 @@ def write_speculation(speculation: NDArray[np.bool_]) -> bytes:
 
 
 def read_speculation(columns: ColumnReader) -> NDArray[np.bool_]:
-    """Read the body of kind 5. Raises ValueError."""
+    """Decode the body of kind 5. Raises ValueError."""
     return columns.bits(columns.pages())
 
 
 def write_resize(resize: Resize) -> bytes:
-    """Write the body of kind 7."""
+    """Encode the body of kind 7."""
     columns = ColumnWriter()
     columns.count(resize.change)
     columns.count(resize.shards)
@@ -190,25 +195,25 @@ def write_resize(resize: Resize) -> bytes:
 
 
 def read_resize(columns: ColumnReader) -> Resize:
-    """Read the body of kind 7. Raises ValueError."""
+    """Decode the body of kind 7. Raises ValueError."""
     change, shards = ResizeEvent(columns.count(max(ResizeEvent))), columns.count(MOST_SHARDS)
     return Resize(change, shards, int(columns.words(1)[0]))
 
 
 def write_request(shards: int) -> bytes:
-    """Write the body of kind 8."""
+    """Encode the body of kind 8."""
     columns = ColumnWriter()
     columns.count(shards)
     return columns.body()
 
 
 def read_request(columns: ColumnReader) -> int:
-    """Read the body of kind 8. Raises ValueError."""
+    """Decode the body of kind 8. Raises ValueError."""
     return columns.count(MOST_SHARDS)
 
 
 def write_fill_progress(filled: FillProgress) -> bytes:
-    """Write the body of kind 9."""
+    """Encode the body of kind 9."""
     columns = ColumnWriter()
     columns.count(filled.ready)
     columns.words(np.array([filled.next_told], np.uint64))
@@ -216,7 +221,7 @@ def write_fill_progress(filled: FillProgress) -> bytes:
 
 
 def read_fill_progress(columns: ColumnReader) -> FillProgress:
-    """Read the body of kind 9. Raises ValueError."""
+    """Decode the body of kind 9. Raises ValueError."""
     return FillProgress(bool(columns.count(1)), int(columns.words(1)[0]))
 
 
@@ -224,19 +229,22 @@ MOST_TEXTS, MOST_CHARACTERS = 16, 4_000
 
 
 class PoisonRows(NamedTuple):
-    """pages: of the round  errors: the text of the error of each page that breaks, by row; "" where nobody told it"""
+    """Poison pages of a round.
+
+    pages: number of pages of the round  errors: text of the error of each poison page, by row; "" if it is unknown
+    """
 
     pages: int
     errors: Mapping[int, str]
 
 
 def error_texts(errors: Mapping[int, Exception]) -> dict[int, str]:
-    """What is told of errors, by row: where each was raised, as far as there is room."""
+    """Tracebacks of errors, by row; each is cut to its last MOST_CHARACTERS characters."""
     return {row: "".join(traceback.format_exception(error))[-MOST_CHARACTERS:] for row, error in errors.items()}
 
 
 def write_poison_rows(broken: PoisonRows) -> bytes:
-    """Write the body."""
+    """Encode the body of kind 10."""
     columns, is_broken = ColumnWriter(), np.zeros(broken.pages, np.bool_)
     rows = sorted(broken.errors)
     is_broken[rows] = True
@@ -251,7 +259,7 @@ def write_poison_rows(broken: PoisonRows) -> bytes:
 
 
 def read_poison_rows(columns: ColumnReader) -> PoisonRows:
-    """Read the body. Raises ValueError."""
+    """Decode the body of kind 10. Raises ValueError."""
     pages = columns.pages()
     rows = np.flatnonzero(columns.bits(pages)).tolist()
     texts = [*columns.texts(columns.count(MOST_TEXTS)), ""]

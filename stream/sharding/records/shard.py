@@ -1,4 +1,6 @@
-"""Packs what the keys of a shard lead to: the body of a record of kind 1.
+"""Encodes the bodies of records that shards write: candidates, confirmations and resolutions of hosts.
+
+Candidates under the keys of a shard, the body of kind 1.
 
     body     = pages u32 (n), postings[n], pairs[n] (numbers: m in all), age[m] (numbers), word[m] (numbers),
                decisive[m] (bits), proof, distance (numbers, of decisive pairs), score (reals, of accepted ones),
@@ -7,9 +9,9 @@
     sizes    = count u32 (b), key (words), size (numbers)
     attempts = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
 
-An age is the first number of the round less the entry's own number.
+An age is the first number of the round minus the number of the entry. `attempts` are the pending verdicts.
 
-Packs what a shard found of the pages of its hosts: the body of a record of kind 2.
+Resolutions of the pages of a shard's hosts, the body of kind 2.
 
     body  = pages u32 (n), guess (bits), own (bits: k pages), flags[k], postings[k] (numbers), found among the filed
             ones, found within the round, entries
@@ -17,20 +19,22 @@ Packs what a shard found of the pages of its hosts: the body of a record of kind
     found = original[k], replaced[k] (numbers), and of the pages with an original proof, distance, found_by,
             reason (numbers), and of those without proof the score (reals)
 
-Both are 0 where there is none, else an age: the first number of the round less the entry, or n less the row in it.
+`original` and `replaced` are 0 for none, otherwise an age: the first number of the round minus the number of the entry,
+or n minus the row within the round. `guess` is the speculation, and `filed` means indexed.
 
-Packs what a shard says of the entries that it holds: the body of a record of kind 11.
+Confirmations of the entries that a shard holds, the body of kind 11.
 
     body  = of u64, pages u32 (n), copies (bits: n), pairs u32 (p), said: low bits, high bits (p each), entries, texts
     texts = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site (numbers), open (bits);
             and of the open ones sketch words u32, sketch (words), title words (numbers), title word (numbers)
 
-`of` tells the answers that the pairs are of.
+`of` is a checksum of the responses that contain the pairs.
 
-Packs what verdicts tell of entries.
+Entries, a part of several bodies.
 
-entries = count u32 (e), age[e] (numbers: `next` less the entry's number), sources u32, source texts,
-          source[e], partition + 2^31 [e], offset[e] (numbers), event_time_ms + 2^63 (words), urls, labels (texts)
+    entries = count u32 (e), age[e] (numbers: `next` less the entry's number), sources u32, source texts,
+              source[e], partition + 2^31 [e], offset[e] (numbers), event_time_ms (words, two's complement), urls,
+              labels (texts)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +60,7 @@ _PARTITION_SHIFT = 2**31
 
 
 def write_entries(columns: ColumnWriter, entries: Mapping[int, Entry], next_number: int) -> None:
-    """Write entries by number, all below the next number, in the order of their numbers."""
+    """Write entries in the order of their numbers. next_number: greater than all of them"""
     numbers = np.array(sorted(entries), np.int64)
     rows = [entries[number] for number in numbers.tolist()]
     sources = {source: row for row, source in enumerate(dict.fromkeys(entry.source for entry in rows))}
@@ -73,10 +77,10 @@ def write_entries(columns: ColumnWriter, entries: Mapping[int, Entry], next_numb
 
 
 class PackedEntries(Entries):
-    """Entries by number, ascending; each is decoded when it is asked for, since a reader shows few of them."""
+    """Entries by number, ascending; each is decoded on access, because a reader needs few of them."""
 
     def __init__(self, columns: ColumnReader, next_number: int) -> None:
-        """Raises ValueError."""
+        """Read the columns. Raises ValueError."""
         count = columns.count_of_words()
         self.numbers = ascending(next_number - columns.numbers(count, next_number))
         self._sources = columns.texts(columns.count(count))
@@ -102,7 +106,7 @@ class PackedEntries(Entries):
         return Entry(*place, int(self._time[row]), self._url[row], self._label[row])
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
-        """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+        """The entries with these numbers: int64[a]. Raises KeyError if one is missing."""
         rows = np.searchsorted(self.numbers, numbers)
         there = rows < len(self.numbers)
         there[there] = self.numbers[rows[there]] == numbers[there]
@@ -115,10 +119,10 @@ class PackedEntries(Entries):
 
 
 class NamedEntries(Sequence[Entry | None]):
-    """What the pages of a round name, by entry number; each is decoded when it is asked for, since a shard asks few."""
+    """The entry that each page of a round names; decoded on access, because a shard needs few of them."""
 
     def __init__(self, entries: PackedEntries, number: NDArray[np.int64]) -> None:
-        """number: int64[n], each in entries, or NOBODY"""
+        """number: int64[n], the number of an entry, or NOBODY"""
         self._entries, self._number = entries, number
 
     def __len__(self) -> int:
@@ -142,7 +146,7 @@ class NamedEntries(Sequence[Entry | None]):
 
 
 def ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same, where each is greater than the one before. Raises ValueError."""
+    """The numbers, if each is greater than the one before. Raises ValueError otherwise."""
     if (numbers[1:] <= numbers[:-1]).any():
         raise ValueError
     return numbers
@@ -157,7 +161,7 @@ _MOST_KINDS = 2**_KIND_BITS - 1
 
 
 def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> bytes:
-    """Write the body. first_number: of the round"""
+    """Encode the body of kind 1. first_number: of the round"""
     columns = ColumnWriter()
     decisive = shard_candidates.proof != 0
     columns.count(len(shard_candidates.postings))
@@ -185,7 +189,7 @@ def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> by
 
 
 def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates:
-    """Read the body. Raises ValueError."""
+    """Decode the body of kind 1. Raises ValueError."""
     pages = columns.pages()
     postings = columns.numbers(pages)
     sizes = columns.numbers(pages, 8 * columns.left)
@@ -227,7 +231,7 @@ def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates
 
 
 def checked_bounds(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError where they are more than so many."""
+    """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError if their sum exceeds `most`."""
     bounds = bounds_of(sizes)
     if bounds[-1] > most:
         raise ValueError
@@ -239,7 +243,10 @@ _OF_PAIR = ("proof", "distance", "found_by", "reason")
 
 
 def write_resolutions(walks: HostResolutions, speculation: NDArray[np.bool_], first_number: int) -> bytes:
-    """Write the body. speculation: bool[n], under which the shard walked  first_number: of the round"""
+    """Encode the body of kind 2.
+
+    speculation: bool[n], the speculation that the resolutions used  first_number: of the round
+    """
     columns, pages = ColumnWriter(), len(speculation)
     own = np.zeros(pages, np.bool_)
     own[walks.rows] = True
@@ -257,7 +264,7 @@ def write_resolutions(walks: HostResolutions, speculation: NDArray[np.bool_], fi
 
 
 def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostResolutions, NDArray[np.bool_]]:
-    """Read the body, and the guess under which the shard walked. Raises ValueError."""
+    """Decode the body of kind 2: the resolutions, and the speculation that they used. Raises ValueError."""
     pages = columns.pages()
     speculation = columns.bits(pages)
     rows = np.flatnonzero(columns.bits(pages))
@@ -273,7 +280,7 @@ def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostReso
 
 
 def _write_found(columns: ColumnWriter, found: OriginalSearch, end: int) -> None:
-    """end: greater than every number of an original"""
+    """Write search results. end: greater than every number of an original"""
     for number in (found.number, found.replaced):
         columns.numbers(np.where(number == NOBODY, 0, end - number))
     some = found.number != NOBODY
@@ -300,7 +307,7 @@ _OF_BYTES = 8
 
 
 def write_confirmations(confirms: ShardConfirmations, of: int, first_number: int) -> bytes:
-    """Write the body. of: a word for the answers that were heard  first_number: of the round"""
+    """Encode the body of kind 11. of: checksum of the confirmed responses  first_number: of the round"""
     columns = ColumnWriter()
     columns.words(np.array([of], np.uint64))
     columns.count(len(confirms.copies))
@@ -314,12 +321,12 @@ def write_confirmations(confirms: ShardConfirmations, of: int, first_number: int
 
 
 def read_combined_checksum(body: bytes) -> int:
-    """The word for the answers that were heard, which `of` was when the body was written."""
+    """The checksum of the confirmed responses, which was `of` when the body was written."""
     return int.from_bytes(body[:_OF_BYTES], "little")
 
 
 def read_confirmations(columns: ColumnReader, first_number: int) -> ShardConfirmations:
-    """Read the body. Raises ValueError."""
+    """Decode the body of kind 11. Raises ValueError."""
     columns.words(1)
     copies = columns.bits(columns.pages())
     pairs = columns.count(8 * columns.left)

@@ -1,4 +1,6 @@
-"""Intake: from the bytes of a message to a page (fields, character set, kind of content), without I/O or a clock."""
+"""Turns the bytes of a message into a page (fields, character set, kind of content), without I/O and without a
+clock.
+"""
 
 from spotsieve.stream.sign.intake.content import make_page
 from spotsieve.stream.sign.intake.decoder import Acceptance, Decoder, Message

@@ -1,16 +1,17 @@
-"""Character set of a body, independent of wrong declarations, and conversion to UTF-8.
+"""Finds the character set of a body, even against wrong declarations, and converts the body to UTF-8.
 
-The rules, in this order (that of the HTML standard, sec. 13.2.3.2, except for rule 2):
+The rules, in this order (except for rule 2, it is the order of the HTML standard, sec. 13.2.3.2):
 1. A byte order mark decides (WHATWG Encoding, "decode": it outranks the header).
 2. Bytes that are valid UTF-8 are UTF-8, whatever is declared. Legacy text of any length is practically never valid
-   UTF-8, while UTF-8 pages with an old iso-8859-1 header are common. Exceptions are character sets whose texts can look
-   like UTF-8: 7-bit sets with escapes, UTF-16, and CJK sets with few bytes of evidence for UTF-8 (SURE_UTF8_BYTES).
-3. The declared sets: header, then <meta> or XML declaration in the first PRESCAN_BYTES. The first set that decodes
-   without error; otherwise the first in which less than 1 in 8 of the non-ASCII bytes cannot be decoded (they become
-   U+FFFD).
-4. Detection over DETECT_BYTES from the first byte that is not UTF-8 (faust-cchardet). Without a result: windows-1252.
+UTF-8, while UTF-8 pages with an old iso-8859-1 header are common. Exceptions are character sets whose texts can look
+like UTF-8: 7-bit sets with escapes, UTF-16, and CJK sets with few bytes of evidence for UTF-8 (SURE_UTF8_BYTES).
+3. Of the declared sets (header, then <meta> or XML declaration in the first PRESCAN_BYTES), the first that decodes
+without error; otherwise the first in which less than 1 in 8 of the non-ASCII bytes cannot be decoded (they become
+U+FFFD).
+4. The set detected in DETECT_BYTES from the first byte that is not UTF-8 (faust-cchardet); windows-1252 without a
+result.
 
-faust-cchardet was chosen by 20 samples (13 languages, 18 sets, 16 KB of HTML each): faust-cchardet 3.2 gets all right
+The detector was chosen with 20 samples (13 languages, 18 sets, 16 KB of HTML each): faust-cchardet 3.2 gets all right
 in 1.0 ms per page, chardet 7.7 all in 3.3 ms, charset-normalizer 3.5 gets 13 right in 2.3 ms (it fails on CJK pages
 with an ASCII head).
 """
@@ -22,13 +23,13 @@ import cchardet
 from webencodings.labels import LABELS
 
 PRESCAN_BYTES = 4096
-"""The standard says 1,024, but real pages declare later, and browsers look further."""
+"""The standard says 1,024, but many pages declare their set later, and browsers search further."""
 DETECT_BYTES = 16_384
 SURE_UTF8_BYTES = 16
 _MAX_BAD_SHARE = 1 / 8
 _FALLBACK = "cp1252"
 
-# WHATWG encodings whose Python codec has another name, or is a subset of what the standard decodes.
+# WHATWG encodings whose Python codec has another name, or whose codec decodes only a subset of the standard.
 _CODECS = {
     "gbk": "gb18030",
     "shift_jis": "cp932",
@@ -41,8 +42,8 @@ _CODECS = {
     "utf-16le": "utf-16-le",
     "utf-16be": "utf-16-be",
 }
-# Labels that the standard does not list, but crawlers and the detector write; and sets that the standard maps to
-# "replacement" for the safety of scripts: a filter runs no script, and needs the text.
+# Labels that the standard does not list, but that crawlers and the detector write. Also sets that the standard maps to
+# "replacement" to protect scripts: a filter runs no script, and needs the text.
 _MORE_LABELS = {
     "latin-1": "cp1252",
     "cp936": "gb18030",
@@ -72,14 +73,14 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MAX_OPEN_TAGS = 32
-"""After so many tags without an end the search stops, because each of them was read to the end of the head."""
+"""The search stops after this number of unclosed tags, because it reads each of them to the end of the head."""
 _ATTRIBUTE = re.compile(rb"""([^\s=>/"']++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s>]*+))?""")
 _CONTENT_CHARSET = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"""\s{0,64}<\?xml[^>]{0,256}?encoding\s*=\s*["']([^"'>]{1,64})["']""", re.IGNORECASE)
 
 
 def find_codec(label: str | None) -> str | None:
-    """The Python codec for a charset label by the WHATWG label table, or None for an unknown label."""
+    """The Python codec for a charset label by the WHATWG label table; None for an unknown label."""
     if not label:
         return None
     label = label.strip("\t\n\f\r \"'").lower()
@@ -93,9 +94,9 @@ def find_codec(label: str | None) -> str | None:
 
 
 def to_utf8(body: bytes, header_label: str | None = None) -> bytes:
-    """A body as UTF-8 by the rules above; it never fails. Bytes that are UTF-8 already are returned unchanged.
+    """The body in UTF-8, by the rules above; it never fails. A body that is UTF-8 already is returned unchanged.
 
-    header_label: the charset of the Content-Type header, or None.
+    header_label: the charset of the Content-Type header, or None
     """
     marked = _by_mark(body)
     if marked is not None:
@@ -115,9 +116,9 @@ def to_utf8(body: bytes, header_label: str | None = None) -> bytes:
 
 
 def declared_in_markup(body: bytes) -> str | None:
-    """The charset label of <meta charset>, <meta http-equiv> or the XML declaration, or None.
+    """The charset label of <meta charset>, <meta http-equiv> or the XML declaration; None without one.
 
-    HTML standard, "prescan a byte stream". Departures: it reads the XML declaration, and it looks further.
+    It follows "prescan a byte stream" of the HTML standard, and in addition reads the XML declaration and more bytes.
     """
     head = body[:PRESCAN_BYTES]
     declaration = _XML_DECLARATION.match(head)
@@ -182,7 +183,7 @@ def _utf16_order(body: bytes, declared: str | None) -> str:
 
 def _from_legacy(body: bytes, header: str | None, first_bad: int) -> bytes:
     in_markup = find_codec(declared_in_markup(body))
-    # A <meta> that can be read as ASCII is not in UTF-16: there the label means UTF-8 (HTML standard).
+    # A <meta> that is readable as ASCII is not in UTF-16: its label then means UTF-8 (HTML standard).
     in_markup = "utf-8" if in_markup in _UTF16 else in_markup
     declared = [codec for codec in dict.fromkeys((header, in_markup)) if codec]
     for codec in declared:

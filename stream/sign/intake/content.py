@@ -1,6 +1,6 @@
-"""The last step of intake: a Page from a body, its Content-Type and its place.
+"""Makes a Page from a body, its Content-Type and its place: the last step of intake.
 
-HTML, plain text and other content are distinguished by the Content-Type, or else by the bytes of the body.
+The Content-Type, or else the bytes of the body, tell HTML, plain text and other content apart.
 """
 
 import codecs
@@ -74,18 +74,18 @@ _MAGIC = (
     b"MM\x00*",
     b"\x00\x00\x01\x00",
 )
-# A text could begin like these, too ("ID3 tags explained"), so they count only with a NUL in the first KB.
+# A text could begin with these too ("ID3 tags explained"), so they count only if the first KB contains a NUL.
 _WORDLIKE_MAGIC = (b"GIF87a", b"GIF89a", b"RIFF", b"BZh", b"OggS", b"ID3", b"fLaC", b"wOFF", b"wOF2")
 
 
 def read_content_type(value: str | None) -> tuple[Content, str | None]:
-    """Read a Content-Type header; -> the kind of content, and the charset label as written, or None."""
+    """The kind of content that a Content-Type header names, and its charset label as written, or None."""
     return _read_content_type(value[:_LONGEST_CONTENT_TYPE]) if value else (Content.UNKNOWN, None)
 
 
 @functools.lru_cache(maxsize=1024)
 def _read_content_type(value: str) -> tuple[Content, str | None]:
-    # A crawl has a few dozen Content-Types, and reading one costs as much as all the rest of a message.
+    # A crawl has a few dozen Content-Types, and parsing one costs as much as the rest of a message.
     label = _CHARSET.search(value)
     mime = value.split(";", 1)[0].split(",", 1)[0].strip().lower()
     return _kind(mime), label and label.group(1)
@@ -103,7 +103,10 @@ def _kind(mime: str) -> Content:
 
 
 def looks_binary(body: bytes) -> bool:
-    """True for a known binary signature, or for more NULs in the first KB than text has. Rule out UTF-16 before."""
+    """Whether the body has a known binary signature, or more NULs in the first KB than text has.
+
+    UTF-16 text has many NULs, so the caller must exclude it first.
+    """
     if body.startswith(_MAGIC):
         return True
     nuls = body.count(0, 0, SNIFF_BYTES)
@@ -113,7 +116,7 @@ def looks_binary(body: bytes) -> bool:
 
 
 def looks_like_markup(body: bytes) -> bool:
-    """True if something like a tag begins in the first KB."""
+    """Whether the first KB contains the beginning of a tag."""
     return _TAG.search(body, 0, SNIFF_BYTES) is not None
 
 
@@ -136,17 +139,16 @@ def make_page(
     filtered: FilterReason = FilterReason.NOT,
     rank: float | None = None,
 ) -> Page:
-    """Make a page of a body. Text is taken as it is, bytes are converted to UTF-8
-    (spotsieve.stream.sign.intake.charset).
+    """Make a page from a body. Text is used unchanged; bytes are converted to UTF-8 (charset.py in this folder).
 
-    content_type: the value of the Content-Type header, whose charset outranks `charset`
+    content_type: the value of the Content-Type header; its charset outranks `charset`
     latest_ms: the time of the message or file itself
-    filtered: why the settings keep it out of judging; its bytes then stay as they are
-    rank: as of Page
+    filtered: why the settings exempt the page from judging; its bytes then stay unchanged
+    rank: the rank that policy.keep = highest or lowest compares; None without one
 
-    A body that is not text, or longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes. A
-    time after latest_ms is set back to it: otherwise one page from the year 2100 would put everything remembered beyond
-    the horizon. This happens here, before the log is written, so that the log alone decides.
+    A body that is not text, or is longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes.
+    A time after latest_ms is replaced by latest_ms: otherwise one page from the year 2100 would move the deduplication
+    window past all indexed pages. This happens here, before the log is written, so that the log alone decides.
     """
     content, header_label = read_content_type(content_type)
     decoded = isinstance(body, str)
@@ -181,5 +183,5 @@ def _may_be_utf16(raw: bytes, decoded: bool, label: str | None) -> bool:
 
 
 def _writable(text: str) -> str:
-    """Make text writable as UTF-8: half a surrogate pair, which is legal in JSON, becomes a question mark."""
+    """The text, writable as UTF-8: half a surrogate pair, which is legal in JSON, becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

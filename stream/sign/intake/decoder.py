@@ -1,4 +1,4 @@
-"""Decoder of messages to pages: JSON with configured fields, or a message that is HTML itself.
+"""Decodes messages to pages: JSON with configured fields, or a message that is HTML itself.
 
 Acceptance decides by HTTP status and media type which pages are judged; the others are emitted unchecked.
 """
@@ -22,7 +22,7 @@ _REDIRECTS = range(300, 400)
 
 
 class Acceptance:
-    """The filters of one set of input settings. An empty list accepts everything."""
+    """Filters pages by HTTP status and media type, by the input settings. An empty list accepts every page."""
 
     def __init__(self, settings: InputSettings) -> None:
         self._statuses = frozenset(status for text in settings.accepted_statuses for status in _named(text))
@@ -31,8 +31,9 @@ class Acceptance:
         self._families = tuple(text for text in self._types if text.endswith("/"))
 
     def filtered(self, status: int | None, content_type: str | None) -> FilterReason:
-        """Why a page is not judged, or FilterReason.NOT. A page without status, or without Content-Type, is
-        accepted.
+        """Why a page is not judged, or FilterReason.NOT.
+
+        A page without a status, or without a Content-Type, is accepted.
         """
         if status is not None and self._statuses and status not in self._statuses:
             return FilterReason.REDIRECT if status in _REDIRECTS else FilterReason.HTTP_STATUS
@@ -44,9 +45,9 @@ class Acceptance:
 
 
 def read_status(value: object) -> int | None:
-    """The HTTP status in a message's field or header, a number or its digits; None for anything else.
+    """The HTTP status in a message's field or header, as a number or as digits; None for any other value.
 
-    A field of this name may hold something of the crawler's own, such as "done".
+    The crawler may use a field of this name for other values, such as "done".
     """
     if isinstance(value, list) and value:
         value = value[0]
@@ -57,7 +58,7 @@ def read_status(value: object) -> int | None:
 
 
 def _named(text: str) -> range:
-    """The statuses that "404" or "2xx" names."""
+    """The statuses of "404" or "2xx"."""
     if text.endswith("xx"):
         first = 100 * int(text[0])
         return range(first, first + 100)
@@ -70,7 +71,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 class Message(NamedTuple):
-    """A message as it came.  timestamp_ms: milliseconds since the epoch  value: None for a tombstone"""
+    """An undecoded message. timestamp_ms: milliseconds since the epoch  value: None for a tombstone"""
 
     key: bytes | None
     value: bytes | None
@@ -82,9 +83,9 @@ class Message(NamedTuple):
 
 
 class Decoder:
-    """Decodes messages by one set of input settings; paths, preset and header names are resolved once.
+    """Decodes messages by the input settings; paths, preset and header names are resolved once.
 
-    `decode` raises only PageError, with a RejectReason reason, for messages that cannot become a page.
+    `decode` raises PageError, with a RejectReason, for messages that cannot become a page.
     """
 
     def __init__(self, settings: InputSettings) -> None:
@@ -100,16 +101,16 @@ class Decoder:
 
     @property
     def body_field(self) -> str:
-        """The path of the body: the one field that may hold bytes, whose character set is yet to be found."""
+        """The path of the body, the only field that may hold bytes in an unknown character set."""
         return self._paths["body"].path
 
     @property
     def ranks(self) -> bool:
-        """Whether pages should have ranks."""
+        """Whether the settings give pages a rank."""
         return self._ranks.wanted
 
     def decode(self, message: Message) -> Page:
-        """The page of a message. Raises PageError; ValueError for a tombstone, which the caller must pass on."""
+        """The page of a message. Raises PageError; ValueError for a tombstone, which callers handle before."""
         if message.value is None:
             raise ValueError("a message without value is a tombstone, and has no page")
         if self._html:
@@ -117,7 +118,7 @@ class Decoder:
         return self.decode_fields(parse_object(message.value), message)
 
     def decode_fields(self, fields: dict[str, Any], message: Message) -> Page:
-        """The page of a message whose fields are known already, as those of a row are. Raises PageError."""
+        """The page of a message with parsed fields, such as a row of a table. Raises PageError."""
         paths = self._paths
         body = self._read_body(fields)
         url = paths["url"].find_text(fields)
@@ -207,12 +208,15 @@ class Decoder:
 
 
 def _by_name(message: Message) -> dict[str, bytes]:
-    """The headers of a message by their names in lower case; the last of equals counts."""
+    """The headers of a message by lower-case name; the last header with a name counts."""
     return {name.lower(): content for name, content in message.headers}
 
 
 def parse_object(value: bytes) -> dict[str, Any]:
-    """Parse a JSON object; the last of equal keys counts. Raises PageError NOT_JSON with the place of the mistake."""
+    """Parse a JSON object; the last of equal keys counts.
+
+    Raises PageError NOT_JSON with the position of the mistake.
+    """
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError as error:
@@ -225,8 +229,9 @@ def parse_object(value: bytes) -> dict[str, Any]:
 
 
 def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> object:
-    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and real pages have it, but orjson refuses it. The other
-    # parser is three times slower, and runs only for this error. orjson has no code for it, so its text decides here.
+    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and occurs in real pages, but orjson rejects it. The
+    # standard parser is three times slower, and runs only for this error. orjson has no code for the error, so the code
+    # tests its text.
     if "surrogate in string" in error.msg:
         try:
             return json.loads(value)
@@ -248,7 +253,7 @@ def _from_base64(body: str, name: str) -> bytes:
     except (ValueError, binascii.Error):
         pass
     try:
-        # Line breaks (MIME) and the URL-safe alphabet need a copy, so they are tried second.
+        # Line breaks (MIME) and the URL-safe alphabet need a copy of the body, so they are tried second.
         return pybase64.b64decode("".join(body.split()).translate(_URL_SAFE), validate=True)
     except (ValueError, binascii.Error):
         raise PageError(
@@ -266,7 +271,7 @@ def _sniff_base64(body: str) -> bytes | str:
     text = body
     newline = body.find("\n", 0, max(_MIME_LINES) + 2)
     if newline >= 0:
-        # A list of words, one a line, is not base64: only MIME's and PEM's line lengths count as base64.
+        # A list of words, one per line, is not base64: only the line lengths of MIME and PEM count as base64.
         if len(body[:newline].rstrip("\r")) not in _MIME_LINES:
             return body
         text = "".join(body.split())

@@ -1,7 +1,7 @@
-"""Fields of a JSON message, found by configured paths or presets, with checks of their types.
+"""Reads the fields of a JSON message by configured paths or presets, and checks their types.
 
-Two fields have formats of their own: the rank, a number or a date that decides which of two copies is kept, and the
-fetch time, as ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
+Two fields have formats of their own. The rank is a number or a date that decides which of two copies is kept. The fetch
+time is ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
 """
 
 import math
@@ -15,13 +15,13 @@ from spotsieve.stream.base.errors import PageError, RejectReason, SettingError
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 
 SHOWN_CHARACTERS = 80
-"""The length of a bad value that an error shows."""
+"""Number of characters of a wrong value that an error message shows."""
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     # The item that KafkaPipeline.process_item serialises (istresearch/scrapy-cluster, crawler/crawling/pipelines.py and
     # spiders/link_spider.py): response_headers maps a name to a list of values, timestamp is UTC without a zone, body
-    # is text, or base64 of bytes in `encoding` where KAFKA_BASE_64_ENCODE is set. `url` is the address that was
-    # requested, `response_url` the one that the body came from.
+    # is text, or base64 of bytes in `encoding` if KAFKA_BASE_64_ENCODE is set. `url` is the requested URL, and
+    # `response_url` is the URL of the body.
     "scrapy-cluster": {
         "url": "response_url",
         "body": "body",
@@ -32,8 +32,9 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "id": "",
     },
     # ApacheKafkaCommitter.appendUpsertRequest (Norconex/crawlers, committer-apachekafka): one flat object, `id` is the
-    # document's reference, `content` the body, and every metadata field beside them, text or a list of text. `content`
-    # is what the importer left, mostly extracted text, whatever the metadata says, so the kind of content is sniffed.
+    # document's reference, `content` the body, and beside them every metadata field as text or a list of texts.
+    # `content` is the output of the importer, mostly extracted text whatever the metadata says, so the kind of content
+    # is sniffed.
     "norconex": {
         "url": "id",
         "body": "content",
@@ -47,7 +48,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 
 
 class FieldPath:
-    """One configured path. A key that itself contains dots (Norconex: `document.contentType`) is found first."""
+    """One configured path. A key that itself contains dots (Norconex: `document.contentType`) takes precedence."""
 
     __slots__ = ("_steps", "path")
 
@@ -59,7 +60,7 @@ class FieldPath:
         return bool(self.path)
 
     def find(self, message: dict[str, Any]) -> Any:
-        """The value at the path, or None where the path is empty or leads nowhere."""
+        """The value at the path; None if the path is empty or not in the message."""
         value = message.get(self.path)
         if value is not None or not self._steps:
             return value
@@ -71,9 +72,9 @@ class FieldPath:
         return here
 
     def find_text(self, message: dict[str, Any]) -> str | None:
-        """The text at the path, or the first text of a list (header values, multi-valued metadata), or None.
+        """The text at the path, or the first text of a list (header values, multi-valued metadata); None without one.
 
-        Raises PageError FIELD_TYPE for anything else.
+        Raises PageError FIELD_TYPE for other values.
         """
         value = self.find(message)
         if value is None or isinstance(value, str):
@@ -93,10 +94,11 @@ class FieldPath:
 
 
 def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
-    """A path for every field of FieldPaths: that of the settings where it differs from the default, else the preset's.
+    """The path of each field of FieldPaths: from the settings if it differs from the default, otherwise from the
+    preset.
 
-    It does not ask whether a path is set, because the example file sets every path and would undo each preset. Raises
-    SettingError for a preset together with format html.
+    A path that equals the default counts as unset, because the example file sets every path, which would override each
+    preset. Raises SettingError for a preset together with format html.
     """
     if settings.preset and settings.format != "json":
         raise SettingError("input.preset", "needs input.format = json", settings.preset, "remove one of the two")
@@ -108,7 +110,7 @@ def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
 
 
 def shorten(value: object) -> object:
-    """A value for an error message: at most SHOWN_CHARACTERS of text, and containers by their JSON name."""
+    """The value as an error message shows it: at most SHOWN_CHARACTERS of text; containers by their JSON name."""
     if isinstance(value, str):
         return value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "..."
     if isinstance(value, bytes):
@@ -121,26 +123,26 @@ def shorten(value: object) -> object:
 
 
 _MOST_CHARACTERS = 64
-"""No number and no date is longer."""
+"""Longest text of a number or a date."""
 _HEADER = "header:"
 
 
 class RankSource:
-    """Where the rank of a page is: by the setting input.rank_from, a path of fields or `header:NAME`."""
+    """Finds the rank of a page by the setting input.rank_from, a path of fields or `header:NAME`."""
 
     __slots__ = ("_header", "_path", "wanted")
 
     def __init__(self, rank_from: str) -> None:
-        """wanted: whether pages have ranks at all"""
+        """wanted: whether pages have ranks"""
         named = rank_from.startswith(_HEADER)
         self._path = FieldPath("" if named else rank_from)
         self._header = rank_from.removeprefix(_HEADER).strip().lower() if named else ""
         self.wanted = bool(rank_from)
 
     def find(self, fields: dict[str, Any], headers: Mapping[str, Any]) -> float | None:
-        """The rank of a page by its fields and headers; None where it has none that can be read.
+        """The rank of a page from its fields and headers; None without a readable rank.
 
-        headers: by their names in lower case
+        headers: by lower-case name
         """
         if not self.wanted:
             return None
@@ -148,10 +150,10 @@ class RankSource:
 
 
 def read_rank(value: object) -> float | None:
-    """Read a rank: a number, also as text, true (1) or false (0), or a date, which counts as seconds since the epoch.
+    """Read a rank: a number, also as text, true (1) or false (0), or a date, in seconds since the epoch.
 
-    Dates are datetimes, ISO 8601 (without a zone they are UTC) or those of HTTP (RFC 9110, sec. 5.6.7). Of a list the
-    first element counts. None: there is none, or it is anything else, or not finite.
+    Dates are datetimes, ISO 8601 (UTC if they have no zone), or HTTP dates (RFC 9110, sec. 5.6.7). In a list, the first
+    element counts. Returns None if the value is missing, is anything else, or is not finite.
     """
     if isinstance(value, list) and value:
         value = value[0]
@@ -203,15 +205,16 @@ _END_MILLISECONDS = 10**14
 
 
 def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years: bool = False) -> int:
-    """Read a time in milliseconds since the epoch. A time without zone is UTC; None and "" give `missing_ms`.
+    """Read a time in milliseconds since the epoch. A time without a zone is UTC; None and "" give `missing_ms`.
 
-    Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also where they are text. Eight digits as
-    text are a date (20240301), and 2024-03 is its first day. 14 digits that are a date and a time of day are read as in
-    CDX (20240301000010), and as milliseconds only where they are none.
+    Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also as text. Eight digits as text are a
+    date (20240301), and 2024-03 is the first day of the month. 14 digits that form a date and a time of day are read as
+    in CDX (20240301000010); other numbers of 14 digits are milliseconds.
 
-    years: four digits as text are a year, as in WARC-Date; elsewhere they are seconds
+    name: the field, for error messages  years: four digits as text are a year, as in WARC-Date; otherwise they are
+    seconds
 
-    Raises PageError: BAD_TIME, or FIELD_TYPE where the value is neither text nor number.
+    Raises PageError: BAD_TIME, or FIELD_TYPE if the value is neither text nor a number.
     """
     if value is None or value == "":
         return missing_ms

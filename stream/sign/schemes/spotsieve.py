@@ -1,16 +1,16 @@
-"""The scheme `spotsieve`, the default: distinctive text beside template text, MinHash values, 1-bit sketch.
+"""The default scheme `spotsieve`: block fingerprints, title, MinHash values and 1-bit sketch of the main text.
 
     body -> title; blocks, each kept or dropped for a reason
          -> fingerprints of all blocks, 3-shingles of the main text -> MinHash values (bottom-k), 1-bit minwise sketch
 
 A page is indexed under keys that never depend on the memory of its host:
 
-- the digest of its body, which decides;
+- the digest of its body, which is decisive;
 - its MinHash values (Broder 1997), which find copies on any host;
-- its heaviest block fingerprints and the words of its title, for its own host.
+- its heaviest block fingerprints and the words of its title, mixed with its host.
 
-All keys but the digest only find candidates. A key of many novel pages is a common phrase or part of a template. It
-holds few pages, so pages built to share every key are compared with a bounded number of others.
+All keys except the digest only find candidates. A key that many novel pages share is a common phrase or template text.
+Its bucket takes few pages, so even pages built to share every key are compared with a bounded number of others.
 
 The judge confirms a candidate with its memory of every host (stream/judge/by_host/pairs.py): on one host by the
 distinctive text of both pages, their titles and their sketches (Yuan et al. 2012, sec. 3); across hosts by their
@@ -54,13 +54,14 @@ from spotsieve.stream.sign.schemes.identity import hash_hosts_and_sites, make_si
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
 
 PRINT_CAP = 4
-"""Pages of a host under one print: more novel pages have only its template."""
+"""Most pages of a host under one block fingerprint: a fingerprint of more novel pages is template text."""
 FEW_KEYS, SOME_KEYS, MOST_KEYS = 2, 4, 6
-"""Prints that a page is filed under: most where it is shorter than SHORT_FEATURES, some below MIDDLE_FEATURES."""
+"""Numbers of block fingerprints under which a page is indexed: MOST_KEYS if it has fewer than SHORT_FEATURES
+features, SOME_KEYS below MIDDLE_FEATURES, otherwise FEW_KEYS."""
 
 
 class SpotsieveScheme:
-    """Own text, titles and smallest hashes -> sketch against sketch, prints against prints."""
+    """Indexes by distinctive text, titles and MinHash values; compares sketches and block fingerprints."""
 
     name = "spotsieve"
     compares_features = False
@@ -81,13 +82,16 @@ class SpotsieveScheme:
         )
 
     def keeping_variants(self) -> "SpotsieveScheme":
-        """The same scheme, under which pages of one host that differ in numbers alone are no copies."""
+        """The same scheme, except that pages of one host that differ only in numbers are not copies."""
         scheme = SpotsieveScheme(self.settings)
         scheme.bars = self.bars._replace(keep_variants=True)
         return scheme
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body; sieve those that are text. Pages with too little kept text have digest and host alone."""
+        """Digest every body, and fingerprint those that are text.
+
+        A page with too little main text has only a digest and a host.
+        """
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
@@ -113,8 +117,9 @@ class SpotsieveScheme:
         )
 
     def probe(self, signatures: Signatures) -> Probes:
-        """Body digest, smallest hashes, prints and title of a fingerprinted page; the body digest of one without; none
-        of an empty one.
+        """Keys of each page: body digest, MinHash values, block fingerprints and title if it is fingerprinted.
+
+        A page without a fingerprint has only its body digest, and an empty page has no keys.
         """
         status, own = signatures.status, signatures
         return Probes(
@@ -126,19 +131,25 @@ class SpotsieveScheme:
         )
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """By estimated Jaccard alone, as pages of two hosts of which nothing is known; the judge asks stream/judge."""
+        """Confirm candidates by estimated Jaccard alone, as for pages of two hosts without a memory.
+
+        The judge uses stream/judge/by_host instead.
+        """
         (way,) = self.ways(pages, others)
         return Confirmations(way.reached, way.bars[0].had)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """As of confirm(); what the judge asks, stream/judge/by_host/thresholds.py has."""
+        """The test of confirm(), with its values and thresholds.
+
+        The tests of the judge are in stream/judge/by_host/thresholds.py.
+        """
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
         name = "Jaccard of the main texts, estimated from sketches"
         return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.min_jaccard),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Only digests decide, and equal ones do."""
+        """Scores of decisive pairs: 1, because only equal digests are decisive."""
         return np.ones(len(distance))
 
 
@@ -146,10 +157,10 @@ class SpotsieveScheme:
 def _probe_kernel(
     indexed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
 ):
-    # indexed: bool[n], pages that have a digest's key  judged: bool[n], those that have the others
-    # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], by bounds: int64[n + 1]
-    # host: uint64[n]  size: uint32[n], features  cap: int64, of keys of minima and titles
-    # ->  keys, bounds, inline, limit, decisive, cap: as of Probes
+    # indexed: bool[n], pages with the key of a digest  judged: bool[n], pages with the other keys
+    # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], each with bounds: int64[n + 1]
+    # host: uint64[n]  size: uint32[n], number of features  cap: int64, of keys of MinHash values and titles
+    # ->  keys, bounds, inline, limit, decisive, cap: the fields of Probes
     pages = len(indexed)
     most = pages * (2 + MOST_KEYS) + len(minima)
     keys, inline, caps = np.empty(most, np.uint64), np.zeros(most, np.uint64), np.full(most, cap)
@@ -181,10 +192,12 @@ def _probe_kernel(
 
 @part
 def _heaviest(prints, first, end, host, wanted, weights, keys, at):
-    """The heaviest of prints[first:end] as keys; of equal class pairs those first whose mixed key is the least.
+    """Write the heaviest of prints[first:end] as keys, in order; of equal weights, the least mixed keys come first.
 
-    prints: uint32[p]  host: uint64  wanted: int64, how many  weights: uint32[MOST_KEYS], written over
-    ->  keys: uint64[...], from `at` on, kept in order as they come in; how many: int64
+    Weights are equal if the fingerprints have the same pair of weight classes.
+
+    prints: uint32[p]  host: uint64  wanted: int64, number of keys  weights: uint32[MOST_KEYS], overwritten
+    ->  keys: uint64[...], written from `at` on; returns their number: int64
     """
     held = 0
     for place in range(first, end):
@@ -203,7 +216,7 @@ def _heaviest(prints, first, end, host, wanted, weights, keys, at):
 
 @part
 def _title_words(titles, first, end):
-    """A hash of the words titles[first:end]: uint16[t] -> uint64 (FNV-1a over 16-bit words)."""
+    """Hash of the words titles[first:end]: uint16[t] -> uint64 (FNV-1a over 16-bit words)."""
     mixed = np.uint64(0xCBF29CE484222325)
     for place in range(first, end):
         mixed = (mixed ^ np.uint64(titles[place])) * np.uint64(0x100000001B3)

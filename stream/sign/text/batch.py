@@ -1,6 +1,6 @@
-"""Batches of pages for the kernels: checked arrays, padding after the last page, and the state of a scan.
+"""Prepares batches of pages for the kernels: checked arrays, padding after the last page, and the state of a scan.
 
-It also scans plain text to token hashes and blocks. A blank line ends a block.
+It also scans a page, of markup or plain text, to token hashes and blocks. In plain text a blank line ends a block.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from spotsieve.stream.sign.text.words import close_word, end_block, spell
 
 @part
 def scan_plain(state, start, end):  # int64, int64, int64 -> None
-    """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
+    """Scan plain text. A blank line, of only blanks and control characters, separates blocks."""
     put_int(state + scan_layout.LEAD, np.int64(LEAD_PLAIN))
     line = start
     while line < end:
@@ -42,16 +42,16 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
 
 
 MAX_PAGE_BYTES = (1 << 31) - 1
-"""A page's tokens are counted in 31 bits."""
+"""The tokens of a page are counted in 31 bits."""
 
 Result = TypeVar("Result")
 
 
 class TextBatch(NamedTuple):
-    """The addresses of a batch of n pages. pages: n  buffer: of uint8[N]  bounds: of int64[n + 1]  markup: of bool[n]
+    """Memory addresses of a batch of n pages. pages: n  buffer: of uint8[N]  bounds: of int64[n + 1]
+    markup: of bool[n]
 
-    A kernel takes addresses, since numba compiles once more for an array that is read-only, as all are that come from
-    bytes.
+    A kernel takes addresses, because numba compiles it again for read-only arrays, and arrays over bytes are read-only.
     """
 
     pages: int
@@ -63,9 +63,9 @@ class TextBatch(NamedTuple):
 def check_batch(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
-    """The arrays, contiguous, with a flag for every page. Raises TypeError and ValueError for wrong arrays.
+    """The arrays, contiguous, with one flag for each page. Raises TypeError and ValueError for wrong arrays.
 
-    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n] or one for all
+    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n], or one flag for all pages
     """
     if buffer.dtype != np.uint8 or buffer.ndim != 1:
         raise TypeError(f"buffer must be uint8[N], got {buffer.dtype}[{buffer.ndim} dimensions]; use numpy.frombuffer")
@@ -86,9 +86,10 @@ def in_padded_parts(
     flags: NDArray[np.bool_],
     run: Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]], Result],
 ) -> list[Result]:
-    """The results of `run` for none, one or two runs of pages that have PADDING readable bytes behind them.
+    """The results of `run`, which is called zero, one or two times, each time with PADDING readable bytes after the
+    pages.
 
-    Pages whose windows stay inside the buffer are read in place, the last ones from a padded copy.
+    Pages whose read windows stay inside the buffer are read in place; the last pages are read from a padded copy.
     """
     pages = len(bounds) - 1
     direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right")) if pages else 0
@@ -103,22 +104,24 @@ def in_padded_parts(
 
 
 def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.bool_]) -> TextBatch:
-    """The addresses of checked arrays, which must outlive the kernel call."""
+    """The memory addresses of checked arrays, which must outlive the kernel call."""
     return TextBatch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
 
 
 def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
-    """A scan's state for pages of up to `longest` bytes, and the arrays that it points into.
+    """A scan's state for pages of up to `longest` bytes, and the arrays that it points into. tracing: record token
+    texts
 
-    Two tokens need a byte between them unless one is an ideograph of three bytes, so a page of s bytes has at most
-    s / 2 + 1. The arrays have that size, but the system backs with memory only what a page really writes.
+    There is a byte between two tokens, unless one of them is an ideograph of three bytes. So a page of s bytes has at
+    most s / 2 + 1 tokens. The arrays have that size, but the system provides memory only for the parts that are
+    written.
     """
     tables, elements = text_tables(), element_table()
     most = longest // 2 + 64
     arrays: dict[int, NDArray[Any]] = {
         scan_layout.TOKENS: np.empty(most, dtype=np.uint64),
         scan_layout.BLOCKS: np.empty(most << scan_layout.BLOCK_SHIFT, dtype=np.uint8),
-        # a lower-case letter can need 3 bytes where its capital needs 2
+        # A lower-case letter can take 3 bytes where its capital takes 2.
         scan_layout.SPELLED: np.empty(longest * 3 // 2 + 64, dtype=np.uint8),
         scan_layout.PAGES: tables.pages,
         scan_layout.LEAVES: tables.leaves,
@@ -138,7 +141,10 @@ def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], 
 
 @part
 def scan_page(state, batch, page):  # int64[24], TextBatch, int64 -> (int64, int64)
-    """Write tokens and blocks of a page into the arrays of the state; the addresses where the page begins and ends."""
+    """Write the tokens and blocks of a page into the arrays of the state.
+
+    Returns the addresses at which the page begins and ends.
+    """
     start = batch.buffer + load_int(batch.bounds + (page << 3))
     end = batch.buffer + load_int(batch.bounds + (page << 3) + 8)
     state[scan_layout.TOKEN_COUNT // 8 : scan_layout.LAST_CLEARED // 8 + 1] = 0

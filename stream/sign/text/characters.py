@@ -1,7 +1,7 @@
-"""Characters: the frozen character and entity tables, UTF-8, and HTML character references.
+"""Holds the frozen character and entity tables, and decodes UTF-8 and HTML character references.
 
-The tables are files of this repository (characters.txt, entities.txt) and not data of the running Python. So a page
-gives the same tokens, and the same verdict, with any Unicode version of the interpreter. The digests below guard them.
+The tables are files of this repository (characters.txt, entities.txt), not data of the running Python. So a page gives
+the same tokens, and the same verdict, with every Unicode version of the interpreter. The digests below guard the files.
 
     leaves[pages[code point >> 7] << 7 | code point & 127] = lower case << 3 | class
 
@@ -28,8 +28,8 @@ DIGESTS = {
 }
 
 SEPARATOR, WORD, MARK, IDEOGRAPH, IGNORED = range(5)
-"""Classes of characters. SEPARATOR ends a token, WORD is part of a token, MARK is part of an open token and otherwise
-ignored, IDEOGRAPH is a token by itself, IGNORED has no effect."""
+"""Classes of characters. SEPARATOR ends a token. WORD is part of a token. MARK is part of an open token, and
+ignored elsewhere. IDEOGRAPH is a token by itself. IGNORED has no effect."""
 
 LONGEST_ENTITY = 32
 """Characters of the longest entity name, including its ';'."""
@@ -59,7 +59,7 @@ class TextTables:
 
 @cache
 def text_tables() -> TextTables:
-    """The tables, read once per process. Raises RuntimeError if a file has another digest."""
+    """The tables, read once per process. Raises RuntimeError if a file does not have its digest."""
     pages, leaves = _character_arrays(frozen_lines("characters.txt"))
     keys, values = _entity_arrays(frozen_lines("entities.txt"))
     return TextTables(pages, leaves, keys, values)
@@ -86,7 +86,7 @@ def is_token(word: str) -> bool:
 
 
 def frozen_lines(name: str) -> list[str]:
-    """Lines of a frozen file without its header. Raises RuntimeError if it has another digest."""
+    """Lines of a frozen file without its header. Raises RuntimeError if the file does not have its digest."""
     written = files(__package__).joinpath(name).read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGESTS[name]:
@@ -228,7 +228,7 @@ def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int
 
 @part
 def entity_value(state, key):  # int64, uint64 -> uint64
-    """Table value for the hash of an entity name, or 0."""
+    """The value in the entity table for the hash of an entity name, or 0."""
     slot = np.int64(key >> np.uint64(64 - ENTITY_SLOT_BITS))
     keys = load_int(state + scan_layout.ENTITY_KEYS)
     while True:
@@ -242,7 +242,7 @@ def entity_value(state, key):  # int64, uint64 -> uint64
 
 @part
 def numeric_reference(address, end):  # int64, int64 -> (int64, int64, int64)
-    """reference() for `&#123;` and `&#x7B;`."""
+    """The same as reference(), for `&#123;` and `&#x7B;`."""
     position = address + 2
     hexadecimal = position < end and (byte_at(position) | 0x20) == 120
     if hexadecimal:

@@ -1,16 +1,16 @@
-"""Write characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
+"""Writes characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
 
-Run `python -m spotsieve.stream.sign.text.generate_tables` by hand for a newer Unicode. Tokens and verdicts may then
-change; the digests in stream/sign/text/characters.py prevent that from happening by accident.
+Run `python -m spotsieve.stream.sign.text.generate_tables` by hand for a newer Unicode version. Tokens and verdicts may
+then change; the digests in stream/sign/text/characters.py prevent an accidental change.
 
     characters.txt = header lines "# ...", then one line "FIRST-LAST CLASS DELTA" per range: code points in hex, all of
                      one class, with the lower case `code point + DELTA`. All other code points separate tokens.
     entities.txt   = header lines "# ...", then one line "NAME CODEPOINT [CODEPOINT]" per entity; NAME without '&', with
                      ';' if it needs one.
 
-CLASS: w word (letter or number), m mark, i a letter of a script without spaces, which is a token by itself, x ignored.
-A mark after such a letter is dropped: Thai, Lao, Khmer and Burmese are counted by letters, without their vowel signs
-and tones.
+CLASS is w for a word character (letter or number), m for a mark, i for a letter of a script without spaces, which is a
+token by itself, and x for an ignored character. A mark after an i letter is dropped: Thai, Lao, Khmer and Burmese are
+counted by letters, without their vowel signs and tones.
 """
 
 import hashlib
@@ -42,7 +42,8 @@ _ALONE = (
     "TAI THAM ",
     "TAI VIET ",
 )
-"""Beginnings of the names of letters that stand alone; digits of these scripts spell numbers, as everywhere."""
+"""Prefixes of the names of letters that are tokens by themselves. Digits of these scripts form numbers, as in all
+others."""
 _ZERO_WIDTH_SPACE = 0x200B
 _FINAL_SIGMA, _SIGMA = 0x3C2, 0x3C3
 _CAPITAL_I_WITH_DOT = 0x130
@@ -60,7 +61,10 @@ def character_class(code_point: int) -> str | None:
 
 
 def lower_delta(code_point: int) -> int:
-    """What to add for the lower case: one code point always, final sigma as sigma (its form depends on its place)."""
+    """The difference between the lower case of a code point and the code point.
+
+    The lower case is always one code point. A final sigma becomes a sigma, because its form depends on its position.
+    """
     if code_point == _CAPITAL_I_WITH_DOT:
         return ord("i") - code_point
     if code_point == _FINAL_SIGMA:
@@ -93,7 +97,7 @@ def entity_lines() -> list[str]:
 
 
 def main() -> None:
-    """Write both files and print the digests to put into stream/sign/text/characters.py."""
+    """Write both files and print the digests for stream/sign/text/characters.py."""
     headers = {
         "characters.txt": [f"# Character classes and lower case, Unicode {unicodedata.unidata_version}"],
         "entities.txt": ["# HTML named character references, the list of the HTML standard"],

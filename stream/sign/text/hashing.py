@@ -1,14 +1,15 @@
-"""Hashes of tokens and of chains of tokens: 64 bits, the same on every CPU and in every release.
+"""Hashes tokens and chains of tokens to 64 bits, identically on every CPU and in every release.
 
     folded(a, b) = high 64 bits of a * b  xor  low 64 bits of a * b
     state        = SEED
-    for 16 bytes of the token's normalised UTF-8, each but the last 1..16: state = folded(first ^ K0, second ^ state)
-    the last 1..16 bytes, zero padded:                       the same
+    for each 16 bytes of the token's normalised UTF-8, the last 1..16 bytes zero padded:
+        state    = folded(first ^ K0, second ^ state)
     token hash   = folded(state ^ K1, K2) with the two low bits set to 0
 
-`first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) without the length: a
-normalised token holds no NUL byte, so the padding determines the length. The kernel uses the two low bits: the scanner
-for "is a single character" and "has an ASCII digit", the spots for "is an antecedent" and "is a stop-word".
+`first` and `second` are the two little-endian 64-bit words of the bytes. The construction is that of wyhash (Wang Yi)
+without the length: a normalised token contains no NUL byte, so the padding determines the length. The kernels use the
+two low bits as flags: the scanner for "is a single character" and "has an ASCII digit", the spots for "is an
+antecedent" and "is a stop-word".
 
     chain hash   = SEED, then for each token, antecedent first:  state = folded(state ^ K3, token ^ K4)
     spot hash    = folded(state ^ K1, K2)
@@ -33,14 +34,15 @@ WITH_DIGIT = 2
 ANTECEDENT = 1
 STOP_WORD = 2
 HASH_BITS = np.uint64(0xFFFFFFFFFFFFFFFC)
-"""The bits of a token that are hash; the two below are flags: LONE and WITH_DIGIT, or ANTECEDENT and STOP_WORD."""
+"""The bits of a token that contain the hash. The two bits below are flags: LONE and WITH_DIGIT, or ANTECEDENT and
+STOP_WORD."""
 
 _WORD = (1 << 64) - 1
 _EVERY_BIT_6 = np.uint64(0x4040404040404040)
 
 
 def hash_token(normalised: bytes) -> int:
-    """Hash of a token's normalised UTF-8 bytes (see the module's first lines); at least one byte."""
+    """Hash of a token's normalised UTF-8 bytes, by the formula above. normalised: at least one byte"""
     state = int(SEED)
     for start in range(0, len(normalised), 16):
         part = normalised[start : start + 16].ljust(16, b"\0")
@@ -50,7 +52,7 @@ def hash_token(normalised: bytes) -> int:
 
 
 def hash_chain(tokens: Iterable[int]) -> int:
-    """Hash of a chain of tokens, by their hashes; flags are ignored."""
+    """Hash of a chain of tokens. tokens: their hashes; flags are ignored"""
     state = int(SEED)
     for token in tokens:
         state = _folded(state ^ int(K3), (token & int(HASH_BITS)) ^ int(K4))
@@ -64,13 +66,13 @@ def _folded(left: int, right: int) -> int:
 
 @part
 def finish_hash(state):  # uint64 -> uint64
-    """The last mixing step of every hash."""
+    """The final mixing step of every hash."""
     return folded_product(state ^ K1, K2)
 
 
 @part
 def hash_lowered(address, length):  # int64, int64 -> uint64
-    """Hash of an ASCII token in any case."""
+    """Hash of an ASCII token in upper, lower or mixed case."""
     state = SEED
     while length > 16:
         first, second = lowered16(address, np.int64(16))
@@ -84,7 +86,7 @@ def hash_lowered(address, length):  # int64, int64 -> uint64
 
 @part
 def hash_bytes(address, length):  # int64, int64 -> uint64
-    """Hash of normalised bytes as they are; also the key of an entity name."""
+    """Hash of normalised bytes, unchanged; also the key of an entity name."""
     state = SEED
     while length > 16:
         first, second = loaded16(address, np.int64(16))
@@ -98,11 +100,11 @@ def hash_bytes(address, length):  # int64, int64 -> uint64
 
 @part
 def digit_flag(address, length):  # int64, int64 -> uint64
-    """WITH_DIGIT if normalised bytes have an ASCII digit, else 0."""
+    """WITH_DIGIT if the normalised bytes contain an ASCII digit, else 0."""
     found = np.uint64(0)
     while length > 0:
         first, second = loaded16(address, min(length, np.int64(16)))
-        # of a token's bytes only a digit has bit 4 set and bits 6 and 7 not
+        # Among the bytes of a token, only digits have bit 4 set and bits 6 and 7 clear.
         found |= first << np.uint64(2) & ~(first | first >> np.uint64(1))
         found |= second << np.uint64(2) & ~(second | second >> np.uint64(1))
         address += 16
@@ -112,5 +114,5 @@ def digit_flag(address, length):  # int64, int64 -> uint64
 
 @part
 def chain_hash(state, token):  # uint64, uint64 -> uint64
-    """The state of a chain with one more token."""
+    """The state of a chain after one more token."""
     return folded_product(state ^ K3, (token & HASH_BITS) ^ K4)

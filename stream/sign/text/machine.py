@@ -1,9 +1,9 @@
-"""numba intrinsics over raw addresses: loads, stores, copies, and vector and 128-bit instructions of the kernels.
+"""Provides numba intrinsics over raw addresses: loads, stores, copies, and vector and 128-bit instructions.
 
-Each is a few lines of LLVM IR, which LLVM lowers to what the CPU has (AVX-512, AVX2, SSE2, NEON) with the same result.
-Loads and stores are unaligned and little-endian. Bit k of a 64-bit mask stands for the byte at `address + k`. Vector
-loads may read up to 65 bytes from `address`. Callers make sure that these bytes exist (`PADDING`), and ignore those
-after the page.
+Each intrinsic is a few lines of LLVM IR, which LLVM lowers to the instructions of the CPU (AVX-512, AVX2, SSE2, NEON)
+with the same result. Loads and stores are unaligned and little-endian. Bit k of a 64-bit mask stands for the byte at
+`address + k`. Vector loads may read up to 65 bytes from `address`. Callers make sure that these bytes exist
+(`PADDING`), and ignore the bytes after the page.
 """
 
 from llvmlite import ir
@@ -94,7 +94,7 @@ def load_short(typing_context, address):
 
 @intrinsic
 def load_int32(typing_context, address):
-    """The int32 at `address`, widened."""
+    """The int32 at `address`, widened to int64."""
 
     def generate(context, builder, signature, arguments):
         narrow = builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
@@ -119,7 +119,7 @@ def put_int32(typing_context, address, value):
 def copy_bytes(typing_context, target, source, size):
     """Copy `size` bytes between two ranges that do not overlap.
 
-    A loop over arrays takes 1.4 ns per byte, because the compiler cannot know that they do not overlap.
+    A loop over arrays takes 1.4 ns per byte, because the compiler cannot exclude an overlap.
     """
 
     def generate(context, builder, signature, arguments):
@@ -170,7 +170,10 @@ def _mask(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
 
 @intrinsic
 def text_masks(typing_context, address):
-    """(words, stops, digits) of 64 bytes. words: ASCII letters and digits  stops: '<', '&', NUL, bytes from 0x80 on"""
+    """Masks (words, stops, digits) of 64 bytes.
+
+    words: ASCII letters and digits  stops: '<', '&', NUL, bytes from 0x80 on  digits: ASCII digits
+    """
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
@@ -187,7 +190,7 @@ def text_masks(typing_context, address):
 
 @intrinsic
 def tag_masks(typing_context, address):
-    """(words, '>', '"', '=', "'") of 64 bytes."""
+    """Masks (words, '>', '"', '=', "'") of 64 bytes. words: ASCII letters and digits"""
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
@@ -278,7 +281,7 @@ def loaded16(typing_context, address, length):
 
 @intrinsic
 def folded_product(typing_context, left, right):
-    """High half of the 128-bit product xor its low half."""
+    """High half of the 128-bit product, xor its low half."""
 
     def generate(context, builder, signature, arguments):
         wide = [builder.zext(argument, _I128) for argument in arguments]
@@ -291,7 +294,7 @@ def folded_product(typing_context, left, right):
 
 @intrinsic
 def trailing_zeros(typing_context, mask):
-    """Number of zero bits below the lowest one; 64 for zero."""
+    """Number of zero bits below the lowest set bit; 64 for zero."""
 
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -301,7 +304,7 @@ def trailing_zeros(typing_context, mask):
 
 @intrinsic
 def leading_zeros(typing_context, mask):
-    """Number of zero bits above the highest one; 64 for zero."""
+    """Number of zero bits above the highest set bit; 64 for zero."""
 
     def generate(context, builder, signature, arguments):
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -311,7 +314,7 @@ def leading_zeros(typing_context, mask):
 
 @intrinsic
 def add_bit_counts(typing_context, features, count, totals):
-    """Add the bits of `count` <= 255 words at address `features` to the uint32[64] at address `totals`."""
+    """Add the bits of `count` <= 255 words at address `features` to the uint32[64] counters at address `totals`."""
 
     def generate(context, builder, signature, arguments):
         features, count, totals = arguments
@@ -345,7 +348,7 @@ def add_bit_counts(typing_context, features, count, totals):
 
 @intrinsic
 def opaque(typing_context, value):
-    """`value`, opaque to LLVM, which would otherwise turn a value known to be 0 or 1 into a branch."""
+    """The value, opaque to LLVM, which otherwise turns a value known to be 0 or 1 into a branch."""
 
     def generate(context, builder, signature, arguments):
         return builder.asm(ir.FunctionType(_I64, [_I64]), "", "=r,0", [arguments[0]], side_effect=False)

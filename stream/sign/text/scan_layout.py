@@ -1,7 +1,7 @@
-"""Layout of the scanner's state and of its block records, and their conversion into columns.
+"""Defines the layout of the scanner's state and of its block records, and converts the records into columns.
 
-The state is one int64 array, so that rarely called functions need only one argument. Each name here is a byte offset
-into it. The addresses in it are those of the arrays named in stream/sign/text/batch.py.
+The state is one int64 array, so that rarely called functions need only one argument. The names below are byte offsets
+into it. The addresses in it belong to the arrays that stream/sign/text/batch.py creates.
 """
 
 from typing import NamedTuple
@@ -23,21 +23,22 @@ STATE_SLOTS = 24
 LAST_CLEARED = TITLE_END
 
 BLOCK_SHIFT = 5
-"""A block record takes 2^5 bytes: number of tokens before its end, int32; number of these in links, int32; depth of
-each open section, uint64 with 4 bits each (stream/sign/text/html/elements.py); its lead, int32."""
+"""A block record takes 2^5 bytes: number of tokens before its end, int32; number of these tokens in links, int32;
+depth of each open section, uint64 with 4 bits each (stream/sign/text/html/elements.py); its lead, int32."""
 BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_LEAD = 4, 8, 16
 
 MARKUP, ESCAPABLE, RAW = 0, 1, 2
-"""Kinds of text. '<' ends MARKUP text; in ESCAPABLE text '<' is text, in RAW text '<' and '&' are text. In the last
-two, NUL separates tokens."""
+"""Kinds of text. '<' ends MARKUP text. In ESCAPABLE text '<' is text; in RAW text '<' and '&' are text. In
+ESCAPABLE and RAW text, NUL separates tokens."""
 
 
 class Blocks(NamedTuple):
     """Columns over a page's blocks; a column may be longer than the page needs.
 
     words: int32, number of tokens  links: int32, number of tokens that begin in a link
-    sections: int32, bit i if SECTIONS[i] is open around it  leads: int32 (both: stream/sign/text/html/elements.py)
-    reasons: uint8, why it is kept or dropped (stream/sign/features/scorecard.py)
+    sections: int32, bit i if SECTIONS[i] is open around the block (stream/sign/text/html/elements.py)
+    leads: int32 (stream/sign/text/html/elements.py)
+    reasons: uint8, why the block is kept or dropped (stream/sign/features/scorecard.py)
     """
 
     words: NDArray[np.int32]
@@ -69,7 +70,7 @@ def unpack_blocks(records, count, blocks):  # int64 address, int64, Blocks -> No
 
 @part
 def open_sections(depths):  # uint64 -> int64
-    """Mask of the 15 groups of four bits that are not zero: bit i for group i."""
+    """Mask of the non-zero groups among 15 groups of four bits: bit i for group i."""
     depths |= depths >> np.uint64(2)
     depths = (depths | depths >> np.uint64(1)) & np.uint64(0x0111111111111111)
     depths = (depths | depths >> np.uint64(3)) & np.uint64(0x0303030303030303)

@@ -1,4 +1,4 @@
-"""Token hashes of whole pages, in one kernel call per batch, for schemes that use all text of a page."""
+"""Extracts the token hashes of whole pages, in one kernel call per batch, for schemes that use all text of a page."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from spotsieve.stream.sign.text.machine import load_word
 
 @dataclass(frozen=True, slots=True)
 class PageTokens:
-    """The tokens of n pages, in page order, repeats kept.
+    """The tokens of n pages, in page order, with repeats.
 
     hashes: uint64[m], of page i hashes[bounds[i]:bounds[i + 1]]; their two lowest bits are 0  bounds: int64[n + 1]
     """
@@ -28,11 +28,11 @@ class PageTokens:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Tokens of each page: int64[n]."""
+        """Number of tokens of each page: int64[n]."""
         return sizes_of(self.bounds)
 
     def without(self, left_out: NDArray[np.uint64]) -> "PageTokens":
-        """The same pages without the tokens of these hashes: uint64[s], ascending."""
+        """The same pages without these tokens. left_out: uint64[s], hashes, ascending"""
         if not len(left_out):
             return self
         place = np.minimum(np.searchsorted(left_out, self.hashes), len(left_out) - 1)
@@ -46,7 +46,9 @@ def extract_tokens(
 ) -> PageTokens:
     """All tokens of n pages, in one kernel call without the GIL.
 
-    buffer, bounds, markup as of spotsieve.stream.sign.features.spots.extract_spots. Raises TypeError and ValueError.
+    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n], or one flag for all pages
+
+    Raises TypeError and ValueError for wrong arrays.
     """
     parts = in_padded_parts(*check_batch(buffer, bounds, markup), _run)
     hashes, after = np.empty(0, np.uint64), np.zeros(1, np.int64)
@@ -57,7 +59,7 @@ def extract_tokens(
 
 
 def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_]) -> PageTokens:
-    # the arrays whose addresses are in the state must outlive the call
+    # The arrays whose addresses are in the state must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))
     tokens = PageTokens(*_extract_batch(batch_at(buffer, bounds, markup), state))
     arrays.clear()
@@ -66,7 +68,7 @@ def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[n
 
 @kernel
 def _extract_batch(batch, state):
-    """batch: Batch of n pages  state: int64[24]  ->  hashes: uint64[m]  bounds: int64[n + 1]"""
+    """batch: TextBatch of n pages  state: int64[24]  ->  hashes: uint64[m]  bounds: int64[n + 1]"""
     ends = np.zeros(batch.pages + 1, dtype=np.int64)
     hashes = np.empty(512 * batch.pages + 64, dtype=np.uint64)
     for page in range(batch.pages):

@@ -1,7 +1,7 @@
-"""The slow path of the scanner, one character at a time: UTF-8, character references, and the normalisation of a word.
+"""Scans text one character at a time: UTF-8, character references, and the normalisation of a word.
 
-The scanner (html/scan.py) takes plain ASCII words in strides, and calls this module for everything else. It also
-records tokens and blocks in the state (stream/sign/text/scan_layout.py).
+It is the slow path. The scanner (html/scan.py) takes plain ASCII words in strides, and calls these functions for all
+other text. They also record tokens and blocks in the state (stream/sign/text/scan_layout.py).
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ from spotsieve.stream.sign.text.machine import (
 
 @part
 def add_token(state, token, address, length, lower):  # int64, uint64, int64, int64, uint8 -> None
-    """Append a token; with tracing on also its `length` bytes at `address`, with the bits of `lower` set."""
+    """Append a token. If tracing is on, also trace its `length` bytes at `address`, with the bits of `lower` set."""
     count = load_int(state + scan_layout.TOKEN_COUNT)
     put_word(load_int(state + scan_layout.TOKENS) + (count << 3), token)
     put_int(state + scan_layout.TOKEN_COUNT, count + 1)
@@ -43,7 +43,7 @@ def add_token(state, token, address, length, lower):  # int64, uint64, int64, in
 
 @part
 def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 -> None
-    """Append the token's bytes, with the bits of `lower` set, and a line feed to the trace."""
+    """Append the bytes of a token, with the bits of `lower` set, and a line feed to the trace."""
     place = load_int(state + scan_layout.TRACE_LENGTH)
     target = load_int(state + scan_layout.TRACE) + place
     for index in range(length):
@@ -54,7 +54,7 @@ def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 ->
 
 @part
 def close_word(state):  # int64 -> None
-    """End the open word, if there is one."""
+    """End the open word, if any."""
     length = load_int(state + scan_layout.WORD_LENGTH)
     if length > 0:
         address = load_int(state + scan_layout.SPELLED)
@@ -65,7 +65,7 @@ def close_word(state):  # int64 -> None
 
 @part
 def reopen_token(state, address, length):  # int64, int64, int64 -> None
-    """Turn the last token into the beginning of an open word: it goes on. Its source is ASCII bytes at `address`."""
+    """Turn the last token back into an open word, because it continues. Its source is the ASCII bytes at `address`."""
     put_int(state + scan_layout.TOKEN_COUNT, load_int(state + scan_layout.TOKEN_COUNT) - 1)
     put_int(state + scan_layout.TRACE_LENGTH, load_int(state + scan_layout.TRACE_LENGTH) - length - 1)
     target = load_int(state + scan_layout.SPELLED)
@@ -76,7 +76,7 @@ def reopen_token(state, address, length):  # int64, int64, int64 -> None
 
 @part
 def end_block(state):  # int64 -> None
-    """End the current block. A block without tokens does not count."""
+    """End the current block. A block without tokens is dropped."""
     count, blocks = load_int(state + scan_layout.TOKEN_COUNT), load_int(state + scan_layout.BLOCK_COUNT)
     if count > load_int(state + scan_layout.BLOCK_START):
         record = load_int(state + scan_layout.BLOCKS) + (blocks << scan_layout.BLOCK_SHIFT)
@@ -93,10 +93,10 @@ def end_block(state):  # int64 -> None
 
 @part
 def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
-    """Read text from `address` on, and continue the open word. Returns the address of the first byte not read.
+    """Read text from `address` on, and continue the open word. Returns the address of the first unread byte.
 
-    It stops at `end`, and in MARKUP before '<'; both leave the word open. In MARKUP it also stops behind the end of a
-    word, where the scanner's stride can take over.
+    It stops at `end`, and in MARKUP before '<'; both leave the word open. In MARKUP it also stops after the end of a
+    word, where the fast path of the scanner can continue.
     """
     spelled = load_int(state + scan_layout.SPELLED)
     while address < end:
@@ -131,7 +131,7 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
 
 @part
 def spell_character(state, code_point):  # int64, int64 -> None
-    """Add one character to the open word, or end it (stream/sign/text/characters.py has the classes)."""
+    """Add one character to the open word, or end the word. Classes of characters: stream/sign/text/characters.py"""
     page = np.int64(load_short(load_int(state + scan_layout.PAGES) + ((code_point >> 7) << 1)))
     leaf = load_int(state + scan_layout.LEAVES) + (((page << 7) | (code_point & 127)) << 2)
     entry = np.int64(load_word(leaf) & np.uint64(0xFFFFFFFF))

@@ -1,1 +1,1 @@
-"""HTML without a DOM, by the rules of the HTML standard."""
+"""Scans HTML without a DOM, by the rules of the HTML standard."""

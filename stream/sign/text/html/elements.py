@@ -1,4 +1,4 @@
-"""HTML elements by their effect on blocks and tokens, as a table, and foreign content (svg and math) without a tree.
+"""Holds a table of HTML elements by their effect on blocks and tokens, and tracks foreign content (svg, math).
 
 A block is a run of text between the tags of block-level elements. `<br>` and embedded content separate tokens but do
 not end the block. Every other tag, known or not, has no effect: `<b>w</b>ord` is the single token `word`. For each
@@ -11,7 +11,7 @@ inside an integration point. So an end tag of an HTML element ends foreign conte
 integration point closes it whatever is open inside. When the outermost root ends, the scanner restores the sections,
 links and lead that were open around it, because a tree would close everything that was opened inside.
 
-    stack = the open roots and integration points, innermost in the lowest 4 bits, as roles of html/elements.py
+    stack = the open roots and integration points as ROLES, 4 bits each, the innermost in the lowest bits
 """
 
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ from spotsieve.stream.base.jit import part
 INLINE, BLOCK, BREAK, HIDDEN, HIDDEN_BREAK, SCRIPT, TEXTAREA, XMP, PLAINTEXT, TEMPLATE, FOREIGN = range(11)
 
 ELEMENTS: dict[int, tuple[str, ...]] = {
-    # blocks of the HTML standard's rendering section (15.3.3 ff), table parts, options, and the document's own parts
+    # Blocks of the HTML standard's rendering section (15.3.3 ff), table parts, options, and the document's own parts.
     BLOCK: tuple(
         "address article aside blockquote body caption center col colgroup datalist dd details dialog dir div dl dt "
         "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li "
         "listing main marquee menu nav ol optgroup option p pre search section select summary table tbody td tfoot th "
         "thead tr ul".split()
     ),
-    # embedded content and controls: something stands between the words, but the paragraph goes on
+    # Embedded content and controls: they separate words, but the paragraph continues.
     BREAK: tuple("applet audio br button canvas embed image img input meter object progress rp rt video".split()),
-    # never shown: the content up to the end tag is skipped, the words around are not parted
+    # Hidden elements: the content up to the end tag is skipped, and the words around it are not separated.
     HIDDEN: ("noembed", "noframes", "noscript", "style", "title"),
     HIDDEN_BREAK: ("iframe",),
     SCRIPT: ("script",),
@@ -45,7 +45,7 @@ ELEMENTS: dict[int, tuple[str, ...]] = {
     FOREIGN: ("math", "svg"),
 }
 
-# What the last block tag before a block was, for the scorecard; AFTER: an end tag; a page begins as BODY does
+# The last block tag before a block, for the scorecard. AFTER is an end tag; a page begins as if after <body>.
 AFTER, LEAD_BODY, LEAD_PLAIN, LEAD_OTHER = 0, 15, 17, 18
 LEADS: dict[int, tuple[str, ...]] = {
     1: ("p",),
@@ -66,7 +66,7 @@ LEADS: dict[int, tuple[str, ...]] = {
     16: ("figcaption", "caption", "legend", "summary"),
 }
 
-# What an element means to foreign content, that is inside svg and math (stream/sign/text/html/elements.py)
+# Roles of elements in foreign content, that is, inside svg and math.
 SVG, MATH, FOREIGN_OBJECT, DESCRIPTION, ICON_TITLE = 1, 2, 3, 4, 5
 FIRST_TEXT_POINT, LAST_TEXT_POINT, BREAKOUT = 6, 10, 11
 ROLES: dict[int, tuple[str, ...]] = {
@@ -76,7 +76,7 @@ ROLES: dict[int, tuple[str, ...]] = {
     DESCRIPTION: ("desc",),
     ICON_TITLE: ("title",),
     **{FIRST_TEXT_POINT + place: (name,) for place, name in enumerate(("mi", "mo", "mn", "ms", "mtext"))},
-    # start tags that end foreign content (HTML standard, 13.2.6.5), <font> not, whose attributes decide
+    # Start tags that end foreign content (HTML standard, 13.2.6.5), except <font>, which depends on its attributes.
     BREAKOUT: tuple(
         "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu "
         "meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var".split()
@@ -100,25 +100,26 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
     ("pre",),
     ("figure",),
 )
-"""Section i has the bit i of a block's sections, and four bits of a word that count how deep it is open, to 15."""
+"""Section i has bit i of a block's sections, and four bits of a word that count its nesting depth, up to 15."""
 NO_SECTION = 15
 DEEPEST_SECTION = 15
 
-# A tag's traits: its kind in 4 bits, then its lead in 5 (not for end tags), its section in 4, its role in foreign
-# content in 4, whether it is <a>
+# The traits of a tag: its kind in 4 bits, then its lead in 5 (not for end tags), its section in 4, its role in foreign
+# content in 4, and whether it is <a>.
 KIND_MASK, LEAD_SHIFT, LEAD_MASK, SECTION_SHIFT, SECTION_MASK = 15, 4, 31, 9, 15
 ROLE_SHIFT, ROLE_MASK, LINK_SHIFT = 13, 15, 17
 UNKNOWN_TRAITS = INLINE | LEAD_OTHER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT
 
 SLOT_BITS = 10
 LONG_NAME = np.uint64(0xC2B2AE3D27D4EB4F)
-"""Multiplies bytes 8..15 of a tag name before they are folded into bytes 0..7."""
+"""Multiplier of bytes 8..15 of a tag name before they are folded into bytes 0..7."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementTable:
-    """names: uint64[1024], the folded name in its slot, 0 for none; traits: int32[1024]; a name's slot is
-    `name * multiplier >> 54`, and no two known names share one.
+    """A hash table of tag names without collisions: the slot of a name is `name * multiplier >> 54`.
+
+    names: uint64[1024], the folded name in its slot, 0 for an empty slot  traits: int32[1024]
     """
 
     names: NDArray[np.uint64]
@@ -128,7 +129,7 @@ class ElementTable:
 
 @cache
 def element_table() -> ElementTable:
-    """Build the table, trying multipliers in a fixed order until every known name has a slot of its own."""
+    """Build the table, with the first of a fixed order of multipliers that gives every known name its own slot."""
     inline = dict.fromkeys((name for names in ROLES.values() for name in names), INLINE) | {"a": INLINE}
     kinds = inline | {name: kind for kind, names in ELEMENTS.items() for name in names}
     folded = np.array([fold_name(name) for name in kinds], dtype=np.uint64)
@@ -154,7 +155,7 @@ def traits_of(name: str, kind: int) -> int:
 
 
 def section_of(name: str) -> int:
-    """Which section an element opens, NO_SECTION where it opens none."""
+    """The section that an element opens; NO_SECTION if it opens none."""
     return next((number for number, names in enumerate(SECTIONS) if name in names), NO_SECTION)
 
 
@@ -166,28 +167,28 @@ def fold_name(name: str) -> int:
 
 
 DEEPEST_FOREIGN = 16
-"""What is opened deeper is not noted."""
+"""Elements opened deeper are not recorded."""
 _U0, _ROLE, _STEP = np.uint64(0), np.uint64(15), np.uint64(4)
 _FULL = np.uint64(4 * (DEEPEST_FOREIGN - 1))
 
 
 @part
 def is_foreign(stack):  # uint64 -> bool
-    """Whether a tag now is one of a foreign element."""
+    """Whether a tag at this point belongs to a foreign element."""
     top = np.int64(stack & _ROLE)
     return top in (SVG, MATH)
 
 
 @part
 def has_cdata(stack):  # uint64 -> bool
-    """Whether CDATA sections count."""
+    """Whether CDATA sections are recognised."""
     top = np.int64(stack & _ROLE)
     return top != 0 and top != FOREIGN_OBJECT
 
 
 @part
 def foreign_depth(stack):  # uint64 -> int64
-    """How many roots and integration points are open."""
+    """Number of open roots and integration points."""
     depth = np.int64(0)
     while stack != _U0:
         stack >>= _STEP
@@ -197,7 +198,7 @@ def foreign_depth(stack):  # uint64 -> int64
 
 @part
 def left_foreign(stack):  # uint64 -> uint64
-    """The stack where foreign content ends: at the next integration point, or in the page."""
+    """The stack after foreign content ends: up to the next integration point, or empty."""
     while is_foreign(stack):
         stack >>= _STEP
     return stack
@@ -205,7 +206,7 @@ def left_foreign(stack):  # uint64 -> uint64
 
 @part
 def foreign_after(stack, role, kind, closing, empty):  # uint64, int64, int64, bool, bool -> uint64
-    """The stack behind a tag. empty: whether it closes itself"""
+    """The stack after a tag. empty: whether the tag closes itself"""
     opens = role != 0 and role != BREAKOUT
     if closing:
         if opens:

@@ -1,8 +1,8 @@
-"""The scanner: token hashes and blocks of one HTML page, without a DOM.
+"""Scans one HTML page to token hashes and blocks, without a DOM.
 
-It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: what is raw text, and where
-CDATA counts. It turns 64 bytes at a time into bit masks and reads words and regular tags from the bits, because a
-mispredicted branch costs as much as ten bytes of text.
+It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: raw text elements, and CDATA
+sections in foreign content. It turns 64 bytes at a time into bit masks and reads words and regular tags from the bits,
+because a mispredicted branch costs as much as ten bytes of text.
 """
 
 import numpy as np
@@ -59,18 +59,18 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     name_multiplier = load_word(state + scan_layout.NAME_MULTIPLIER)
     tracing = load_int(state + scan_layout.TRACE) != 0
     count = np.int64(0)
-    # Of the first `count` tokens `links + in_link * count` begin in links. So a link's tag needs no branch.
+    # Among the first `count` tokens, `links + in_link * count` begin in links. So a link's tag needs no branch.
     links, in_link = np.int64(0), np.int64(0)
     sections, lead = _U0, np.int64(elements.LEAD_BODY)
-    # Where the last token ends at inline markup, it goes on if the next text starts with a word.
+    # If the last token ends at inline markup, it continues if the next text starts with a word.
     open_start, open_end = np.int64(0), np.int64(0)
     spelling = False
     # Open roots and integration points of svg and math, and links that were opened in them.
     foreign, foreign_links = _U0, np.int64(0)
-    # What stood around the outermost root of foreign content: what is opened in it ends with it.
+    # State around the outermost root of foreign content: elements opened inside end with the root.
     outer_in_link, outer_sections, outer_lead = np.int64(0), _U0, np.int64(0)
     outer_templates = np.int64(0)
-    # A foreign element that hides its text: its folded name, how many foreign things were open, how often it is open.
+    # A foreign element that hides its text: its folded name, the depth of foreign content, and its own nesting depth.
     hidden, hidden_depth, hidden_times = _U0, np.int64(0), np.int64(0)
     templates = np.int64(0)
     saved_count, saved_trace = np.int64(0), np.int64(0)
@@ -93,7 +93,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             open_end = open_end if at_tag else np.int64(0)
             words &= (stops - _U1) & ~stops
             starts, ends = words & ~(words << _U1), ~words & (words << _U1)
-            # From a word's digits the sum carries into the bit behind the word, from a word without them nothing does.
+            # The sum carries into the bit after a word if the word has digits, and otherwise does not.
             numbered = words + (words & digits)
             first = np.int64(0)
             while ends != _U0:
@@ -118,7 +118,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 position += first
                 if first != 0:
                     continue
-                # a word of 64 bytes and more is spelled out
+                # Words of 64 bytes and more are spelled character by character.
                 careful = True
             else:
                 stop = trailing_zeros(stops)
@@ -141,8 +141,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if byte_at(position) != 60:
                 continue
         # --- a tag, at '<'
-        # The window begins behind '<', whether the tag is a closing one or not: if it waited for that, it would hold up
-        # the next window.
+        # The window begins after '<', for start tags and end tags alike: testing for '/' first would delay the next
+        # window.
         tag = position + 1
         words, closes, doubles, equals, singles = tag_masks(tag)
         room = end - position
@@ -173,7 +173,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if closing and room > 2:
                 position = after_byte(position + 2, end, np.uint8(62))
                 continue
-            # not markup: '<' is a character, and a separator
+            # Not markup: '<' is a character, and a separator.
             if spelling:
                 put_int(state + scan_layout.TOKEN_COUNT, count)
                 close_word(state)
@@ -199,7 +199,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             traits = found if load_word(names + (slot << 3)) == folded else traits
         kind = traits & elements.KIND_MASK
         if closes != _U0 and equals & (closes - _U1) & ~closes == _U0:
-            # without '=' no quote counts: the first '>' is the end
+            # Without '=', quotes have no meaning: the first '>' is the end.
             position = tag + trailing_zeros(closes) + 1
         else:
             quoted = quoted_bytes(doubles)
@@ -257,14 +257,14 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 links += (in_link - outer_in_link) * (count + np.int64(spelling))
                 in_link, sections, lead = outer_in_link, outer_sections, outer_lead
                 if templates > outer_templates == 0:
-                    # a template was opened in there: the page goes on behind it as it was before
+                    # A template was opened inside: after it, the page continues in the state around the root.
                     saved_links += (saved_in_link - outer_in_link) * saved_count
                     saved_in_link, saved_sections, saved_lead = outer_in_link, outer_sections, outer_lead
             if kind == elements.FOREIGN:
                 open_end = np.int64(0)
                 continue
             if was_foreign and kind > elements.BREAK and (is_foreign(foreign) or role == elements.ICON_TITLE):
-                # a foreign element: it has no raw text
+                # Foreign elements have no raw text.
                 put_int(state + scan_layout.TOKEN_COUNT, count)
                 close_word(state)
                 spelling = False
@@ -279,8 +279,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                         saved_trace = load_int(state + scan_layout.TRACE_LENGTH)
                 continue
         if kind <= elements.BREAK:
-            # There are no branches here, since the CPU can foresee neither which of the three kinds this is nor whether
-            # it is an end tag. A condition is a mask of all bits or none. A block without tokens does not count.
+            # Without branches, because the CPU can predict neither which of the three kinds this is nor whether it is
+            # an end tag. Conditions are masks of all bits or no bits. A block without tokens is dropped.
             is_block, is_end = opaque(-(kind & elements.BLOCK)), opaque(-np.int64(closing))
             is_link = opaque(-(traits >> elements.LINK_SHIFT))
             record = blocks + (block_count << scan_layout.BLOCK_SHIFT)
@@ -298,7 +298,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             depth = np.int64(sections >> place & np.uint64(elements.DEEPEST_SECTION))
             deeper = (np.int64(depth < elements.DEEPEST_SECTION) & ~is_end) - (np.int64(depth > 0) & is_end)
             sections += np.uint64(deeper) << place
-            # a token that is still being spelled began before this tag
+            # A token that is still being spelled began before this tag.
             linked = in_link ^ ((in_link ^ (is_end + 1)) & is_link)
             links -= (linked - in_link) * (count + np.int64(spelling))
             in_link = linked
@@ -354,8 +354,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
 
 @part
 def lowered_name(address, length):  # int64, int64 -> (uint64, uint64)
-    """The same as lowered16 for up to 16 ASCII letters and digits, but quicker, since it uses no vector."""
-    # eight bytes are 63 bits, since the highest bit of ASCII is 0
+    """The same as lowered16 for up to 16 ASCII letters and digits, but faster, because it uses no vector."""
+    # Eight bytes are 63 bits, because the highest bit of ASCII is 0.
     short, long = min(8 * length, np.int64(63)), min(max(8 * length - 64, np.int64(0)), np.int64(63))
     low, high = load_word(address) | _LOWER_BITS, load_word(address + 8) | _LOWER_BITS
     return low & ((_U1 << np.uint64(short)) - _U1), high & ((_U1 << np.uint64(long)) - _U1)

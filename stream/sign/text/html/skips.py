@@ -1,10 +1,10 @@
-"""Ends of markup without text (comments, scripts, raw text, irregular tags), and the title of a page.
+"""Finds the ends of markup without text (comments, scripts, raw text, irregular tags), and the words of a title.
 
-The rules are those of the HTML standard. Every function returns an address not beyond `end`. Unclosed markup reaches to
+The rules are from the HTML standard. Every function returns an address not beyond `end`. Unclosed markup reaches to
 the end of the page, so no byte is searched twice and the time is linear in the page.
 
 The title consists of the words of the first <title> outside svg and math, which is not part of any block. The scanner
-only records where it is (stream/sign/text/html/scan.py), so its words are read once per page.
+only records its place (stream/sign/text/html/scan.py), so its words are read once per page.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def in_set(character, members):  # uint8, uint64 -> bool
 
 @part
 def find_byte(address, end, character):  # int64, int64, uint8 -> int64
-    """First place of `character`, or `end`."""
+    """Address of the first `character`, or `end`."""
     while address < end:
         mask = equal_mask(address, character)
         if mask != np.uint64(0):
@@ -55,13 +55,13 @@ def find_byte(address, end, character):  # int64, int64, uint8 -> int64
 
 @part
 def after_byte(address, end, character):  # int64, int64, uint8 -> int64
-    """The address behind the first `character`, or `end`."""
+    """The address after the first `character`, or `end`."""
     return min(find_byte(address, end, character) + 1, end)
 
 
 @part
 def after_comment(address, end):  # int64, int64 -> int64
-    """The address behind the comment whose '<!--' ends at `address`."""
+    """The address after the comment whose '<!--' ends at `address`."""
     if address < end and byte_at(address) == 62:
         return address + 1
     if address + 1 < end and byte_at(address) == 45 and byte_at(address + 1) == 62:
@@ -105,7 +105,7 @@ def after_cdata(address, end):  # int64, int64 -> int64
 
 @part
 def raw_text_end(address, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> int64
-    """The '<' of the end tag that closes raw text; the element's name comes as lowered16 gives it."""
+    """The '<' of the end tag that closes raw text. first, second: the name of the element, from lowered16"""
     while address < end:
         mask = raw_end_mask(address)
         while mask != np.uint64(0):
@@ -155,7 +155,7 @@ def script_end(address, end):  # int64, int64 -> int64
 
 @part
 def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
-    """From the '--' of a '<!--' in a script: (the closing '<', True), or (behind the '-->' that ends it, False)."""
+    """From the '--' of a '<!--' in a script: (the closing '<', True), or (the address after its '-->', False)."""
     doubly = False
     dashes = 0
     while address < end:
@@ -181,7 +181,7 @@ def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
 
 @part
 def quoted_bytes(doubles):  # uint64 -> uint64
-    """The bytes from each opening double quote to before its closing one: the running xor of the quotes."""
+    """The bytes from each opening double quote up to its closing one, excluded: the running xor of the quotes."""
     doubles ^= doubles << _U1
     doubles ^= doubles << np.uint64(2)
     doubles ^= doubles << np.uint64(4)
@@ -193,7 +193,7 @@ def quoted_bytes(doubles):  # uint64 -> uint64
 
 @part
 def odd_bytes(words, equals, singles, opening, quoted, word_before, equal_before):  # 7 x uint64 -> uint64
-    """Bytes of a tag that break the form `name name="value"`: with them the quick way through the tag would be wrong.
+    """Bytes of a tag that break the form `name name="value"`, in which the fast path would be wrong.
 
     They are a single quote outside of double ones, an opening double quote that does not follow '=', a '=' that does
     not follow a letter or digit, and a byte after '=' that is no opening quote. word_before, equal_before: whether the
@@ -206,9 +206,9 @@ def odd_bytes(words, equals, singles, opening, quoted, word_before, equal_before
 
 @part
 def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
-    """after_tag for a tag longer than the 64 bytes at `window`; `resume` is behind its name.
+    """The same as after_tag, for a tag longer than the 64 bytes at `window`. resume: the address after its name
 
-    It goes window by window as long as the tag has nothing odd, and otherwise starts again behind the name.
+    It reads window by window while the tag has no odd bytes, and otherwise starts again after the name.
     """
     none = np.uint64(0)
     inside, word_before, equal_before = none, none, none
@@ -222,7 +222,7 @@ def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
         if closes != none:
             return window + trailing_zeros(closes) + 1
         word_before, equal_before = words >> np.uint64(63), (equals & ~quoted) >> np.uint64(63)
-        # all bits or none
+        # All bits or no bits.
         inside = none - (quoted >> np.uint64(63))
         window += 64
     return after_tag(resume, end, False)
@@ -230,7 +230,9 @@ def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
 
 @part
 def after_tag(address, end, in_name):  # int64, int64, bool -> int64
-    """The address behind the '>' of a tag, from inside its name or before an attribute; -1 if the page ends in it."""
+    """The address after the '>' of a tag, from inside its name or before an attribute; -1 if the page ends in the
+    tag.
+    """
     if in_name:
         while address < end and not in_set(byte_at(address), NAME_ENDS):
             address += 1
@@ -241,7 +243,7 @@ def after_tag(address, end, in_name):  # int64, int64, bool -> int64
         if in_set(character, NAME_ENDS):
             address += 1
             continue
-        # attribute name; an '=' as its first character belongs to it
+        # The attribute name; an '=' as its first character belongs to it.
         address += 1
         while address < end and byte_at(address) != 61 and not in_set(byte_at(address), NAME_ENDS):
             address += 1
@@ -258,7 +260,7 @@ def after_tag(address, end, in_name):  # int64, int64, bool -> int64
         if character == 34 or character == 39:
             address = after_byte(address + 1, end, character)
             if address == end:
-                # a closing quote as the last byte ends the page inside the tag as well
+                # A closing quote as the last byte ends the page inside the tag as well.
                 return np.int64(-1)
         else:
             while address < end and byte_at(address) != 62 and not in_set(byte_at(address), _BLANKS):
@@ -267,9 +269,9 @@ def after_tag(address, end, in_name):  # int64, int64, bool -> int64
 
 
 MOST_TITLE_WORDS = 10
-"""How many different words of a title are kept, its first ones."""
+"""Only the first 10 different words of a title are kept."""
 TITLE_WORD_BITS = 16
-"""A title's word is so many of the highest bits of its token's hash."""
+"""A word of a title is this number of the highest bits of its token's hash."""
 
 _SHIFT = np.uint64(64 - TITLE_WORD_BITS)
 _U0, _BYTE = np.uint64(0), np.uint64(1)
@@ -277,9 +279,9 @@ _U0, _BYTE = np.uint64(0), np.uint64(1)
 
 @part
 def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_TITLE_WORDS], int64 -> int64
-    """Write the words of a scanned page's title to titles[first:], ascending and all different; how many.
+    """Write the words of a scanned page's title to titles[first:], ascending and all different. Returns their number.
 
-    The title's tokens are written behind those of the page for a moment. There is room, as no byte is in both.
+    The tokens of the title are written temporarily after those of the page. There is room, because no byte is in both.
     """
     start, end = load_int(state + scan_layout.TITLE_START), load_int(state + scan_layout.TITLE_END)
     if start >= end:
@@ -309,7 +311,8 @@ def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_
 
 @part
 def stride(state, start, end):  # int64, int64, int64 -> int64
-    """Append the tokens up to the first character that needs care; where a word begins that is not read.
+    """Append the tokens before the first character that needs the slow path. Returns the address of the first unread
+    word.
 
     Most titles are plain ASCII, and spelling one takes as long as a fortieth of its page.
     """
@@ -318,7 +321,7 @@ def stride(state, start, end):  # int64, int64, int64 -> int64
         words, stops, _ = text_masks(position)
         room = end - position
         if room < 64:
-            # the end stops as well, but it parts words
+            # The end is a stop too, but it separates words.
             inside = (_BYTE << np.uint64(room)) - _BYTE
             words &= inside
             stops &= inside
