@@ -85,9 +85,9 @@ def to_look_at(explanation: Path | None) -> str:
 def next_steps(command: str, *, kept: bool) -> str:
     """The next commands to try. command: how the user calls spotsieve  kept: whether the demo keeps running"""
     steps = [
-        ("demo --keep", "keep the broker and the filter running"),
-        ("config example > spotsieve.toml", "write every setting with its default"),
-        ("topics create -c spotsieve.toml", "create the topics on your own broker"),
+        ("demo --keep", "keep broker and filter running"),
+        ("config example > spotsieve.toml", "write all settings to a file"),
+        ("topics create -c spotsieve.toml", "create topics on your own broker"),
         ("run -c spotsieve.toml", "filter your own crawl"),
         ("filter pages.jsonl --out novel.jsonl", "filter files, without a broker"),
     ]
