@@ -288,7 +288,7 @@ class LiveView(WrappedView):
         return [next(found) if lives else None for lives in living.tolist()]
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
-        """Return the memories of these hosts: uint64[h] -> h rows, empty for hosts that last learned below the floor."""
+        """Return the memories of these hosts: uint64[h] -> h rows, empty for hosts that learned before the floor."""
         return live_memories(self._state.memories(hosts), self._floor)
 
 

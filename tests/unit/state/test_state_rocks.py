@@ -376,5 +376,5 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
     with open_state(tmp_path) as state:
         _, index_update = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
         state.file(index_update, 1, 0)
-        with pytest.raises(ValueError, match="filing begins at entry 0, the state at"):
+        with pytest.raises(ValueError, match="update begins at entry 0, the state at"):
             state.file(index_update, 2, 0)
