@@ -1,4 +1,4 @@
-"""Defines the read view that judging has of a state, and the updates that it returns. It imports no store."""
+"""Defines how judging reads a state, and the updates that it returns. It imports no store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -213,7 +213,7 @@ class IndexedPages(IndexedEntries, Protocol):
 
 
 class StateView(Protocol):
-    """The read view that judging has of a state."""
+    """The view of a state that judging reads."""
 
     @property
     def entry_count(self) -> int:

@@ -204,10 +204,6 @@ EXCEPTIONS = {
         "issue 35 rewrites the metrics' texts at the same time as this check",
         "is filed, let through, passed on unchecked",
     ),
-    "state/": (
-        "the verdict issue changes the stored formats and rewrites the district",
-        ("anew, as of a name, is filed, is one that, is told, nobody knows, of at the beginning, so many, whom"),
-    ),
     "stream/base/": (
         "issue 35 rewrites it at the same time as this check",
         "nobody knows",

@@ -196,7 +196,10 @@ def replaced(place: int | str, **fields: Any) -> Change:
         (lambda lines: lines[:100], "must follow: the export is cut"),
         (lambda lines: [*lines[:50], *lines[51:]], "must match the grammar in state/FORMATS.md"),
         (lambda lines: [*lines[:-3], *lines[-2:]], "must have the counts and the checksum"),
-        (lambda lines: [line.replace(b'"event_time_ms":', b'"event_time_ms":1') for line in lines], "must have the counts"),
+        (
+            lambda lines: [line.replace(b'"event_time_ms":', b'"event_time_ms":1') for line in lines],
+            "must have the counts",
+        ),
         (lambda lines: [*lines, lines[-2]], "must not exist: the export has ended"),
         (lambda lines: [lines[0], *lines[2:]], "must match the grammar in state/FORMATS.md"),
         (lambda lines: [lines[0], lines[-2], *lines[1:]], "in this order"),
