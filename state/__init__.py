@@ -1,15 +1,15 @@
-"""Remembers pages: buckets and entries, the log that they follow, and the position in that log.
+"""Stores indexed pages: buckets, entries and memories of hosts, and the log position that they stand for.
 
-The folders stand in layers, and imports run downhill:
+The folders are layers. A folder imports only from the folders below it:
 
     portable                   a state as JSON Lines
-    still, verify              a state that does not change: read, searched, described; checked to the last byte
+    still, verify              read-only states: read, searched and described; every value verified
     snapshot                   checkpoints and snapshots of a state, and requests for them
     store                      the state, over a backend of keys and values: RocksDB, memory or a checkpoint
-    identity, log              which log and settings a state belongs to; records, and the log in a file
+    identity, log              the log and settings of a state; log records, and the log in a file
     format                     the bytes of every stored value
-    removal                    what is taken out of a state
-    index                      what judging sees of a state, and what it hands back
-    directory                  the files of a state directory, which only their owner can read
-    horizon                    how far event time has come
+    removal                    forgotten pages, and the sweep of dead postings and memories
+    index                      the read view of a state, and the updates that judging returns
+    directory                  the files of a state directory, readable by their owner only
+    horizon                    event time: the watermark, and the deduplication window
 """

@@ -1,6 +1,6 @@
 """Makes private directories and files, names the parts of a state directory, and puts a new index in place.
 
-Only their owner can read them, since a state holds addresses.
+Only the owner can read these files, because a state holds URLs.
 """
 
 import os
@@ -20,7 +20,7 @@ _OTHERS_READ_OR_ENTER = stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOT
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory with mode 0700, whatever the umask; its parents are made as usual. One that is there stays.
+    """Make a directory with mode 0700, whatever the umask. Its parents get default modes; an existing directory stays.
 
     Raises OSError.
     """
@@ -33,14 +33,14 @@ def make_directory(path: Path) -> None:
         if not path.is_dir():
             raise
         return
-    path.chmod(DIRECTORY_MODE)  # a umask such as 0777 takes rights from the owner too
+    path.chmod(DIRECTORY_MODE)  # A umask such as 0777 takes rights from the owner too.
 
 
 def close_files(folder: Path) -> None:
-    """Give every file of a folder that others cannot enter mode 0600; a folder that lets others in is left as it is.
+    """Set mode 0600 on every file of a private folder. A folder that other users can enter is left unchanged.
 
-    RocksDB makes its files by the umask, and a copy or an archive of a folder keeps the modes of what is in it. What
-    cannot be changed stays: some file systems have no modes, and the folder is closed anyway.
+    RocksDB creates files by the umask, and a copied or archived folder keeps the modes of its files. Errors are
+    ignored: some file systems have no modes, and the folder is private anyway.
     """
     if lets_others_in(folder):
         return
@@ -52,18 +52,18 @@ def close_files(folder: Path) -> None:
 
 
 class NewFiles:
-    """Closes the files that appear in a folder, at the price of one look at the folder where none has appeared."""
+    """Makes new files in a folder private. Without new files a call costs one stat of the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._changed_ns = -1
 
     def close(self) -> None:
-        """Close what has appeared since the last call."""
+        """Make the files private that have appeared since the last call."""
         try:
             changed_ns = self._folder.stat().st_mtime_ns
         except OSError:
-            return  # RocksDB says what is wrong.
+            return  # RocksDB reports the error.
         if changed_ns != self._changed_ns:
             self._changed_ns = changed_ns
             close_files(self._folder)
@@ -79,24 +79,24 @@ def _open(name: str, flags: int) -> int:
 
 
 def warning_of(directory: Path, names: Iterable[str]) -> str | None:
-    """Say which of these names in a directory others than its owner can read, or None where there is none.
+    """Return a warning that lists the names in a directory that other users can read, or None.
 
-    Nothing is narrowed: a group may read on purpose, as that of a backup or of a Kubernetes volume. Where the directory
-    lets nobody else in, what lies in it is closed too.
+    Modes are not changed, because a group may have access on purpose (a backup, a Kubernetes volume). In a directory
+    that other users cannot enter, all files are private.
     """
     open_names = [name for name in names if lets_others_in(directory / name)] if lets_others_in(directory) else []
     if not open_names:
         return None
     shown = " and ".join(open_names)
-    return f"{directory}: others than its owner can read {shown}, which holds addresses; chmod -R go-rwx closes it"
+    return f"{directory}: others than its owner can read {shown}, which holds URLs; chmod -R go-rwx closes it"
 
 
 def lets_others_in(path: Path) -> bool:
-    """Whether others than its owner can read a file, or can read or enter a directory."""
+    """Whether users other than the owner can read a file, or can read or enter a directory."""
     try:
         return bool(path.stat().st_mode & _OTHERS_READ_OR_ENTER)
     except OSError:
-        return False  # It is not there, or we may not look.
+        return False  # The path does not exist, or we may not read it.
 
 
 INDEX_FOLDER, LOG_FILE = "index", "log"
@@ -105,10 +105,10 @@ INDEX_FOLDER, LOG_FILE = "index", "log"
 
 @contextmanager
 def made_beside(directory: Path, name: str) -> Iterator[Path]:
-    """Give a new folder of this name in a state directory that has no index. At the end it is gone again.
+    """Yield a new folder of this name in a state directory without an index, and remove it at the end.
 
-    What is made there and then put in place appears whole or not at all. Raises StateError if the directory holds a
-    state, or cannot be written.
+    Build an index there, then call put_in_place(): the index appears complete or not at all. Raises StateError if the
+    directory holds a state, or cannot be written.
     """
     check_free(directory)
     partial = directory / name
@@ -129,7 +129,7 @@ def made_beside(directory: Path, name: str) -> Iterator[Path]:
 
 
 def put_in_place(index: Path, directory: Path) -> None:
-    """Make a whole index the one of the state directory, which may hold an empty one. Raises OSError."""
+    """Move a complete index into the state directory, where it may replace an empty one. Raises OSError."""
     if (directory / INDEX_FOLDER).is_dir():
         (directory / INDEX_FOLDER).rmdir()
     close_files(index)
@@ -150,12 +150,12 @@ def check_free(directory: Path) -> None:
 
 
 def readable_by_others(directory: Path) -> str | None:
-    """Say whether others than its owner can read a state, and what closes it; None where they cannot."""
+    """Return a warning with the fix if users other than the owner can read a state, else None."""
     return warning_of(directory, (INDEX_FOLDER, LOG_FILE))
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and return when it would survive a power failure."""
+    """Write a file and sync it, so that it survives a power failure."""
     with open_file(path, "wb") as file:
         file.write(content)
         file.flush()
@@ -164,7 +164,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Return when the names in the directory would survive a power failure."""
+    """Sync the directory, so that its names survive a power failure."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,12 +1,12 @@
-"""Keeps the event-time horizon: how far event time has come, and below which entry number everything is dead.
+"""Tracks event time: the watermark, and the floor of the deduplication window.
 
-The watermark is the greatest event time of the log so far. A horizon is cut into STEPS steps. When the watermark enters
-another step, the clock keeps a mark: the step, and the number of the next entry. An entry of step j is dead from step
-j + 65 on, so it counts for at least one horizon of event time and at most a 64th longer.
+The watermark is the greatest event time of the log so far. The window (index.horizon_hours) is cut into STEPS steps.
+When the watermark enters another step, the clock adds a mark: the step, and the number of the next entry. An entry of
+step j is dead from step j + 65 on. So it counts for at least one window of event time, and at most a 64th longer.
 
-Entries are numbered in the order of filing, so everything dead lies below one number, the floor. No posting carries a
-time: one comparison tells whether it lives. The age of an entry counts from its filing (the watermark at that place),
-not from its own event time, which may lag behind. So pages that arrive late count as long as others.
+Entries are numbered in the order of indexing, so all dead entries lie below one number, the floor. A posting needs no
+time: one comparison with the floor decides whether it lives. The age of an entry counts from the watermark at its
+indexing, not from its own event time, which may lag behind. So late pages count as long as others.
 """
 
 from collections.abc import Iterator
@@ -16,22 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 STEPS = 64
-"""Steps of a horizon: an entry is remembered at most a 64th longer than asked for, and at most 65 marks are kept."""
+"""Steps of the window: an entry lives at most a 64th longer than configured, and a clock has at most 65 marks."""
 NO_TIME = int(np.iinfo(np.int64).min)
 _HOUR_MS = 3_600_000
 
 
 class StepMark(NamedTuple):
-    """The beginning of a step. number: the first entry that was filed in it, or later"""
+    """The beginning of a step. number: the first entry that was indexed in this step or later"""
 
     step: int
     number: int
 
 
 class Clock(NamedTuple):
-    """How far event time has come: the watermark, and the marks of the steps that still count, ascending.
+    """The watermark, and the marks of the steps within the window, ascending.
 
-    Of several steps in which nothing was filed only the last is kept, so the numbers ascend too.
+    Of consecutive steps without an indexed page only the last keeps its mark, so the numbers ascend too.
     """
 
     watermark_ms: int = NO_TIME
@@ -39,11 +39,11 @@ class Clock(NamedTuple):
 
     @property
     def floor(self) -> int:
-        """The lowest living number: entries below it are dead."""
+        """The lowest living entry number: entries below it are dead."""
         return self.marks[0].number if self.marks else 0
 
     def stats(self) -> dict[str, int]:
-        """Return the figures for State.stats(); watermark_ms is 0 if there is none."""
+        """Return floor and watermark_ms for State.stats(). watermark_ms is 0 before the first page."""
         return {"floor": self.floor, "watermark_ms": self.watermark_ms if self.marks else 0}
 
     def moved(self, watermark_ms: int, step_ms: int, entry_count: int) -> "Clock":
@@ -56,7 +56,7 @@ class Clock(NamedTuple):
 
 
 class StepRun(NamedTuple):
-    """Pages start..end - 1 of a record, all in one step. watermark_ms: the watermark after the last of them"""
+    """Pages start..end - 1 of a record, all in one step. watermark_ms: the watermark after the last page"""
 
     start: int
     end: int
@@ -64,12 +64,12 @@ class StepRun(NamedTuple):
 
 
 def step_of(horizon_hours: float) -> int:
-    """Return the length of a step in milliseconds; 0 without a horizon."""
+    """Return the length of a step in milliseconds; 0 without a window."""
     return max(1, round(horizon_hours * _HOUR_MS / STEPS)) if horizon_hours else 0
 
 
 def runs_of(event_time_ms: NDArray[np.int64], watermark_ms: int, step_ms: int) -> Iterator[StepRun]:
-    """Cut a record where the watermark enters another step, which happens 64 times in a horizon.
+    """Cut a record where the watermark enters another step, which happens 64 times in a window.
 
     event_time_ms: int64[n]  watermark_ms: the watermark before the record
     """

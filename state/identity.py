@@ -1,4 +1,4 @@
-"""Checks that a state belongs to a configuration and to a log, and that the log still reaches the state."""
+"""Checks that a state belongs to a configuration and a log, and that the log can continue the state."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,18 +8,19 @@ from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateEr
 from spotsieve.stream.base.settings.digest import describe_difference, settings_digest
 
 _ONE_CONFIGURATION = (
-    "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), carry the memory "
-    "over to others (spotsieve migrate), or begin a new log (topics.log) and a new state directory"
+    "run all workers of one log with the same verdict settings ([verdicts] in `spotsieve config example`), carry the "
+    "state over to the new settings (spotsieve migrate), or begin a new log (topics.log) and a new state directory"
 )
 
 
 def check_identity(
     directory: str, stored: Identity, settings_text: str, log_name: str, part: StatePart | None = None
 ) -> None:
-    """Check that a state may go on under these settings, with this log, as this part of all, or as all of it (None).
+    """Check that a state can continue with these settings, this log and this part.
 
-    stored: what the state belongs to
-    Raises SettingsMismatch, which names each setting that differs, or StateError for another format or another log.
+    stored: the identity in the state  settings_text: canonical text of the settings that change verdicts
+    part: the expected shard; None: all entries
+    Raises SettingsMismatch, which names each setting that differs, or StateError for another format, part or log.
     """
     check_format(directory, stored)
     if stored.settings != settings_text:
@@ -28,16 +29,16 @@ def check_identity(
             f"was written with other settings that change verdicts: "
             f"{describe_difference(stored.settings, settings_text, 'state')}",
             None,
-            "restore these settings; carry the memory over to the new ones (spotsieve migrate); or begin anew with "
-            "another index.directory (--state) and another log (topics.log)",
+            "restore these settings; carry the state over to the new ones (spotsieve migrate); or start with another "
+            "index.directory (--state) and another log (topics.log)",
         )
     if stored.part != part:
         raise StateError(
             f"state {directory}",
             f"must hold {_part_text(part)}, and holds {_part_text(stored.part)}",
             None,
-            "choose another index.directory (--state), which is then built from the log and the verdicts; or give "
-            "cluster.shards and --shard as they were",
+            "choose another index.directory (--state), which is then built from the log and the verdicts; or set "
+            "cluster.shards and --shard to their former values",
         )
     if stored.log != log_name:
         raise StateError(
@@ -49,7 +50,7 @@ def check_identity(
 
 
 def check_whole(directory: str, stored: Identity) -> None:
-    """Refuse a state that holds a part for what needs all entries. Raises StateError."""
+    """Check that a state holds all entries, not the part of a shard. Raises StateError."""
     if stored.part is not None:
         raise StateError(
             f"state {directory}",
@@ -60,9 +61,9 @@ def check_whole(directory: str, stored: Identity) -> None:
 
 
 def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
-    """Check that states are those of all shards of one service, in any order.
+    """Check that states belong to all shards of one service, in any order.
 
-    states: the directory of each, and what it belongs to. Raises StateError, SettingsMismatch.
+    states: (directory, identity) of each. Raises StateError.
     """
     given = "name the state directory of each shard once"
     first_directory, first = states[0]
@@ -108,16 +109,16 @@ def check_format(directory: str, stored: Identity) -> None:
             f"state {directory}",
             f"must have format {STATE_FORMAT}",
             stored.state_format,
-            "use the release that wrote it, or begin anew: another index.directory (--state) and a log of this release",
+            "use the release that wrote it, or start with another index.directory (--state) and a log of this release",
         )
 
 
 def check_service(directory: Path, stored: Identity, settings_text: str, log_name: str) -> None:
-    """Check that a configuration is the one of the service that works on a state. stored: what the state belongs to
+    """Check that a configuration belongs to the service that owns a state. stored: the identity in the state
 
     Raises SettingError for another log topic, SettingsMismatch for other settings that change verdicts.
     """
-    its_configuration = "give the configuration of the service that works on it (-c)"
+    its_configuration = "give the configuration of the service that owns it (-c)"
     if stored.log != log_name:
         raise SettingError(
             "topics.log",
@@ -148,10 +149,10 @@ def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset
 
 
 def check_first_record(found: bytes, configuration: str | None, settings_text: str, log_name: str, offset: int) -> None:
-    """Check that a log is of the configured settings: they are those of its first record.
+    """Check that the first record of a log has the configured settings.
 
-    found: the digest in that record  configuration: its text, None where the record is not a configuration
-    Raises SettingsMismatch, which names each setting that differs where there is a text.
+    found: the settings digest in that record  configuration: its settings text, None for other kinds of record
+    Raises SettingsMismatch, which names each setting that differs if the record has the text.
     """
     if configuration is None or configuration == settings_text:
         check_settings_digest(found, settings_digest(settings_text), log_name, offset)
@@ -166,7 +167,7 @@ def check_first_record(found: bytes, configuration: str | None, settings_text: s
 
 
 def closed_log_error(log_name: str, offset: int, into: str) -> StateError:
-    """The error of whoever comes to the record that ends a log."""
+    """Return the error for a reader that has reached the record that closes a log."""
     return StateError(
         f"log {log_name}[{offset}]",
         f"ends here and goes on in the log {into!r} (spotsieve migrate)",
@@ -176,50 +177,51 @@ def closed_log_error(log_name: str, offset: int, into: str) -> StateError:
 
 
 def unopened_log_error(log_name: str) -> StateError:
-    """The error of whoever would write to a log that a migration has begun and not ended."""
+    """Return the error for a writer to a log whose migration has begun and not ended."""
     return StateError(
         f"log {log_name}",
         "must be whole, and spotsieve migrate is filling it from another log, or was interrupted",
         None,
-        "start the same spotsieve migrate again: it goes on where it was",
+        "start the same spotsieve migrate again: it continues where it stopped",
     )
 
 
 def check_last_record(log_name: str, position: int, applied: int, found: int | None) -> None:
-    """Check that the record before the state's position is the one that the state applied there.
+    """Check that the log still has, before the state's position, the record that the state applied there.
 
-    applied, found: checksums. None: the log no longer holds that record, so nothing tells one log from another.
-    Raises StateError if it is another record: the log was made anew, or lost its end, and was filled again.
+    applied, found: checksums of the record in the state and in the log. found is None if the log no longer has that
+    record: then nothing is compared.
+    Raises StateError for another record: the log was recreated, or lost its end, and was filled again.
     """
     if position and found is not None and found != applied:
         raise StateError(
             f"log {log_name}[{position - 1}]",
             f"must be the record that the state applied there (checksum {applied:016x}), but is another one "
-            f"({found:016x}): the log was made anew, or lost its end, and was filled again",
+            f"({found:016x}): the log was recreated, or lost its end, and was filled again",
             None,
             _bring_back(
                 log_name,
-                "bring back the log that this state was built from; or delete the index of the state (DIR/index) to "
-                "rebuild it from what this log holds, which forgets the pages of the former one",
+                "restore the log that this state was built from; or delete the index of the state (DIR/index) to "
+                "rebuild it from this log, which forgets the pages of the former log",
             ),
         )
 
 
 def _bring_back(log_name: str, of_topic: str) -> str:
-    """What to do without the log that a state needs. of_topic: the same where the log is a topic"""
+    """Return the hint for a missing log. of_topic: the hint if the log is a topic"""
     if log_name != LOCAL:
         return of_topic
     return (
-        "bring back the file log of this state from a copy, or take the state back from a snapshot (spotsieve state "
+        "restore the file log of this state from a copy, or restore the state from a snapshot (spotsieve state "
         "restore). Keep the index: without that file nothing rebuilds it"
     )
 
 
 def check_log_range(log_name: str, position: int, first: int, end: int, pages_applied: int = 0) -> None:
-    """Check that a log with the offsets first..end - 1 can continue a state whose next offset is position.
+    """Check that a log with the offsets first..end - 1 can continue a state whose next offset is `position`.
 
-    pages_applied: how many pages of the record at the position are applied
-    Raises StateError if the log ends before the state's position, or begins after it.
+    pages_applied: number of applied pages of the record at the position
+    Raises StateError if the log ends before that position, or begins after it.
     """
     applied_end = position + (pages_applied > 0)
     if applied_end > end:
@@ -230,7 +232,7 @@ def check_log_range(log_name: str, position: int, first: int, end: int, pages_ap
             _bring_back(
                 log_name,
                 "the log is not the one this state was built from, or lost its end: delete the index of the state "
-                "(DIR/index) to rebuild it from what the log holds",
+                "(DIR/index) to rebuild it from the log",
             ),
         )
     if position < first:
@@ -239,5 +241,5 @@ def check_log_range(log_name: str, position: int, first: int, end: int, pages_ap
             f"must hold everything from the state's position on, but offsets {position}..{first - 1} are gone",
             None,
             "restore a snapshot whose position the log still holds (spotsieve state restore), or the missing part of "
-            "the log; or begin anew with another log (topics.log) and another state, which forgets earlier pages",
+            "the log; or start with another log (topics.log) and another state, which forgets earlier pages",
         )

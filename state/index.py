@@ -1,4 +1,4 @@
-"""Defines what the judge sees of the state and what it hands back to be filed. It imports no store."""
+"""Defines how judging reads a state, and the updates that it returns. It imports no store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, Signatures, empty_rows
 
 NOBODY = -1
-"""Stands for an entry number where there is no entry."""
+"""Stands for an entry number if there is no entry."""
 ITEM_COUNT_BITS, WORD_COUNT_BITS = 4, 8
-"""The lowest bits of an item and of a word in HostMemories: on how many pages it stands."""
+"""Widths of the counts in the lowest bits of an item and of a word in HostMemories: the number of pages with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The postings of u buckets, each in the order of filing, so entry numbers ascend.
+    """The postings of u buckets. Entry numbers ascend within a bucket.
 
     bounds: int64[u + 1]  numbers: uint64[p] (entry numbers)  inlines: uint64[p] (fingerprint, or second digest word)
     """
@@ -40,7 +40,7 @@ class Buckets:
         return Buckets(kept[self.bounds], self.numbers[keep], self.inlines[keep])
 
     def take(self, rows: NDArray[np.int64]) -> "Buckets":
-        """Choose buckets by their rows: int64[r], ascending, each once -> r buckets."""
+        """Return the buckets in these rows: int64[r], ascending, all different -> r buckets."""
         sizes = sizes_of(self.bounds)
         chosen = np.zeros(len(sizes), np.bool_)
         chosen[rows] = True
@@ -50,9 +50,9 @@ class Buckets:
 
 
 class CommitMark(NamedTuple):
-    """Every page of this source and partition below this offset is committed: no crash can bring it back.
+    """Marks every page of a source and partition below an offset as committed: no crash can bring it back.
 
-    partition -1: of every source, all pages.
+    partition -1: all pages of all sources are committed
     """
 
     source: str
@@ -61,10 +61,10 @@ class CommitMark(NamedTuple):
 
 
 class PendingVerdict(NamedTuple):
-    """The verdict of a page that was not filed, or that replaces another.
+    """The verdict of a page that was not indexed, or that supersedes another.
 
-    original: the entry number of its original, of the page that it replaces (LONGER), or NOBODY  reason: Reason
-    score: nan without an original, 0 where it is replaced  found_by: KeyKind
+    original: entry number of its original, of the superseded page (LONGER), or NOBODY  reason: Reason
+    score: nan without an original, 0 if the page supersedes another  found_by: KeyKind
     """
 
     original: int
@@ -74,13 +74,15 @@ class PendingVerdict(NamedTuple):
 
 
 class HostMemories(NamedTuple):
-    """What is known of h hosts (stream/judge/by_host/memory.py has the rule).
+    """The memories of h hosts: how often each block and title word was seen on a host (stream/judge/by_host/memory.py).
 
-    hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
-    last: uint64[h], the entry number that the next filed page had when the host last learned
-    first: int64[h], the entry of its only page, whose prints and title stand for items and words; NOBODY: they are here
-    items: uint32[i], item_bounds: int64[h + 1], a print's identity << ITEM_COUNT_BITS | count, ascending within a host
-    words: uint32[w], word_bounds: int64[h + 1], a title word << WORD_COUNT_BITS | count, ascending within a host
+    hosts: uint64[h], ascending  pages: uint32[h], number of pages learned; 0: the host has no memory
+    last: uint64[h], number of the next entry when the host last learned
+    first: int64[h], entry of the only page, whose own text stands for items and words; NOBODY: they are in the columns
+    items: uint32[i], block fingerprint identity << ITEM_COUNT_BITS | count, ascending within a host
+    item_bounds: int64[h + 1]
+    words: uint32[w], title word << WORD_COUNT_BITS | count, ascending within a host
+    word_bounds: int64[h + 1]
     """
 
     hosts: NDArray[np.uint64]
@@ -95,10 +97,11 @@ class HostMemories(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostUpdate:
-    """What a scheme with a memory of hosts adds to a filing.
+    """The additions of a scheme with host memories to an index update.
 
-    own: of the f filed pages, as their entries keep it  memories: the WHOLE new memory of every host that learned
-    page_ids, pending_verdicts: the verdicts of pages that are not filed, to be remembered until they are committed
+    own: own texts of the f indexed pages, as stored in their entries
+    memories: the WHOLE new memory of every host that learned
+    page_ids, pending_verdicts: verdicts of pages that are not indexed, to be recorded until the pages are committed
     """
 
     own: OwnText
@@ -108,18 +111,18 @@ class HostUpdate:
 
 
 class OutcomeRef(NamedTuple):
-    """The outcome that a part of a state was filed by: its offset in the topic of verdicts, and its checksum."""
+    """The last outcome that a shard has indexed: its offset in the topic of verdicts, and its checksum."""
 
     offset: int
     checksum: int
 
 
 class EntryPlaces(NamedTuple):
-    """Where a state that holds a part of the entries puts f pages.
+    """The entry numbers of f pages in the state of a shard, which holds a part of the entries.
 
-    numbers: uint64[f], their entry numbers, ascending, from the first number of the filing on
-    next_number: that of the next page that is filed anywhere
-    heard: the outcome that said it, where a topic has it
+    numbers: uint64[f], ascending, not below the first number of the update
+    next_number: number of the next page that any shard indexes
+    heard: the outcome with these numbers, if a topic has it
     """
 
     numbers: NDArray[np.uint64]
@@ -129,17 +132,17 @@ class EntryPlaces(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexUpdate:
-    """What one record adds to the state.
+    """The changes of a state by one record.
 
     signatures: the pages of the record
-    pages: int64[f], which of them are filed, ascending; they get the entry numbers first_number, first_number + 1, ...
+    pages: int64[f], rows of the indexed pages, ascending; they get entry numbers from first_number on
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
-    capped: filings left out because their bucket was full (a page that fits in no bucket is not filed)
+    capped: number of postings left out because their bucket was full (a page that fits in no bucket is not indexed)
     keeps_features: whether entries hold the features of their pages
     keeps_ranks: whether entries hold the ranks of their pages
-    learned: what a scheme with a memory of hosts adds; None for the others
-    committed: before the attempts of `learned` are added, those below these marks are removed
-    places: in a state that holds a part of the entries, which numbers its pages get, and the next one; else None
+    learned: additions of a scheme with host memories; None for other schemes
+    committed: pending verdicts below these marks are removed, before the ones in `learned` are added
+    places: entry numbers of the pages in the state of a shard; None in a state with all entries
     """
 
     signatures: Signatures
@@ -156,22 +159,22 @@ class IndexUpdate:
 
     @property
     def numbers(self) -> NDArray[np.uint64]:
-        """The entry numbers of the filed pages: uint64[f]."""
+        """The entry numbers of the indexed pages: uint64[f]."""
         if self.places is not None:
             return self.places.numbers
         return np.arange(self.first_number, self.next_number, dtype=np.uint64)
 
     @property
     def next_number(self) -> int:
-        """The entry number that the next page gets."""
+        """The entry number of the next page."""
         return self.first_number + len(self.pages) if self.places is None else self.places.next_number
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What forgetting takes out of the state.
+    """The changes of a state that forgets r pages.
 
-    page_ids: the r pages  numbers: uint64[r], their entries; of each only the number stays
+    page_ids: the r pages  numbers: uint64[r], their entries; of each entry only the number stays
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that shrinks; an empty one is deleted
     hosts: uint64[h], whose memories are deleted
     """
@@ -184,63 +187,63 @@ class Removal:
 
 
 class IndexedEntries(Protocol):
-    """What verdicts tell of e filed pages."""
+    """The entries of e indexed pages, for verdicts."""
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
+        """Return the entries at these places: int64[a], each 0..e - 1. Raises CorruptRecord."""
 
 
 class IndexedPages(IndexedEntries, Protocol):
-    """The entries of e filed pages, read at once; each is decoded only as far as somebody asks."""
+    """The entries of e indexed pages, read at once. Columns are decoded on demand."""
 
     def compared(self, with_features: bool) -> CandidateColumns:
-        """Return what a scheme confirms candidates by: e rows. Raises CorruptRecord.
+        """Return the columns that a scheme compares candidates by: e rows. Raises CorruptRecord.
 
-        with_features: whether the scheme compares features; if not, their column stays empty
+        with_features: whether to read features; if not, their column stays empty
         """
 
     def own_texts(self) -> OwnText:
-        """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
+        """Return the own texts of the pages, which are compared within a host: e rows. Raises CorruptRecord."""
 
     def event_times_ms(self) -> NDArray[np.int64]:
-        """Return when the pages were fetched: int64[e], milliseconds. Raises CorruptRecord."""
+        """Return the event times of the pages: int64[e], milliseconds. Raises CorruptRecord."""
 
     def ranks(self) -> NDArray[np.uint64]:
         """Return the ranks of the pages (stream/base/page.py): uint64[e]. Raises CorruptRecord if entries have none."""
 
 
 class StateView(Protocol):
-    """What judging reads of a state."""
+    """The view of a state that judging reads."""
 
     @property
     def entry_count(self) -> int:
-        """How many pages were ever filed; the next one gets this entry number."""
+        """Number of pages ever indexed, which is the entry number of the next one."""
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """Return the postings under keys: uint64[u], all different. A bucket that was never filed under is empty."""
+        """Return the postings under keys: uint64[u], all different. A key without a bucket has no postings."""
 
     def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
-        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
+        """Return the entries with these numbers: uint64[e]. Raises CorruptRecord if one is missing."""
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
-        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        """Return the page id of each entry: uint64[e]. None if the number has no entry any more."""
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
-        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
+        """Return the memories of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
 
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
-        """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
+        """Return the pending verdict of each page, None for a page without one. Raises CorruptRecord."""
 
 
 class WrappedView:
-    """A view of a state that reads everything from another view. Subclasses change a part of it."""
+    """A view that forwards to another view. Subclasses override a part of it."""
 
     def __init__(self, state: StateView) -> None:
         self._state = state
 
     @property
     def entry_count(self) -> int:
-        """How many pages were ever filed; the next one gets this entry number."""
+        """Number of pages ever indexed, which is the entry number of the next one."""
         return self._state.entry_count
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
@@ -248,26 +251,26 @@ class WrappedView:
         return self._state.buckets(keys)
 
     def indexed(self, numbers: NDArray[np.uint64]) -> IndexedPages:
-        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
+        """Return the entries with these numbers: uint64[e]. Raises CorruptRecord if one is missing."""
         return self._state.indexed(numbers)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
-        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        """Return the page id of each entry: uint64[e]. None if the number has no entry any more."""
         return self._state.page_ids(numbers)
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
-        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
+        """Return the memories of these hosts: uint64[h], ascending, all different -> h rows."""
         return self._state.memories(hosts)
 
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
-        """Return the recorded verdict of each page that was not filed, None for all others."""
+        """Return the pending verdict of each page, None for a page without one."""
         return self._state.pending_verdicts(page_ids)
 
 
 class LiveView(WrappedView):
     """A view of a state without its dead entries.
 
-    It stays apart from the state, since a query gives pages of different times different floors.
+    It is not part of the state, because a query judges pages of different times by different floors.
     """
 
     def __init__(self, state: StateView, floor: int) -> None:
@@ -285,12 +288,12 @@ class LiveView(WrappedView):
         return [next(found) if lives else None for lives in living.tolist()]
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
-        """Return what is known of these hosts: uint64[h] -> h rows. A host that learned nothing since is forgotten."""
+        """Return the memories of these hosts: uint64[h] -> h rows, empty for hosts that learned before the floor."""
         return live_memories(self._state.memories(hosts), self._floor)
 
 
 def live_memories(memories: HostMemories, floor: int) -> HostMemories:
-    """What is known of h hosts, without those that last learned before the floor of the horizon."""
+    """Return memories of h hosts, emptied for hosts that last learned before the floor of the window."""
     alive = memories.last >= np.uint64(floor)
     if alive.all():
         return memories

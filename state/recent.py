@@ -1,18 +1,18 @@
-"""Tells whether the latest entries of a state are pages of a partition."""
+"""Finds the partitions of the latest entries of a state."""
 
 import numpy as np
 
 from spotsieve.state.store.state import State
 
 MOST_ENTRIES = 2**18
-"""So many of the latest entries are looked at, in about a second: a partition that is read leaves some among them."""
+"""Number of latest entries that are read, in about a second: a partition in use has some among them."""
 _AT_ONCE = 4096
 
 
 class RecentPartitions:
     """The partitions of a state's latest entries.
 
-    Each entry is looked at once, however many partitions are asked for: 1,000 new ones would take a second each.
+    Each entry is read once, for any number of partitions. Otherwise 1,000 new partitions would take a second each.
     """
 
     def __init__(self, state: State) -> None:
@@ -21,7 +21,7 @@ class RecentPartitions:
         self._known: set[tuple[str, int]] = set()
 
     def has(self, source: str, partition: int) -> bool:
-        """Whether pages of this partition are among them. Raises CorruptRecord, StateError."""
+        """Whether a page of this partition is among the latest entries. Raises CorruptRecord, StateError."""
         state, end = self._state, self._state.entry_count
         first = max(self._seen, state.clock.floor, end - MOST_ENTRIES, 0)
         while first < end:

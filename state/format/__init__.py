@@ -1,1 +1,1 @@
-"""Holds the bytes of what is stored, a module for each stored thing. state/FORMATS.md has the grammar."""
+"""Encodes and decodes stored values, one module for each kind of value. state/FORMATS.md has the grammar."""

@@ -1,4 +1,4 @@
-"""Encodes and decodes keys and buckets: the postings that are stored under one key. state/FORMATS.md has the grammar.
+"""Encodes and decodes keys and buckets (the postings of one key). state/FORMATS.md has the grammar.
 
 A bucket has no checksum of its own. RocksDB keeps one on every block of a table file and on every write-ahead record,
 and verifies it at each read. Decoding checks the version, the length and the order of entry numbers.
@@ -46,7 +46,7 @@ def read_word(buffer, at, size):
 
 BUCKET_VERSION = 2
 NUMBER_BYTES = 5
-"""Size of an entry number in a posting: enough for a million million pages."""
+"""Size of an entry number in a posting: enough for 10^12 pages."""
 INLINE_BYTES = dict.fromkeys(BARE_TAGS, 0)
 """Size of the inline word in a posting, by the tag of the key; all other tags keep 8 bytes."""
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
@@ -55,7 +55,7 @@ _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in ra
 def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
     """Write the buckets under keys: uint64[u] -> u values: the version byte, then the postings, little endian.
 
-    A posting is the entry number in 5 bytes, then as much of the inline word as the key's tag keeps (INLINE_BYTES).
+    A posting is the entry number in 5 bytes, then 0 or 8 bytes of inline word by the tag of the key (INLINE_BYTES).
     """
     sizes = _posting_bytes(keys)
     ends = bounds_of(sizes_of(buckets.bounds) * sizes + 1)
@@ -66,9 +66,9 @@ def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
 
 
 def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> Buckets:
-    """Read the values under keys: uint64[u] -> their postings. None is an empty bucket; inline bits not stored are 0.
+    """Read the values under keys: uint64[u] -> their postings. None is an empty bucket.
 
-    Raises CorruptRecord, which names the key.
+    An inline word that is not stored is 0. Raises CorruptRecord, which names the key.
     """
     sizes = _posting_bytes(keys)
     lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
@@ -103,7 +103,7 @@ def _write_buckets(sizes, bounds, numbers, inlines, buffer):
 
 @kernel
 def _read_buckets(sizes, buffer, lengths, numbers, inlines):
-    # sizes: int64[u], bytes of a posting  buffer: uint8[...]  lengths: int64[u], -1 where there is no value
+    # sizes: int64[u], bytes of a posting  buffer: uint8[...]  lengths: int64[u], -1 for a missing value
     # ->  numbers, inlines: uint64[p]; returns the first bad value, or -1
     at, posting = 0, 0
     for bucket in range(len(lengths)):

@@ -1,7 +1,7 @@
-"""Encodes and decodes entries: the stored data of a filed page. state/FORMATS.md has the grammar.
+"""Encodes and decodes entries: the stored data of indexed pages. state/FORMATS.md has the grammar.
 
 An entry has no checksum of its own; RocksDB keeps one on every block and verifies it at each read. Decoding checks the
-version, the length and the references. StoredEntries decodes the entries of a read on demand, column by column.
+version, the length and the references. StoredEntries decodes the entries of one read on demand, column by column.
 """
 
 import struct
@@ -37,14 +37,14 @@ from spotsieve.stream.sign.text.machine import copy_bytes
 
 ENTRY_VERSION = 3
 RANKED_VERSION = 4
-"""Of an entry with a rank behind its sketch, as every entry has where policy.keep goes by ranks."""
+"""Version of entries with a rank after the sketch: all entries of a state whose policy.keep compares ranks."""
 ENTRY_VERSIONS = (ENTRY_VERSION, RANKED_VERSION)
 FORGOTTEN = b"\x00"
 """The whole value of a forgotten entry: its number stays in use."""
 FEATURED = 0x8000
-"""The bit of an entry's URL length that says that features follow the sketch; addresses are too short to need it."""
+"""The bit of the URL length that marks an entry with features. URLs are too short to need this bit."""
 OWN_TEXT = 0x4000
-"""The bit beside it that says that the own text follows, as in every entry of a scheme with a memory of hosts."""
+"""The bit of the URL length that marks an entry with an own text: every entry of a scheme with host memories."""
 _SOURCE = struct.Struct("<I")
 _SOURCE_AT = 2
 _URL_BYTES_AT = 26
@@ -56,8 +56,10 @@ ENTRY_BYTES = ENTRY.size
 
 
 class EntryParts(NamedTuple):
-    """The fields of an entry. source: its number  url, label: UTF-8  sketch: words  features: most schemes keep none
-    own: None for a scheme without a memory of hosts  rank: None where no entry of the state has one
+    """The fields of an entry.
+
+    source: number of the source  url, label: UTF-8  sketch: words  features: empty in most schemes
+    own: None in a scheme without host memories  rank: None in a state without ranks
     """
 
     source: int
@@ -75,7 +77,7 @@ class EntryParts(NamedTuple):
 
 
 class EntryHead(NamedTuple):
-    """Whose an entry is. source: its number  host: 0 without one  has_own: an own text is in it"""
+    """The page and host of an entry. source: number of the source  host: 0 without one  has_own: has an own text"""
 
     source: int
     partition: int
@@ -85,7 +87,7 @@ class EntryHead(NamedTuple):
 
 
 def encode_entries(index_update: IndexUpdate, sources: NDArray[np.uint32]) -> list[bytes]:
-    """Write the filed pages of a filing -> one value for each. sources: uint32[f], the number of each page's source."""
+    """Write the indexed pages of an update -> one value for each. sources: uint32[f], source numbers of the pages"""
     layout = EntryLayout(
         RANKED_VERSION if index_update.keeps_ranks else ENTRY_VERSION,
         int(index_update.keeps_ranks),
@@ -97,9 +99,9 @@ def encode_entries(index_update: IndexUpdate, sources: NDArray[np.uint32]) -> li
 
 
 def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
-    """Read what a verdict tells of a filed page.
+    """Read the fields of an entry that verdicts name.
 
-    Raises CorruptRecord where the value is cut, has another version or names an unknown source.
+    Raises CorruptRecord if the value is cut, has another version or names an unknown source.
     """
     if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS:
         raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {ENTRY.size} bytes")
@@ -131,7 +133,7 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
 
 
 def head_of_entry(key: bytes, value: bytes, sources: int = 2**32) -> EntryHead:
-    """Read what tells of an entry that is not forgotten whose it is. sources: how many exist. Raises CorruptRecord."""
+    """Read page and host of an entry that is not forgotten. sources: number of sources. Raises CorruptRecord."""
     if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS:
         raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {ENTRY.size} bytes")
     _, _, source, partition, offset, _, url_bytes, _, host, _ = ENTRY.unpack_from(value)
@@ -141,12 +143,12 @@ def head_of_entry(key: bytes, value: bytes, sources: int = 2**32) -> EntryHead:
 
 
 def with_source(value: bytes, source: int) -> bytes:
-    """The same entry under another number of its source. Raises struct.error where that is out of its range."""
+    """Return the entry with another source number. Raises struct.error if the number is out of range."""
     return value[:_SOURCE_AT] + _SOURCE.pack(source) + value[_SOURCE_AT + _SOURCE.size :]
 
 
 def pack_entry(parts: EntryParts) -> bytes:
-    """Write an entry from its fields. Raises struct.error where one is out of its range."""
+    """Write an entry from its fields. Raises struct.error if one is out of range."""
     source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own, rank = parts
     url_bytes = len(url) | FEATURED * bool(features) | OWN_TEXT * (own is not None)
     version = ENTRY_VERSION if rank is None else RANKED_VERSION
@@ -163,7 +165,10 @@ def pack_entry(parts: EntryParts) -> bytes:
 
 
 def entry_fault(value: bytes, words: int, sources: int) -> str | None:
-    """Return the rule that an entry breaks, None if it is whole. words: size of its sketch  sources: how many exist"""
+    """Return the rule that an entry breaks, None for a valid one.
+
+    words: expected size of the sketch  sources: number of sources
+    """
     if value == FORGOTTEN:
         return None
     if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS or value[1] != words:
@@ -182,7 +187,7 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
 
 
 def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_features: bool = False) -> CandidateColumns:
-    """Read what a scheme confirms e candidates by -> e rows. Addresses are skipped, features too unless asked for.
+    """Read the columns that e candidates are compared by -> e rows. URLs are skipped; features too by default.
 
     Raises CorruptRecord, which names the first entry that is cut, or whose version or sketch size differs.
     """
@@ -195,12 +200,12 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_feature
 
 
 def decode_event_times(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.int64]:
-    """Read when e pages were fetched -> int64[e], milliseconds. Raises CorruptRecord as decode_compared does."""
+    """Read the event times of e entries -> int64[e], milliseconds. Raises CorruptRecord as decode_compared does."""
     return _read_heads(keys, values)["event_time_ms"].astype(np.int64)
 
 
 def decode_ranks(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.uint64]:
-    """Read the ranks of e pages -> uint64[e]. Raises CorruptRecord, which also names an entry that has none."""
+    """Read the ranks of e entries -> uint64[e]. Raises CorruptRecord, also for an entry without a rank."""
     heads = _read_heads(keys, values)
     if heads.dtype.names is None or "rank" not in heads.dtype.names:
         raise CorruptRecord("entries", keys[0], f"must be version {RANKED_VERSION}, with the rank of its page")
@@ -208,7 +213,7 @@ def decode_ranks(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.u
 
 
 def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
-    """Read what e entries are compared by on their hosts -> e rows; one without an own text has zeros and no prints.
+    """Read the own texts of e entries -> e rows. An entry without an own text has zeros and no fingerprints.
 
     Raises CorruptRecord, which names the first entry that is cut, of another version or out of order.
     """
@@ -235,9 +240,9 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
 
 
 class _Places(NamedTuple):
-    """Where the ragged parts of an entry are. If the value is cut, they may be beyond its end.
+    """The places of the variable parts of an entry. In a value that is cut they may lie beyond its end.
 
-    features: how many  own: where they end and the own text begins, if there is one  url: where the address begins
+    features: number of features  own: end of the features, where an own text begins  url: begin of the URL
     """
 
     features: int
@@ -247,7 +252,7 @@ class _Places(NamedTuple):
 
 
 def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
-    """Find the parts behind the sketch. words: size of the sketch  url_bytes: as stored"""
+    """Find the parts after the sketch. words: size of the sketch  url_bytes: the stored URL length, with its bits"""
     at, features = ENTRY.size + 8 * words + RANK.size * (value[0] == RANKED_VERSION), 0
     if url_bytes & FEATURED:
         at += FEATURES.size
@@ -262,7 +267,7 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
 
 
 def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.void]:
-    """Read e entries up to what has no fixed size. Raises CorruptRecord for one that differs from the first."""
+    """Read the fixed parts of e entries. Raises CorruptRecord if the layout of one differs from the first."""
     version, words = (values[0][0], values[0][1]) if values and len(values[0]) > 1 else (ENTRY_VERSION, 0)
     layout, texts = _entry_head(version, words), byte_texts(values)
     heads = np.empty((len(values), layout.itemsize), np.uint8)
@@ -291,8 +296,8 @@ def _read_features(
 
 @kernel
 def _gather_heads(raw, bounds, version, words, heads):
-    # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all  ->  heads: uint8[e, h]
-    # returns the first entry that is cut, of another version or with another sketch, or -1
+    # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all entries  ->  heads: uint8[e, h]
+    # returns the first entry that is cut, or has another version or sketch size, or -1
     size, to, from_ = heads.shape[1], heads.ctypes.data, raw.ctypes.data
     for entry in range(len(heads)):
         at = bounds[entry]
@@ -304,8 +309,8 @@ def _gather_heads(raw, bounds, version, words, heads):
 
 @kernel
 def _measure_own_texts(raw, bounds, starts, prints, titles):
-    # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of own texts, -1 where there is none
-    # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or of another version, or -1
+    # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of own texts, -1 for an entry without
+    # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or has another version, or -1
     for entry in range(len(starts)):
         at, end = bounds[entry], bounds[entry + 1]
         ranked = np.int64(raw[at] == RANKED_VERSION) if at < end else np.int64(0)
@@ -356,7 +361,7 @@ def _entry_head(version: int, words: int) -> np.dtype[np.void]:
 
 
 def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]) -> list[PageId | None]:
-    """Return the page id of each entry, None where it is gone or forgotten. Raises CorruptRecord."""
+    """Return the page id of each entry, None if it is removed or forgotten. Raises CorruptRecord."""
     found = list[PageId | None]()
     for key, value in zip(keys, values, strict=True):
         if value is None or value == FORGOTTEN:
@@ -368,14 +373,14 @@ def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Seq
 
 
 def all_found(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Sequence[bytes]:
-    """Return the values of entries that buckets refer to. Raises CorruptRecord if one is missing."""
+    """Return the values if all exist: buckets refer to these entries. Raises CorruptRecord if one is missing."""
     if None in values:
         raise CorruptRecord("entries", keys[values.index(None)], "is missing although a bucket refers to it")
     return cast("Sequence[bytes]", values)
 
 
 class StoredEntries:
-    """The values of e entries. keys: for messages  sources: texts by number"""
+    """The values of e entries, decoded on demand. keys: for messages  sources: texts by number"""
 
     def __init__(self, keys: Sequence[bytes], values: Sequence[bytes], sources: Sequence[str]) -> None:
         self._keys = keys
@@ -383,20 +388,20 @@ class StoredEntries:
         self._sources = sources
 
     def compared(self, with_features: bool) -> CandidateColumns:
-        """Return what a scheme confirms candidates by: e rows. Raises CorruptRecord."""
+        """Return the columns that a scheme compares candidates by: e rows. Raises CorruptRecord."""
         return decode_compared(self._keys, self._values, with_features)
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
+        """Return the entries at these places: int64[a], each 0..e - 1. Raises CorruptRecord."""
         keys, values, sources = self._keys, self._values, self._sources
         return [decode_entry(keys[place], values[place], sources) for place in places.tolist()]
 
     def own_texts(self) -> OwnText:
-        """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
+        """Return the own texts of the pages, which are compared within a host: e rows. Raises CorruptRecord."""
         return decode_own_texts(self._keys, self._values)
 
     def event_times_ms(self) -> NDArray[np.int64]:
-        """Return when the pages were fetched: int64[e], milliseconds. Raises CorruptRecord."""
+        """Return the event times of the pages: int64[e], milliseconds. Raises CorruptRecord."""
         return decode_event_times(self._keys, self._values)
 
     def ranks(self) -> NDArray[np.uint64]:

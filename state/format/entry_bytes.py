@@ -1,8 +1,8 @@
 """Writes the entries of many pages into one buffer, and encodes and decodes the own text of an entry.
 
-The entries come from the columns of a record. The own text is what a page is compared by on its host; it lies between
-the features and the address. state/FORMATS.md has the grammar, and pack_entry in state/format/entries.py writes one
-entry by it.
+The entries come from the columns of a record. The own text holds the block fingerprints and title words that pages of a
+host are compared by; it lies between the features and the URL. state/FORMATS.md has the grammar. pack_entry in
+state/format/entries.py writes a single entry by the same grammar.
 """
 
 import struct
@@ -22,11 +22,11 @@ OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
 _OWN_TEXT = struct.Struct("<HBHBB")
 _KIND_BITS = 5
 OWN_TEXT_BYTES = _OWN_TEXT.size
-"""Of an own text before its prints and title words; the last two say how many there are of each."""
+"""Size of an own text without its fingerprints and title words; its last two bytes are the counts of these."""
 
 
 class OwnParts(NamedTuple):
-    """The own text of one entry; OwnText says what each field means."""
+    """The own text of one entry. OwnText describes the fields."""
 
     site: int
     share: int
@@ -36,13 +36,13 @@ class OwnParts(NamedTuple):
 
 
 def pack_own_text(own: OwnParts) -> bytes:
-    """Write an own text from its fields. Raises struct.error where one is out of its range."""
+    """Write an own text from its fields. Raises struct.error if one is out of range."""
     head = _OWN_TEXT.pack(own.site, own.share, own.listed, len(own.prints), len(own.titles))
     return head + struct.pack(f"<{len(own.prints)}I{len(own.titles)}H", *own.prints, *own.titles)
 
 
 def own_text_fault(own: OwnParts) -> str | None:
-    """Return the rule that an own text breaks, None if it is whole."""
+    """Return the rule that an own text breaks, None for a valid one."""
     identities = [word >> _KIND_BITS for word in own.prints]
     if any(one >= other for row in (identities, own.titles) for one, other in pairwise(row)):
         return OUT_OF_ORDER
@@ -50,7 +50,7 @@ def own_text_fault(own: OwnParts) -> str | None:
 
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:
-    """Read an own text that is not cut."""
+    """Read a complete own text that begins at `at`."""
     site, share, listed, prints, titles = _OWN_TEXT.unpack_from(value, at)
     words = struct.unpack_from(f"<{prints}I{titles}H", value, at + OWN_TEXT_BYTES)
     return OwnParts(site, share, listed, words[:prints], words[prints:])
@@ -58,9 +58,9 @@ def unpack_own_text(value: bytes, at: int) -> OwnParts:
 
 @kernel
 def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):
-    """Fill the columns of OwnText, whose bounds are given, and return the first entry out of order, or -1.
+    """Fill the columns of OwnText by the given bounds. Return the first entry that is out of order, or -1.
 
-    raw: uint8[...], of all entries  starts: int64[e], -1 where an entry has no own text
+    raw: uint8[...], all entries  starts: int64[e], begin of each own text, -1 for an entry without one
     """
     for entry in range(len(starts)):
         at = starts[entry]
@@ -86,15 +86,16 @@ def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, title
 ENTRY = struct.Struct("<BBIiqqHHQI")
 RANK = struct.Struct("<Q")
 FEATURES = struct.Struct("<I")
-"""What has a fixed size: a head without its sketch, a rank, and how many features there are."""
+"""The parts of fixed size: a head without its sketch, a rank, and the number of features."""
 _HEAD_BYTES, _RANK_BYTES, _COUNT_BYTES = ENTRY.size, RANK.size, FEATURES.size
 
 
 class EntryLayout(NamedTuple):
-    """What all entries of a filing have. version: of the entries
+    """The layout of all entries of an update. version: of the entries
 
-    rank: 1 or 0, whether they have a rank  featured, own_text: bits of the URL length that say that the features of a
-    page that has some, and its own text, follow; 0: they do not
+    rank: 1 if entries have a rank, else 0
+    featured, own_text: bits of the URL length that mark an entry with features, and one with an own text; 0: no entry
+    has any
     """
 
     version: int
@@ -104,7 +105,10 @@ class EntryLayout(NamedTuple):
 
 
 class _Pages(NamedTuple):
-    """Columns of the n pages of a record, as of Signatures. url_raw, label_raw: uint8[...], with int64[n + 1] bounds"""
+    """Columns of the n pages of a record, named like those of Signatures.
+
+    url_raw, label_raw: uint8[...], all texts  url_bounds, label_bounds: int64[n + 1]
+    """
 
     partition: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -124,9 +128,10 @@ class _Pages(NamedTuple):
 def write_entries(
     index_update: IndexUpdate, sources: NDArray[np.uint32], layout: EntryLayout
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Write the filed pages of a filing -> the entries, one after the other, and their bounds: int64[f + 1].
+    """Write the indexed pages of an update -> the concatenated entries: uint8[...], and their bounds: int64[f + 1].
 
-    sources: uint32[f]  Raises ValueError where a page has more prints or title words than an entry has room for.
+    sources: uint32[f], source numbers
+    Raises ValueError if a page has more fingerprints or title words than an entry has room for.
     """
     signatures, pages = index_update.signatures, index_update.pages
     urls, labels = byte_texts(signatures.urls), byte_texts(signatures.labels)
@@ -149,14 +154,14 @@ def write_entries(
     bounds = np.zeros(len(pages) + 1, np.int64)
     most = _measure(columns, own, pages, layout, bounds)
     if most > np.iinfo(np.uint8).max:
-        raise ValueError(f"an own text has {most} prints or title words, an entry has room for 255")
+        raise ValueError(f"an own text has {most} block fingerprints or title words, an entry has room for 255")
     buffer = np.empty(bounds[-1], np.uint8)
     _write(columns, own, pages, sources, layout, bounds, buffer)
     return buffer, bounds
 
 
 def _no_own_texts() -> OwnText:
-    """Own texts of no pages."""
+    """Return the own texts of 0 pages."""
     none = no_own_text(0)
     return OwnText(
         none["site"],
@@ -174,9 +179,8 @@ _NO_OWN = _no_own_texts()
 
 @kernel
 def _measure(columns, own, pages, layout, bounds):
-    # columns: _Pages  own: OwnText, of the f filed pages  pages: int64[f]  layout: EntryLayout  ->  bounds: int64[f +
-    # 1]
-    # returns the most prints or title words that a page has
+    # columns: _Pages  own: OwnText, of the f indexed pages  pages: int64[f]  layout: EntryLayout
+    # ->  bounds: int64[f + 1]; returns the greatest number of fingerprints or title words of a page
     most = np.int64(0)
     for row in range(len(pages)):
         page = pages[row]
@@ -197,7 +201,8 @@ def _measure(columns, own, pages, layout, bounds):
 
 @kernel
 def _write(columns, own, pages, sources, layout, bounds, buffer):
-    # sources: uint32[f]  bounds: int64[f + 1], the others as of _measure  ->  buffer: uint8[bounds[f]]
+    # columns: _Pages  own: OwnText, of the f indexed pages  pages: int64[f]  sources: uint32[f]  layout: EntryLayout
+    # bounds: int64[f + 1]  ->  buffer: uint8[bounds[f]]
     for row in range(len(pages)):
         page, at = pages[row], bounds[row]
         url, url_end = columns.url_bounds[page], columns.url_bounds[page + 1]
@@ -239,7 +244,7 @@ def _write(columns, own, pages, sources, layout, bounds, buffer):
 
 @kernel
 def _write_own_text(own, row, buffer, at):
-    # own: OwnText  row: int64  at: int64, where in the buffer  ->  buffer: uint8[...]; returns where it goes on
+    # own: OwnText  row: int64  at: int64, place in the buffer  ->  buffer: uint8[...]; returns the next place
     print_first, print_end = own.print_bounds[row], own.print_bounds[row + 1]
     title_first, title_end = own.title_bounds[row], own.title_bounds[row + 1]
     write_word(buffer, at, 2, np.uint64(own.site[row]))

@@ -1,12 +1,12 @@
-"""Encodes and decodes what is remembered of a host. state/FORMATS.md has the grammar.
+"""Encodes and decodes the memories of hosts. state/FORMATS.md has the grammar.
 
-    memory = 1 u8, last 5 bytes, first 5 bytes                                      one page taught it, and is filed
+    memory = 1 u8, last 5 bytes, first 5 bytes                                      a lead: one page, which is indexed
            | 2 u8, last 5 bytes, pages u32, items u16 (i), words u8 (w), (item u32)[i], (word 3 bytes)[w]
-    item   = identity of a print << 4 | count
+    item   = identity of a block fingerprint << 4 | count
     word   = title word << 8 | count
 
-Most hosts have one page, so the first layout is short: its items and words stand in the entry of that page. A memory
-has no checksum of its own; RocksDB keeps one on every block. Decoding checks version, length, order and counts.
+Most hosts have one page, so the first layout is short: its items and words are in the entry of that page. A memory has
+no checksum of its own; RocksDB keeps one on every block. Decoding checks version, length, order and counts.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 
 LEAD_VERSION = 1
-"""Of the memory of a host with one page, which is filed."""
+"""Version of a lead: the memory of a host with one page, which is indexed."""
 MEMORY_VERSION = 2
 MAX_ITEMS, MAX_WORDS = 2**16 - 1, 2**8 - 1
 _LEAD_BYTES = 1 + 2 * NUMBER_BYTES
@@ -36,9 +36,9 @@ _RULE = (
 
 
 def encode_memories(memories: HostMemories) -> list[bytes | None]:
-    """Write the memories of h hosts -> h values, None where nothing is known of a host (0 pages).
+    """Write the memories of h hosts -> h values, None for a host without a memory (0 pages).
 
-    Raises ValueError where there are more items or words than a value has room for, or a lead has some.
+    Raises ValueError if a memory has more items or words than a value has room for, or a lead has any.
     """
     items, words = sizes_of(memories.item_bounds), sizes_of(memories.word_bounds)
     lead = memories.first != NOBODY
@@ -48,8 +48,8 @@ def encode_memories(memories: HostMemories) -> list[bytes | None]:
         or (lead & ((items > 0) | (words > 0) | (memories.pages > 1))).any()
     ):
         raise ValueError(
-            f"a memory must have at most {MAX_ITEMS} items and {MAX_WORDS} words, and none of either while the entry "
-            "of its only page stands for them"
+            f"a memory must have at most {MAX_ITEMS} items and {MAX_WORDS} words, and no items or words while the "
+            "entry of its only page stands for them"
         )
     sizes = np.where(lead, _LEAD_BYTES, _HEAD_BYTES + _ITEM_BYTES * items + _WORD_BYTES * words)
     ends = bounds_of(np.where(memories.pages > 0, sizes, 0))
@@ -60,7 +60,7 @@ def encode_memories(memories: HostMemories) -> list[bytes | None]:
 
 
 def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -> HostMemories:
-    """Read the values under hosts: uint64[h] -> h memories. None is a host of which nothing is known.
+    """Read the values under hosts: uint64[h] -> h memories. None stands for a host without a memory.
 
     Raises CorruptRecord, which names the host.
     """
@@ -88,7 +88,7 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
 
 
 def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.uint64]:
-    """Read of b memories only when they last learned -> uint64[b]. Raises CorruptRecord."""
+    """Read the `last` of b memories (HostMemories) -> uint64[b]. Raises CorruptRecord."""
     for host, value in zip(hosts, values, strict=True):
         if len(value) < _LEAD_BYTES or value[0] not in (LEAD_VERSION, MEMORY_VERSION):
             raise CorruptRecord("hosts", host, _RULE)
@@ -97,7 +97,7 @@ def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.
 
 @kernel
 def _write_memories(pages, last, first, items, item_bounds, words, word_bounds, ends, buffer):
-    # pages to word_bounds: as in HostMemories, h hosts  ends: int64[h + 1]  ->  buffer: uint8[ends[h]]
+    # pages to word_bounds: the columns of HostMemories for h hosts  ends: int64[h + 1]  ->  buffer: uint8[ends[h]]
     for host in range(len(ends) - 1):
         at = ends[host]
         if pages[host] == 0:
@@ -123,8 +123,8 @@ def _write_memories(pages, last, first, items, item_bounds, words, word_bounds, 
 
 @kernel
 def _measure_memories(raw, ends, item_bounds, word_bounds):
-    # raw: uint8[...]  ends: int64[h + 1], of the values, empty where there is none  ->  item_bounds, word_bounds:
-    # int64[h + 1]; returns the first value of a wrong version or length, or -1
+    # raw: uint8[...]  ends: int64[h + 1], of the values; a missing value is empty  ->  item_bounds, word_bounds:
+    # int64[h + 1]; returns the first value with a wrong version or length, or -1
     for host in range(len(ends) - 1):
         at, size = ends[host], ends[host + 1] - ends[host]
         items, words = np.int64(0), np.int64(0)
@@ -140,8 +140,8 @@ def _measure_memories(raw, ends, item_bounds, word_bounds):
 
 @kernel
 def _read_memories(raw, ends, pages, last, first, items, item_bounds, words, word_bounds):
-    # raw: uint8[...]  ends: int64[h + 1]  item_bounds, word_bounds: int64[h + 1]  ->  the rest as in HostMemories;
-    # returns the first value of 0 pages or of items or words that do not ascend or are not counted, or -1
+    # raw: uint8[...]  ends: int64[h + 1]  item_bounds, word_bounds: int64[h + 1]  ->  other columns of HostMemories;
+    # returns the first value with 0 pages, or with items or words that do not ascend or have a count of 0, or -1
     for host in range(len(ends) - 1):
         at = ends[host]
         if at == ends[host + 1]:
@@ -170,7 +170,7 @@ def _read_memories(raw, ends, pages, last, first, items, item_bounds, words, wor
 
 @kernel
 def _counted(column, bounds, count_bits):
-    # column: uint32[...]  bounds: int64[2]  ->  whether what is counted there ascends and no count is 0
+    # column: uint32[...]  bounds: int64[2]  ->  whether the items or words there ascend, and no count is 0
     for place in range(bounds[0], bounds[1]):
         if column[place] & ((1 << count_bits) - 1) == 0:
             return False

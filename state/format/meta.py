@@ -1,8 +1,8 @@
-"""Encodes and decodes the small stored values: identity, progress, marks of the horizon, sources and attempts.
+"""Encodes and decodes the small stored values: identity, progress, window marks, sources and pending verdicts.
 
-state/FORMATS.md has the grammar. Each meta value is sealed with its xxh3-64 checksum, since everything depends on them.
-A source is a topic or path that pages come from; each is stored once. An attempt is the verdict of a page that is not
-filed; it is kept until the page is committed.
+state/FORMATS.md has the grammar. Each meta value ends in its xxh3-64 checksum, because the whole state depends on it. A
+source is a topic or path that pages come from; each is stored once. A pending verdict ("attempt" in stored names) is
+the verdict of a page that is not indexed; it stays until the page is committed.
 
     attempt key   = source number u32, partition u32 (plus 2**31), offset u64, all big endian: in the order of page ids
     attempt value = version u8 (1), original i64, score f64, reason u8, found_by u8
@@ -26,12 +26,12 @@ _CHECKSUM = struct.Struct("<Q")
 
 
 def seal(body: bytes) -> bytes:
-    """Append to the body its xxh3-64, little endian."""
+    """Return the body with its xxh3-64 checksum appended, little endian."""
     return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
 
 
 def unseal(store: str, key: bytes, value: bytes) -> bytes:
-    """Return the body of a sealed value. Raises CorruptRecord where the checksum differs."""
+    """Return the body of a sealed value. Raises CorruptRecord if the checksum differs."""
     body = value[: -_CHECKSUM.size]
     if len(value) <= _CHECKSUM.size or _CHECKSUM.unpack(value[-_CHECKSUM.size :])[0] != xxhash.xxh3_64_intdigest(body):
         raise CorruptRecord(store, key, "must end in its xxh3-64 checksum")
@@ -41,16 +41,16 @@ def unseal(store: str, key: bytes, value: bytes) -> bytes:
 IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
 LOCAL = "local"
-"""The name of a log that is a file in the directory of its state."""
+"""The name of a local log: a file in the state directory."""
 STATE_FORMAT = 3
-"""Raised whenever this release can no longer read states of the format before."""
+"""Increased when a release can no longer read states of the previous format."""
 PROGRESS_VERSION = 3
 MARKS_VERSION = 1
 IDENTITY_VERSION = 1
 OUTCOME_REF_VERSION = 1
 PART_VERSION = 2
-"""Of which entries a part holds."""
-_FILL_ANEW = "delete the directory of this shard and start it: it fills itself again from the log and the verdicts"
+"""Version of the rule that assigns entries to shards."""
+_REFILL = "delete the directory of this shard and start it: it rebuilds its state from the log and the verdicts"
 _HEARD = struct.Struct("<BQQ")
 _PROGRESS = struct.Struct("<BQQQIqQQQQ")
 _MARKS = struct.Struct("<BH")
@@ -58,7 +58,7 @@ _MARK = struct.Struct("<qQ")
 
 
 class StatePart(NamedTuple):
-    """Which part of all entries a state holds: what falls to shard `number` of `shards`."""
+    """The part of all entries that a state holds: the share of shard `number` of `shards`."""
 
     number: int
     shards: int
@@ -68,9 +68,10 @@ class StatePart(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What a state belongs to. settings: canonical text of those that change verdicts  log: the name of its log
+    """The settings, log and part that a state belongs to.
 
-    part: None where it holds all entries
+    settings: canonical text of the settings that change verdicts  log: name of the log
+    part: None if the state holds all entries
     """
 
     state_format: int
@@ -80,11 +81,12 @@ class Identity(NamedTuple):
 
 
 class StateProgress(NamedTuple):
-    """How far a state has applied its log. It changes with every record.
+    """The progress of a state in its log. It changes with every record.
 
-    last_record: checksum of the last record applied  pages_applied: how many of the record at the position
-    watermark_ms: the greatest event time (state.horizon)
-    sweep, host_sweep: how far dead postings and dead memories of hosts are removed (state.sweep)
+    position: next log offset to apply  last_record: checksum of the last applied record
+    pages_applied: number of applied pages of the record at the position
+    watermark_ms: greatest event time so far (state/horizon.py)
+    sweep, host_sweep: progress of the sweeps of dead postings and dead host memories (state/removal.py)
     """
 
     position: int
@@ -112,15 +114,15 @@ def decode_progress(value: bytes) -> StateProgress:
 
 
 def encode_marks(marks: Sequence[StepMark]) -> bytes:
-    """Write the meta value `marks`, which only a state with a horizon has."""
+    """Write the meta value `marks`, which only a state with a deduplication window has."""
     return seal(_MARKS.pack(MARKS_VERSION, len(marks)) + b"".join(_MARK.pack(*mark) for mark in marks))
 
 
 def decode_marks(value: bytes) -> tuple[StepMark, ...]:
-    """Read the meta value `marks`. Raises CorruptRecord, also where steps or entry numbers do not ascend."""
+    """Read the meta value `marks`. Raises CorruptRecord, also if steps or entry numbers do not ascend."""
     body = unseal("meta", MARKS, value)
-    marked = (len(body) - _MARKS.size) // _MARK.size
-    if len(body) != _MARKS.size + marked * _MARK.size or _MARKS.unpack_from(body) != (MARKS_VERSION, marked):
+    count = (len(body) - _MARKS.size) // _MARK.size
+    if len(body) != _MARKS.size + count * _MARK.size or _MARKS.unpack_from(body) != (MARKS_VERSION, count):
         raise CorruptRecord("meta", MARKS, f"must be version {MARKS_VERSION} and have the marks that it declares")
     marks = tuple(StepMark(*fields) for fields in _MARK.iter_unpack(body[_MARKS.size :]))
     if any(one.step >= other.step or one.number >= other.number for one, other in pairwise(marks)):
@@ -129,19 +131,19 @@ def decode_marks(value: bytes) -> tuple[StepMark, ...]:
 
 
 def decode_clock(progress: StateProgress, marks: bytes | None) -> Clock:
-    """Put the clock together from the two meta values that hold it. Raises CorruptRecord."""
+    """Return the clock that the meta values `progress` and `marks` hold. Raises CorruptRecord."""
     clock = Clock(progress.watermark_ms, decode_marks(marks) if marks is not None else ())
     if bool(clock.marks) != (clock.watermark_ms != NO_TIME) or clock.floor > progress.entry_count:
         raise CorruptRecord(
             "meta",
             MARKS,
-            f"must be there where the progress has a watermark, and begin at one of its {progress.entry_count} entries",
+            f"must exist if the progress has a watermark, and begin at one of its {progress.entry_count} entries",
         )
     return clock
 
 
 def encode_outcome_ref(heard: OutcomeRef) -> bytes:
-    """Write the meta value `heard`, which only a state that holds a part has."""
+    """Write the meta value `heard`, which only the state of a shard has."""
     return seal(_HEARD.pack(OUTCOME_REF_VERSION, *heard))
 
 
@@ -169,15 +171,15 @@ def decode_identity(value: bytes) -> Identity:
     try:
         fields = json.loads(body[1:])
         state_format, settings, log = fields["format"], fields["settings"], fields["log"]
-        # Version 1 was not written down.
-        *held, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
-        part = StatePart(*held) if held else None
+        # Version 1 was not stored.
+        *numbers, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
+        part = StatePart(*numbers) if numbers else None
     except (ValueError, LookupError, TypeError, RecursionError):
         state_format = settings = log = part = version = None
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str)):
         raise CorruptRecord("meta", IDENTITY, "must be JSON that names format, settings and log")
     if version != PART_VERSION:
-        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _FILL_ANEW)
+        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
     return Identity(state_format, settings, log, part)
 
 
@@ -208,29 +210,29 @@ _SHIFT = 2**31
 
 
 def pending_verdict_key(source: int, partition: int, offset: int) -> bytes:
-    """Write the key of a page. source: its number"""
+    """Write the key of the pending verdict of a page. source: the number of its source"""
     return _KEY.pack(source, partition + _SHIFT, offset)
 
 
 def page_of_key(key: bytes) -> tuple[int, int, int]:
-    """Read a key of KEY_BYTES -> source number, partition, offset."""
+    """Read the key of a pending verdict, KEY_BYTES long -> source number, partition, offset."""
     source, partition, offset = _KEY.unpack(key)
     return source, partition - _SHIFT, offset
 
 
-def encode_pending_verdict(attempt: PendingVerdict) -> bytes:
-    """Write a verdict."""
-    original, score, reason, found_by = attempt
-    # Of the many numbers that are none only one is stored, so that equal attempts have equal bytes.
+def encode_pending_verdict(verdict: PendingVerdict) -> bytes:
+    """Write a pending verdict."""
+    original, score, reason, found_by = verdict
+    # Every NaN is stored as the same NaN, so that equal verdicts have equal bytes.
     return _VALUE.pack(PENDING_VERDICT_VERSION, original, score if score == score else nan, reason, found_by)
 
 
 def decode_pending_verdict(key: bytes, value: bytes) -> PendingVerdict:
-    """Read a verdict. Raises CorruptRecord."""
+    """Read a pending verdict. Raises CorruptRecord."""
     if len(value) != _VALUE.size or value[0] != PENDING_VERDICT_VERSION:
         raise CorruptRecord("attempts", key, f"must be version {PENDING_VERDICT_VERSION} and {_VALUE.size} bytes")
     _, original, score, reason, found_by = _VALUE.unpack(value)
-    # A score goes with an original; not a number stands for none. An original without a score is the page replaced.
+    # A score (not NaN) needs an original. An original without a score is a superseded page.
     if original < NOBODY or (original == NOBODY and score == score):
         raise CorruptRecord("attempts", key, "must have an entry number, with or without a score, or neither")
     return PendingVerdict(original, score, reason, found_by)

@@ -1,1 +1,1 @@
-"""Writes the order of pages down: the records of the log, and the log in a file."""
+"""Encodes log records, which define the order of pages, and stores a local log in a file."""

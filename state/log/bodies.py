@@ -1,12 +1,12 @@
-"""Encodes and decodes the bodies of two record kinds: pages to forget (kind 2) and handovers between logs (kind 5).
+"""Encodes and decodes the bodies of two record kinds: pages to forget (kind 2) and log handovers (kind 5).
 
-state/log/record.py has the record around the body. All integers are little endian.
+state/log/record.py encodes the record around the body. All integers are little endian.
 
     forget = pages u32, page*
     page   = entry number u64, partition i32, offset i64, source length u16, keys u32 (k; its highest bit says that the
              memory of the page's host goes too), source (UTF-8), key u64[k]
 
-A handover says that one log is migrated into another.
+A handover links two logs when one is migrated into the other.
 
     handover = closed u8 (1), offset u64 (0), name             the log ends here, and continues in the log of this name
              | closed u8 (0), offset u64, name                 the log is open: it holds the content of the log of this
@@ -14,8 +14,8 @@ A handover says that one log is migrated into another.
     writer   = "migrate:" 8 bytes, xxh3-64 of the old log's name
     sequence = offset of the old record << 16 | number of the new record made from it
 
-Writer ids of workers are random and do not begin like that of a migration. Workers may use a log that a migration has
-begun once it has a record of kind 5 with closed = 0: until then it holds less than the old log.
+Writer ids of workers are random and do not begin with "migrate:". Workers may use a log that a migration has begun
+once the log has a record of kind 5 with closed = 0: until then it holds less than the old log.
 """
 
 import struct
@@ -34,7 +34,7 @@ _WITH_HOST = 1 << 31
 
 
 def split_pages(pages: Iterable[ForgottenPage], max_bytes: int) -> Iterator[list[ForgottenPage]]:
-    """Cut the pages into parts. The body of each stays within max_bytes, or holds one page."""
+    """Split the pages into parts. The body of each part stays within max_bytes, or holds one page."""
     return batches(pages, sys.maxsize, max_bytes - _COUNT.size, _body_bytes)
 
 
@@ -56,7 +56,7 @@ def encode_body(pages: Sequence[ForgottenPage]) -> bytes:
 def decode_body(body: bytes) -> tuple[ForgottenPage, ...]:
     """Read the body of a record of kind 2.
 
-    Raises ValueError or struct.error where its length is not the declared one, or it names no page.
+    Raises ValueError or struct.error if its length is not the declared one, or it names no page.
     """
     (count,) = _COUNT.unpack_from(body)
     pages, at = list[ForgottenPage](), _COUNT.size
@@ -78,7 +78,11 @@ _BODY = struct.Struct("<BQ")
 
 
 class Handover(NamedTuple):
-    """closed: whether the log ends here, or is open from here on  log: the other log  offset: the end of what it had"""
+    """A link to another log.
+
+    closed: True: this log ends here; False: it is open from here on  log: the other log
+    offset: end of the content taken from the other log
+    """
 
     closed: bool
     log: str
@@ -86,29 +90,29 @@ class Handover(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a migrated record comes from. offset: of the old record  part: of what it became, counted from 0"""
+    """The origin of a migrated record. offset: of the old record  part: number of the new record from it, from 0"""
 
     offset: int
     part: int
 
     @property
     def sequence(self) -> int:
-        """The number that stands in the record."""
+        """The sequence number stored in the record."""
         return self.offset << _PART_BITS | self.part
 
 
 def origin_of(sequence: int) -> Origin:
-    """Read the origin of a migrated record from its sequence."""
+    """Return the origin of a migrated record by its sequence number."""
     return Origin(sequence >> _PART_BITS, sequence & (1 << _PART_BITS) - 1)
 
 
 def migration_writer(old_log: str) -> bytes:
-    """The writer of records that come from this log: 16 bytes, the same at every start of a migration."""
+    """Return the writer id of records migrated from this log: 16 bytes, the same at every start of a migration."""
     return MIGRATING + xxhash.xxh3_64_digest(old_log.encode())
 
 
 def is_migrating(writer: bytes) -> bool:
-    """Whether a migration wrote a record of this writer."""
+    """Whether this is the writer id of a migration."""
     return writer.startswith(MIGRATING)
 
 
@@ -118,7 +122,7 @@ def encode_handover_body(handover: Handover) -> bytes:
 
 
 def decode_handover_body(body: bytes) -> Handover:
-    """Read the body of a record of kind 5. Raises ValueError or struct.error where it is none."""
+    """Read the body of a record of kind 5. Raises ValueError or struct.error if it is invalid."""
     closed, offset = _BODY.unpack_from(body)
     name = body[_BODY.size :].decode()
     if closed > 1 or not name:

@@ -1,9 +1,9 @@
-"""Reads log records of version 2, the layout before today's, as far as a migration needs: which pages, in which order.
+"""Reads log records of version 2, the former layout, as far as a migration needs: the pages and their order.
 
     record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
     body      = pages u32 (n), sources u16, sketch words u8 (w), source*, column*, features, sketch, addresses
                                                                                   (kind 1, signatures)
-              | as today (state/log/bodies.py)                               (kind 2, forget)
+              | as in version 3 (state/log/bodies.py)                        (kind 2, forget)
     source    = length u16, UTF-8
     column*   = source u16[n], partition i32[n], offset i64[n], event_time_ms i64[n], digest u64[n][2],
                 text_digest u64[n][2], host u64[n], fingerprint u64[n], status u8[n], language u8[n],
@@ -12,7 +12,7 @@
     sketch    = u64[n][w]
     addresses = all URLs, then all labels
 
-Its signatures are of another release and are not read: pages of such a log are signed again.
+Its signatures are not read, because another release made them: pages of such a log are signed again.
 """
 
 import struct
@@ -32,18 +32,18 @@ _COUNTS = struct.Struct("<IHB")
 _LENGTH = struct.Struct("<H")
 _CHECKSUM_BYTES = 8
 _NOT_READ_BYTES = 16 + 16 + 8 + 8 + 1 + 1 + 4
-"""Of a page, the columns between its time and the number of its features."""
+"""Size of the columns between the event time and the number of features, for each page."""
 
 
 def is_former(record: bytes) -> bool:
-    """Whether these bytes are a whole record of the former version."""
+    """Whether these bytes are an intact record of the former version."""
     return record[:1] == bytes([FORMER_VERSION]) and is_older(record)
 
 
 def decode_moved(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
-    """Read a record of the former version or of today's. Raises as spotsieve.state.log.record.decode.
+    """Read a record of the former or the present version. Raises DamagedRecord, StateError.
 
-    The signatures of a former record have the pages' ids, times, addresses and labels, and zeros for all else.
+    The signatures of a former record have page ids, event times, URLs and labels. Other columns are zero.
     """
     if not is_former(record):
         return decode(record, log_name, offset)

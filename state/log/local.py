@@ -1,12 +1,12 @@
-"""Keeps a log in a file, for the filter that runs without a broker. Its frames hold the records, numbered from 0.
+"""Stores a log in a file, for the filter without a broker. Frames hold the records, numbered from 0.
 
     file   = magic 8 bytes ("SPSVLOG" and version 1), frame*
     frame  = length u32, head check u32, record, record check u64
     head check   = xxh32 of the length's 4 bytes, seeded with the frame's number (its low 32 bits)
     record check = xxh3-64 of the record
 
-All integers are little endian. A crash may cut the last frame short: its head is sound and bytes after it are missing.
-That is a torn tail. Without the head check a damaged length would look the same and lose everything behind it.
+All integers are little endian. A crash may cut the last frame short: its head is valid, and bytes after it are missing.
+That is a torn tail. Without the head check a damaged length would look the same, and lose all records after it.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from spotsieve.state.format.meta import LOCAL
 from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
 
 RECORD_BYTES = 8 * 2**20
-"""The greatest size of a record of signatures in a local log."""
+"""Greatest size of a record of signatures in a local log."""
 MAGIC = b"SPSVLOG\x01"
 _HEAD = struct.Struct("<II")
 _CHECK = struct.Struct("<Q")
@@ -41,7 +41,7 @@ class LocalLog:
     name = LOCAL
 
     def __init__(self, directory: Path) -> None:
-        """Open or begin the log. A torn tail is cut off, with a TornTail warning.
+        """Open or create the log. A torn tail is cut off, with a TornTail warning.
 
         Raises StateLockedError, StateError (not a log, not writable), CorruptRecord (damage before the last frame).
         """
@@ -61,11 +61,11 @@ class LocalLog:
 
     @property
     def end(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return len(self._starts)
 
     def append(self, record: bytes) -> int:
-        """Append one record and return its offset. If the disk is full, nothing of it stays. Raises StateError."""
+        """Append one record and return its offset. A failed write leaves no part of it. Raises StateError."""
         length = struct.pack("<I", len(record))
         frame = b"".join(
             (
@@ -87,7 +87,7 @@ class LocalLog:
         return self.end - 1
 
     def read_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
-        """Give (offset, record) from an offset to the present end. Raises CorruptRecord, which names file and place."""
+        """Yield (offset, record) from an offset to the present end. Raises CorruptRecord with the file and place."""
         for number in range(offset, self.end):
             start = self._starts[number]
             stop = self._starts[number + 1] if number + 1 < self.end else self._end
@@ -99,14 +99,14 @@ class LocalLog:
             yield number, record
 
     def sync(self) -> None:
-        """Return when everything appended would survive a power failure. Raises StateError."""
+        """Sync the file, so that all records survive a power failure. Raises StateError."""
         try:
             os.fdatasync(self._file.fileno())
         except OSError as error:
             raise _unusable(self.path, error) from None
 
     def close(self) -> None:
-        """Sync, and release the log. Closing twice does nothing."""
+        """Sync and release the log. Closing twice does nothing."""
         if not self._file.closed:
             try:
                 self.sync()
@@ -131,7 +131,7 @@ class LocalLog:
             ) from None
 
     def _scan(self) -> int:
-        """Find every frame by its head, and return where the sound part of the file ends."""
+        """Find every frame by its head. Return the end of the valid part of the file."""
         size, handle = os.fstat(self._file.fileno()).st_size, self._file.fileno()
         magic = os.pread(handle, len(MAGIC), 0)
         if magic != MAGIC:
@@ -153,7 +153,7 @@ class LocalLog:
             length, check = _HEAD.unpack(head)
             if check != xxhash.xxh32_intdigest(head[:4], self.end & 0xFFFFFFFF):
                 if not any(os.pread(handle, size - at, at)):
-                    return self._cut(at, size)  # after a power failure a file may end in zeros that were never written
+                    return self._cut(at, size)  # after a power failure a file may end in zeros
                 raise self._damaged(at, f"the head of record {self.end} must match its checksum")
             end = at + _HEAD.size + length + _CHECK.size
             if end > size or (end == size and not self._is_sound(at, end)):
@@ -179,19 +179,19 @@ class LocalLog:
 
     def _damaged(self, at: int, rule: str) -> CorruptRecord:
         return CorruptRecord(
-            str(self.path), at, rule, "restore the log from a copy, or begin anew with another directory (--state)"
+            str(self.path), at, rule, "restore the log from a copy, or start with another directory (--state)"
         )
 
 
 def whole_frames(file: BinaryIO) -> tuple[int, int]:
-    """Count by their heads the whole records of a log's file, which may be growing: (records, bytes with the magic)."""
+    """Count the complete records of a log file by their heads -> (records, bytes with the magic). The file may grow."""
     places = record_places(file)
     end = places[-1][1] + _CHECK.size if places else len(MAGIC)
     return len(places), min(end, os.fstat(file.fileno()).st_size)
 
 
 def record_places(file: BinaryIO) -> list[tuple[int, int]]:
-    """Where the whole records of a log's file, which may be growing, begin and end, by the heads of their frames."""
+    """Return (begin, end) of each complete record of a log file, by the heads of the frames. The file may grow."""
     size, at, places = os.fstat(file.fileno()).st_size, len(MAGIC), list[tuple[int, int]]()
     while at + _HEAD.size <= size:
         file.seek(at)
@@ -206,9 +206,9 @@ def record_places(file: BinaryIO) -> list[tuple[int, int]]:
 
 
 def read_records(path: Path) -> Iterator[tuple[int, bytes, int, int]]:
-    """Give the whole records of a log's file, which another process may be growing: its end is that of the first look.
+    """Yield (offset, record, bytes read, bytes in all) of the complete records of a log file.
 
-    Each with its offset, and with how many bytes of how many were read. Raises StateError, CorruptRecord.
+    Another process may append meanwhile; its new records are not read. Raises StateError, CorruptRecord.
     """
     try:
         with path.open("rb") as file:
@@ -221,7 +221,7 @@ def read_records(path: Path) -> Iterator[tuple[int, bytes, int, int]]:
                     if number == records - 1:
                         return  # A torn tail: the next start of the owner cuts it off.
                     raise CorruptRecord(
-                        str(path), number, "must match its checksum", "restore the log from a copy, or begin anew"
+                        str(path), number, "must match its checksum", "restore the log from a copy, or start a new one"
                     )
                 yield number, record, file.tell(), size
     except OSError as error:
@@ -233,5 +233,5 @@ def _unusable(path: Path, error: OSError) -> StateError:
         "local log",
         f"must be a file that can grow: {error.strerror}",
         str(path),
-        "free disk space or choose another directory with --state, and start again: what was judged so far is kept",
+        "free disk space or choose another directory with --state, and start again: all judged pages are stored",
     )

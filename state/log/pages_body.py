@@ -4,7 +4,7 @@
                 source*, mark*, offset i64[n], column*, features, sketch, prints, titles, addresses
     source    = length u16, UTF-8
     mark      = source u16, partition i32, offset i64
-    column*   = those whose bit is set in `columns`, lowest bit first; a column is left out if it is zero for all pages:
+    column*   = the columns with a set bit in `columns`, lowest bit first; a column of zeros only is left out:
                 source u16[n], partition i32[n], event_time_ms i64[n], digest u64[n][2], text_digest u64[n][2],
                 host u64[n], fingerprint u64[n], status u8[n], language u8[n], feature_count u32[n], site u16[n],
                 features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n]
@@ -14,7 +14,8 @@
     titles    = u16*, page after page
     addresses = all URLs, then all labels
 
-All integers are little endian. The offsets are never left out: so a record of few bytes cannot declare many pages.
+All integers are little endian. Offsets are never left out, so a record of few bytes cannot declare many
+pages. `prints` are block fingerprints. `sources of marks alone` are sources that only commit marks name.
 """
 
 import struct
@@ -34,7 +35,7 @@ from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MO
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 MAX_MARKS = 4096
-"""Of one record: 56 KiB beside the sources."""
+"""Greatest number of commit marks in a record: 56 KiB without the sources."""
 
 _COUNTS = struct.Struct("<IHHHBI")
 _MARK = struct.Struct("<Hiq")
@@ -44,7 +45,10 @@ _OFFSET_BYTES = 8
 
 
 class _Column(NamedTuple):
-    """name: of the column in Signatures, or of what it counts  words: how many numbers a page has in it"""
+    """A column of the body.
+
+    name: column of Signatures, or the ragged column that it counts  words: numbers for each page
+    """
 
     name: str
     dtype: str
@@ -74,12 +78,12 @@ _COLUMNS = (
     _Column("labels", "<u2"),
     _Column("rank", "<u8"),
 )
-"""In the order of their bits."""
+"""The columns in the order of their bits."""
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
-"""Of a page in all of them."""
+"""Size of a page in all columns."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)
 _RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_FINGERPRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
-"""The columns of as many numbers as a page has: dtype, and the most that a page may have."""
+"""The ragged columns, with a varying count of numbers for each page: dtype, and the greatest count."""
 
 
 def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> bytes:
@@ -93,10 +97,10 @@ def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> byt
     columns = [np.ascontiguousarray(*made).tobytes() for made in zip(_columns(signatures), _DTYPES, strict=True)]
     present = [raw != bytes(len(raw)) for raw in columns]
     mask = sum(bit << place for place, bit in enumerate(present))
-    alone = len(sources) - len(signatures.sources)
+    of_marks = len(sources) - len(signatures.sources)
     return b"".join(
         (
-            _COUNTS.pack(len(signatures), len(signatures.sources), alone, len(marks), words, mask),
+            _COUNTS.pack(len(signatures), len(signatures.sources), of_marks, len(marks), words, mask),
             *(part for source in named for part in (_LENGTH.pack(len(source)), source)),
             *marks,
             np.ascontiguousarray(signatures.offset, "<i8").tobytes(),
@@ -114,13 +118,13 @@ def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> byt
 def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
     """Read the body of a record of signatures, and its marks.
 
-    Raises ValueError, struct.error or IndexError where the columns are not those that it declares, or break rules.
+    Raises ValueError, struct.error or IndexError if the columns differ from the declared ones, or are invalid.
     """
-    pages, source_count, alone, mark_count, words, mask = _COUNTS.unpack_from(body)
-    sources, at = _read_sources(body, source_count + alone, mask)
+    pages, source_count, of_marks, mark_count, words, mask = _COUNTS.unpack_from(body)
+    sources, at = _read_sources(body, source_count + of_marks, mask)
     committed = tuple(_mark(body, at + number * _MARK.size, sources) for number in range(mark_count))
     at += mark_count * _MARK.size
-    raw = bytearray(body)  # Columns that may be written, as those of sign(): kernels are compiled for one type.
+    raw = bytearray(body)  # Writable columns, like the columns of sign(): kernels are compiled for one type.
     offset = np.frombuffer(raw, "<i8", pages, at)
     columns, at = _read_columns(raw, pages, mask, at + offset.nbytes)
     url_lengths, label_lengths = columns.pop("urls"), columns.pop("labels")
@@ -130,7 +134,7 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
     at += columns["sketch"].nbytes
     for name in ("prints", "titles"):
         columns[name], columns[f"{name}_bounds"], at = _ragged(raw, name, counts, at)
-    # URLs and labels share a buffer of their own: whoever holds one of them holds no whole record.
+    # URLs and labels share a buffer of their own, so that a reference to one does not keep the whole record.
     lengths = np.concatenate([url_lengths, label_lengths])
     bounds = bounds_of(lengths)
     texts = ByteTexts(body[at:], bounds)
@@ -143,20 +147,20 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
 
 
 def may_name(body: memoryview, name: bytes, page_id: PageId | None) -> bool:
-    """Whether a page of a body may have this address, name of its own, or page id.
+    """Whether a page of a body may have this URL, label or page id.
 
-    It reads the columns that tell, a sixth of the bytes, and checks nothing: decode a body that may.
-    Raises as decode_pages does where these columns are not those that the body declares.
+    It reads only the columns that it needs, a sixth of the bytes, and checks nothing. Decode the body for certainty.
+    Raises ValueError, struct.error or IndexError if these columns differ from the declared ones.
     """
-    pages, source_count, alone, mark_count, _, mask = _COUNTS.unpack_from(body)
-    _, at = _read_sources(body, source_count + alone, mask)
+    pages, source_count, of_marks, mark_count, _, mask = _COUNTS.unpack_from(body)
+    _, at = _read_sources(body, source_count + of_marks, mask)
     at += mark_count * _MARK.size
     offset = np.frombuffer(body, "<i8", pages, at)
     columns, at = _read_columns(body, pages, mask, at + offset.nbytes)
-    addresses = len(body) - int(columns["urls"].sum(dtype=np.int64)) - int(columns["labels"].sum(dtype=np.int64))
-    if addresses < at:
+    texts_at = len(body) - int(columns["urls"].sum(dtype=np.int64)) - int(columns["labels"].sum(dtype=np.int64))
+    if texts_at < at:
         raise ValueError
-    if name in bytes(body[addresses:]):
+    if name in bytes(body[texts_at:]):
         return True
     return page_id is not None and bool(((offset == page_id[2]) & (columns["partition"] == page_id[1])).any())
 
@@ -164,9 +168,9 @@ def may_name(body: memoryview, name: bytes, page_id: PageId | None) -> bool:
 def split(
     signatures: Signatures, max_bytes: int, frame_bytes: int, committed: Sequence[CommitMark] = ()
 ) -> Iterator[Signatures]:
-    """Cut a micro-batch into parts whose records stay within max_bytes. Verdicts do not depend on where the cuts are.
+    """Split a micro-batch into parts whose records stay within max_bytes. Verdicts do not depend on the split.
 
-    frame_bytes: of a record without its body  committed: the marks that the record of the first part will carry
+    frame_bytes: size of a record without its body  committed: commit marks in the record of the first part
     URLs and labels are cut to MAX_URL_BYTES here, at a whole UTF-8 character. A part holds at least one page.
     """
     of_marks = marks_bytes(signatures, committed)
@@ -183,7 +187,7 @@ def split(
     filled = np.stack([column.reshape(len(cut), of.words).any(axis=1) for of, column in made])
     widths = np.array([column.bytes for column in _COLUMNS])
     while start < len(signatures):
-        # No part has more pages than this: a page takes the bytes of its offset at least.
+        # No part has more pages than this, because a page takes at least the bytes of its offset.
         stop = min(len(signatures), start + max(room // _OFFSET_BYTES, 0) + 1)
         present = np.logical_or.accumulate(filled[:, start:stop], axis=1)
         sizes = np.cumsum(extra[start:stop]) + widths @ present * np.arange(1, stop - start + 1)
@@ -196,7 +200,7 @@ def split(
 
 
 def _surely_fits(signatures: Signatures, room: int) -> bool:
-    """Whether a record of all pages takes no more than `room` bytes even with every column, and no address is cut."""
+    """Whether a record of all pages fits in `room` bytes even with every column, and no URL is cut."""
     pages, rest = len(signatures), (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
     texts = [len(text) for texts in (signatures.urls, signatures.labels) for text in texts]
     most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in rest)
@@ -204,13 +208,13 @@ def _surely_fits(signatures: Signatures, room: int) -> bool:
 
 
 def marks_bytes(signatures: Signatures, committed: Sequence[CommitMark]) -> int:
-    """How many bytes these marks add to the record of the pages."""
-    alone = _sources(signatures, committed)[len(signatures.sources) :]
-    return _MARK.size * len(committed) + _source_bytes(alone)
+    """Return the number of bytes that these marks add to the record of the pages."""
+    of_marks = _sources(signatures, committed)[len(signatures.sources) :]
+    return _MARK.size * len(committed) + _source_bytes(of_marks)
 
 
 def cut_url(text: bytes) -> bytes:
-    """Cut a URL or label in UTF-8 as the log holds it: at most MAX_URL_BYTES, ending in a whole character."""
+    """Return a URL or label in UTF-8, cut as in the log: at most MAX_URL_BYTES, at a whole character."""
     if len(text) <= MAX_URL_BYTES:
         return text
     return text[:MAX_URL_BYTES].decode("utf-8", "ignore").encode()
@@ -221,16 +225,18 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
     if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     if most["prints"] > MOST_FINGERPRINTS or most["titles"] > MOST_TITLE_WORDS:
-        raise ValueError(f"a page has at most {MOST_FINGERPRINTS} prints and {MOST_TITLE_WORDS} title words")
+        raise ValueError(
+            f"a page has at most {MOST_FINGERPRINTS} block fingerprints and {MOST_TITLE_WORDS} title words"
+        )
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
     own = signatures.prints, signatures.prints_bounds, signatures.titles, signatures.titles_bounds
     if not _sound(signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS, *own):
-        raise ValueError("a page has a known source and status, and prints and title words that ascend")
+        raise ValueError("a page has a known source and status, and block fingerprints and title words that ascend")
 
 
 def _sources(signatures: Signatures, committed: Sequence[CommitMark]) -> list[str]:
-    """The sources of the pages, and behind them those that only marks name."""
+    """Return the sources of the pages, then the sources that only marks name."""
     named = dict.fromkeys(mark.source for mark in committed)
     return [*signatures.sources, *(source for source in named if source not in signatures.sources)]
 
@@ -240,7 +246,7 @@ def _source_bytes(sources: Sequence[str]) -> int:
 
 
 def _columns(signatures: Signatures) -> Iterator[NDArray[Any]]:
-    """The columns that may be left out, in the order of their bits."""
+    """Yield the columns that may be left out, in the order of their bits."""
     texts = {"urls": signatures.urls, "labels": signatures.labels}
     for column in _COLUMNS:
         if column.name in _RAGGED:
@@ -259,7 +265,7 @@ def _mark(body: bytes, at: int, sources: Sequence[str]) -> CommitMark:
 
 
 def _read_sources(body: bytes | memoryview, count: int, mask: int) -> tuple[list[str], int]:
-    """The sources of a body, of all and of marks alone, and where the body goes on. Raises ValueError, struct.error."""
+    """Return all sources of a body, and the next place in the body. Raises ValueError, struct.error."""
     if mask >> len(_COLUMNS):
         raise ValueError
     at, sources = _COUNTS.size, list[str]()
@@ -271,7 +277,7 @@ def _read_sources(body: bytes | memoryview, count: int, mask: int) -> tuple[list
 
 
 def _read_columns(raw: bytearray | memoryview, pages: int, mask: int, at: int) -> tuple[dict[str, NDArray[Any]], int]:
-    """The columns that may be left out, and where the body goes on. Raises ValueError where bytes are missing."""
+    """Return the columns that may be left out, and the next place in the body. Raises ValueError for missing bytes."""
     columns: dict[str, NDArray[Any]] = {}
     for place, column in enumerate(_COLUMNS):
         if mask >> place & 1:
@@ -287,7 +293,7 @@ def _read_columns(raw: bytearray | memoryview, pages: int, mask: int, at: int) -
 def _ragged(
     raw: bytearray, name: str, counts: dict[str, NDArray[Any]], at: int
 ) -> tuple[NDArray[Any], NDArray[np.int64], int]:
-    """A column of as many numbers as its pages have: the numbers, their bounds, and where the body goes on."""
+    """Return a ragged column: its numbers, their bounds, and the next place in the body."""
     dtype, most = _RAGGED[name]
     if int(counts[name].max(initial=0)) > most:
         raise ValueError
@@ -307,9 +313,9 @@ def _sound(
     titles: NDArray[np.uint16],
     title_bounds: NDArray[np.int64],
 ) -> bool:
-    """Whether sources and statuses are known, and prints and title words ascend within a page, all different.
+    """Whether sources and statuses are known, and fingerprints and title words ascend strictly within a page.
 
-    source: uint16[n], indices into so many sources  status: uint8[n]  known: bool[256], by status
+    source: uint16[n], each below `sources`  status: uint8[n]  known: bool[256], by status
     """
     for page in range(len(source)):
         if source[page] >= sources or not known[status[page]]:

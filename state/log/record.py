@@ -1,9 +1,9 @@
-"""Encodes and decodes log records. The log writes down the order of pages; every reader of it reaches the same state.
+"""Encodes and decodes log records. The log defines the order of pages, so every reader reaches the same state.
 
-Kind 1 holds the signatures of a micro-batch, and marks of what is committed. Kind 2 names pages to forget. Kind 3 is
-the first record of a log: the settings that change verdicts. Kind 4 names a record that cannot be applied, and that all
-readers pass over. Kind 5 says that the log ends here and goes on in another one, or that it is open and goes on from
-another one. Whatever does not begin with the magic is none of these, and every reader passes over it.
+Kind 1 holds the signatures of a micro-batch, and commit marks. Kind 2 names pages to forget. Kind 3 is the first record
+of a log: the settings that change verdicts. Kind 4 names a record that cannot be applied, and that all readers skip.
+Kind 5 says that the log ends here and continues in another log, or that it is open and continues another log. Bytes
+without the magic are foreign records, which every reader skips.
 
     record   = magic F5 73 70 73, version u8 (3), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes,
                body, checksum u64
@@ -12,8 +12,8 @@ another one. Whatever does not begin with the magic is none of these, and every 
     body     = settings text, UTF-8                            (kind 3, configuration)
              | offset u64                                      (kind 4, skip)
 
-state/log/pages_body.py has the body of kind 1, signatures, state/log/bodies.py that of kind 2, forget, and
-state/log/bodies.py that of kind 5. All integers are little endian.
+state/log/pages_body.py has the body of kind 1 (signatures), state/log/bodies.py the bodies of kind 2 (forget) and
+kind 5 (handover). All integers are little endian.
 """
 
 import json
@@ -84,15 +84,15 @@ NO_PAGES = Signatures(
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """What a record says: who wrote it, its number with that writer, under which settings, and its pages.
+    """A decoded record.
 
-    signatures: empty in a record that forgets  forgotten: the pages to forget, empty in a record of signatures
-    committed: how far the writer knew its inputs to be committed
-    configuration: the text of the settings that a record of kind 3 begins the log with
-    skips: the offset of the record that a record of kind 4 tells all readers to pass over
-    handover: of a record of kind 5, the log that it goes on in or from
-    foreign: none of ours, of which nothing is known but the checksum
-    checksum: xxh3-64 of all before it; it covers writer and sequence, so no two appends have the same
+    writer: id of the writer, 16 bytes  sequence: number of the record of this writer
+    signatures: of kind 1, else empty  forgotten: pages to forget, of kind 2
+    committed: commit marks that the writer knew, of kind 1
+    configuration: settings text, of kind 3  skips: offset of the record to skip, of kind 4
+    handover: link to another log, of kind 5
+    foreign: not a record of Spotsieve: only the checksum is set
+    checksum: xxh3-64 of all bytes before it; it covers writer and sequence, so no two appends share one
     """
 
     writer: bytes
@@ -115,9 +115,9 @@ def encode(
     settings_digest: bytes,
     committed: Sequence[CommitMark] = (),
 ) -> bytes:
-    """Write a record of signatures, whose addresses split() has cut.
+    """Write a record of signatures, whose URLs split() has cut.
 
-    writer, settings_digest: 16 bytes each  sequence: counts the records of the writer  committed: at most MAX_MARKS
+    writer, settings_digest: 16 bytes each  sequence: number of the record of this writer  committed: at most MAX_MARKS
     """
     return _sealed(KIND_SIGNATURES, writer, sequence, settings_digest, encode_pages(signatures, committed))
 
@@ -129,7 +129,7 @@ def encode_and_keep(
     settings_digest: bytes,
     committed: Sequence[CommitMark] = (),
 ) -> tuple[bytes, LogRecord]:
-    """Write a record as encode() does; -> it, and what decode() returns of it, so its writer need not read it again."""
+    """Write a record as encode() does -> the record, and its decoded form, so that its writer need not decode it."""
     record = encode(signatures, writer, sequence, settings_digest, committed)
     return record, LogRecord(
         writer, sequence, settings_digest, signatures, checksum_of(record), committed=tuple(committed)
@@ -137,42 +137,42 @@ def encode_and_keep(
 
 
 def writer_of(record: bytes) -> bytes:
-    """The writer of a record that is sound, 16 bytes, without reading its pages."""
+    """Return the writer of a valid record, 16 bytes, without decoding its pages."""
     writer: bytes = _HEAD.unpack_from(record)[3]
     return writer
 
 
 def encode_forget(pages: Sequence[ForgottenPage], writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
-    """Write a record that forgets these pages. writer, sequence, settings_digest: as in encode()"""
+    """Write a record that forgets these pages. The other parameters are the ones of encode()."""
     return _sealed(KIND_FORGET, writer, sequence, settings_digest, encode_body(pages))
 
 
 def encode_forget_records(pages: Iterable[ForgottenPage], settings_digest: bytes, max_bytes: int) -> list[bytes]:
-    """Write as many records as it takes to forget these pages, each within max_bytes, by a writer of its own."""
+    """Write the records that forget these pages, each within max_bytes, with a new writer id."""
     writer, parts = uuid.uuid4().bytes, split_pages(pages, max_bytes - FRAME_BYTES)
     return [encode_forget(part, writer, number, settings_digest) for number, part in enumerate(parts)]
 
 
 def encode_configuration(text: str, writer: bytes) -> bytes:
-    """Write the record that a log begins with. text: the canonical text of the settings that change verdicts"""
+    """Write the first record of a log. text: the canonical text of the settings that change verdicts"""
     return _sealed(KIND_CONFIGURATION, writer, 0, settings_digest(text), text.encode())
 
 
 def encode_skip(offset: int, settings_digest: bytes) -> bytes:
-    """Write a record that tells all readers to pass over the record at this offset, by a writer of its own."""
+    """Write a record that makes all readers skip the record at this offset, with a new writer id."""
     return _sealed(KIND_SKIP, uuid.uuid4().bytes, 0, settings_digest, _OFFSET.pack(offset))
 
 
 def encode_handover(handover: Handover, settings_digest: bytes) -> bytes:
-    """Write the record that ends a log, or opens one, by a writer of its own."""
+    """Write the record that closes or opens a log, with a new writer id."""
     return _sealed(KIND_HANDOVER, uuid.uuid4().bytes, 0, settings_digest, encode_handover_body(handover))
 
 
 def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
-    """Read a record. log_name, offset: where it was found, for messages
+    """Read a record. log_name, offset: its place, for messages
 
-    Bytes that do not begin as our records are a foreign record, and no error: others may write to a topic. Raises
-    DamagedRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
+    Bytes that do not begin with the magic are a foreign record, not an error: other programs may write to a topic.
+    Raises DamagedRecord if checksum or grammar fail, StateError for a version or kind that this release does not know.
     """
     if is_foreign(record):
         return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(record), foreign=True)
@@ -197,9 +197,9 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
 
 
 def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:
-    """Whether a record of signatures may have a page of this address, name of its own, or page id.
+    """Whether a record of signatures may have a page with this URL, label or page id.
 
-    It is much quicker than to decode the record, and checks nothing. Decode one that may; one that is damaged may.
+    It is much faster than decode(), and checks nothing. Decode the record for certainty. True for a damaged record.
     """
     if kind_of(record) != KIND_SIGNATURES:
         return False
@@ -210,23 +210,23 @@ def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:
 
 
 def kind_of(record: memoryview) -> int | None:
-    """The kind that a record claims, unchecked; None for bytes that are none of ours."""
+    """Return the kind that a record declares, unchecked; None for a foreign record."""
     if record[: len(MAGIC)] != MAGIC or len(record) < FRAME_BYTES:
         return None
     return record[len(MAGIC) + 1]
 
 
 def checksum_of(record: bytes) -> int:
-    """Return the checksum that tells a record from others: the one at its end, unchecked, or that of foreign bytes."""
+    """Return the checksum that identifies a record: the stored one, unchecked, or the one of foreign bytes."""
     if record.startswith(MAGIC) and len(record) >= FRAME_BYTES:
         return int.from_bytes(record[-_CHECKSUM_BYTES:], "little")
     return xxhash.xxh3_64_intdigest(record)
 
 
 def first_of_ours(records: Iterable[tuple[int, bytes]], log_name: str) -> tuple[int, LogRecord] | None:
-    """The first of these records (offset, bytes) that is of ours and can be read: it says of which settings the log is.
+    """Return the first readable record of Spotsieve among (offset, bytes): its settings are the settings of the log.
 
-    Raises StateError for a version or kind this release does not know.
+    Raises StateError for a version or kind that this release does not know.
     """
     for offset, value in records:
         try:
@@ -239,14 +239,14 @@ def first_of_ours(records: Iterable[tuple[int, bytes]], log_name: str) -> tuple[
 
 
 def tells_open(record: LogRecord) -> bool | None:
-    """Whether a log that a migration has begun is open for workers after this record; None: it does not say."""
+    """Whether a log that a migration has begun is open for workers after this record; None: it decides nothing."""
     if record.foreign or record.configuration is not None:
         return None
     return record.handover is not None or not is_migrating(record.writer)
 
 
 def split(signatures: Signatures, max_bytes: int, committed: Sequence[CommitMark] = ()) -> Iterator[Signatures]:
-    """Cut a micro-batch into parts whose records stay within max_bytes; the first has room for these marks.
+    """Split a micro-batch into parts whose records stay within max_bytes; the first has room for these marks.
 
     URLs and labels are cut here (cut_url). A part holds at least one page.
     """
@@ -266,7 +266,7 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             f"{log_name}[{offset}]",
             f"must be record version {RECORD_VERSION}",
             record[0],
-            "an older release wrote it: go on with that one, or begin a new log (topics.log) and a new state",
+            "an older release wrote it: continue with that release, or begin a new log (topics.log) and a new state",
         )
     if not record.startswith(MAGIC):
         raise DamagedRecord(log_name, offset, f"must begin with {MAGIC!r}", _NEXT_STEP)
@@ -293,7 +293,7 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
 
 
 def _settings_text(body: bytes, digest: bytes) -> str:
-    """The text of a configuration. Raises ValueError where it is no settings, or not those of the digest."""
+    """Return the text of a configuration. Raises ValueError if it is not settings, or does not match the digest."""
     text = body.decode()
     if settings_digest(text) != digest or not isinstance(json.loads(text), dict):
         raise ValueError
@@ -306,12 +306,12 @@ def _is_sound(record: bytes) -> bool:
 
 
 def is_foreign(record: bytes) -> bool:
-    """Whether these bytes are not of ours: without a magic, and not a record of ours whose magic alone is damaged."""
+    """Whether these bytes are no record of Spotsieve: without the magic, and not a record with a damaged magic."""
     if record.startswith(MAGIC) or is_older(record):
         return False
     return len(record) < FRAME_BYTES or not _is_sound(MAGIC + record[len(MAGIC) :])
 
 
 def is_older(record: bytes) -> bool:
-    """Whether a release before version 3 wrote this record. These began with their version, without a magic."""
+    """Whether this record has version 1 or 2. Such records begin with the version, without a magic."""
     return record[:1] in (b"\x01", b"\x02") and len(record) >= FRAME_BYTES - len(MAGIC) and _is_sound(record)

@@ -1,1 +1,1 @@
-"""Turns a state into JSON Lines, which other programs can read, and makes a state from them again."""
+"""Exports a state as JSON Lines, imports it again, and merges the states of shards."""

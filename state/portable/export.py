@@ -1,4 +1,4 @@
-"""Exports a state as JSON Lines, which other programs can read, and encodes and decodes each line.
+"""Exports a state as JSON Lines for other programs, and encodes and decodes each line.
 
     export  = header LF, (source LF)*, (entry LF)*, (bucket LF)*, (memory LF)*, (attempt LF)*, trailer LF
     header  = {"spotsieve_state": 2, "format", "log", "log_position", "pages_applied", "last_record", "entries",
@@ -12,8 +12,8 @@
     attempt = {"attempt": offset, "source", "partition", "original", "score", "reason", "found_by"}
     trailer = {"end": true, "sources", "entries", "buckets", "memories", "attempts", "postings", "xxh3_128"}
 
-state/FORMATS.md says what each field means. 64-bit words that are no numbers (keys, hosts, sketches, checksums) are 16
-hex digits. xxh3_128 covers every line before the trailer with its line feed.
+state/FORMATS.md describes each field. 64-bit words that are no numbers (keys, hosts, sketches, checksums) are 16 hex
+digits. xxh3_128 covers every line before the trailer, with its line feed.
 """
 
 import json
@@ -49,12 +49,12 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
 VERSION = 2
 COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")
-"""What the trailer counts."""
+"""The counts in the trailer."""
 Fields = dict[str, Any]
 
 
 def header_of(state: State) -> Fields:
-    """Return the header: what the state belongs to, and how far it had come."""
+    """Return the header: identity, progress and marks of the state."""
     (state_format, settings, log, _), progress, clock = state.identity, state.progress, state.clock
     return {
         "spotsieve_state": VERSION,
@@ -91,7 +91,7 @@ def progress_of(header: Fields) -> tuple[StateProgress, Clock]:
 
 
 def entry_fields(key: bytes, value: bytes) -> Fields:
-    """Return the line of an entry. Bytes that are no UTF-8 become lone surrogates. Raises CorruptRecord."""
+    """Return the fields of an entry. Bytes that are not UTF-8 become lone surrogates. Raises CorruptRecord."""
     number = int.from_bytes(key, "big")
     if value == FORGOTTEN:
         return {"entry": number, "forgotten": True}
@@ -109,7 +109,7 @@ def entry_fields(key: bytes, value: bytes) -> Fields:
 
 
 def entry_value(fields: Fields) -> tuple[int, bytes]:
-    """Read the line of an entry -> (entry number, value). Raises KeyError, TypeError, ValueError, struct.error."""
+    """Read the fields of an entry -> (entry number, value). Raises KeyError, TypeError, ValueError, struct.error."""
     fields = dict(fields)
     number = fields.pop("entry")
     if fields == {"forgotten": True}:
@@ -127,7 +127,7 @@ def entry_value(fields: Fields) -> tuple[int, bytes]:
 
 
 def bucket_lines(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
-    """Write buckets -> one line for each of keys: uint64[u]. Inline words are given only where they are stored."""
+    """Write buckets -> one line for each of keys: uint64[u]. Only stored inline words are written."""
     bounds, numbers, inlines = buckets.bounds.tolist(), buckets.numbers.tolist(), buckets.inlines.tolist()
     lines = []
     for place, key in enumerate(keys.tolist()):
@@ -197,36 +197,35 @@ def memory_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes]]:
 
 
 def pending_verdict_line(key: bytes, value: bytes) -> bytes:
-    """Write an attempt. Raises CorruptRecord."""
+    """Write a pending verdict. Raises CorruptRecord."""
     source, partition, offset = page_of_key(key)
-    attempt = decode_pending_verdict(key, value)
-    fields = {"attempt": offset, "source": source, "partition": partition, **attempt._asdict()}
-    return dumped(fields | ({"original": None, "score": None} if attempt.original == NOBODY else {}))
+    verdict = decode_pending_verdict(key, value)
+    fields = {"attempt": offset, "source": source, "partition": partition, **verdict._asdict()}
+    return dumped(fields | ({"original": None, "score": None} if verdict.original == NOBODY else {}))
 
 
 def pending_verdict_value(fields: Fields) -> tuple[bytes, bytes]:
-    """Read the line of an attempt -> key and value. Raises KeyError, TypeError, ValueError, struct.error."""
+    """Read the fields of a pending verdict -> key and value. Raises KeyError, TypeError, ValueError, struct.error."""
     if len(fields) != 7:
         raise ValueError
     original, score = fields["original"], fields["score"]
     nothing = original is None and score is None
-    attempt = PendingVerdict(
+    verdict = PendingVerdict(
         NOBODY if nothing else original, nan if nothing else score, fields["reason"], fields["found_by"]
     )
-    return pending_verdict_key(fields["source"], fields["partition"], fields["attempt"]), encode_pending_verdict(
-        attempt
-    )
+    key = pending_verdict_key(fields["source"], fields["partition"], fields["attempt"])
+    return key, encode_pending_verdict(verdict)
 
 
 def _counted(column: NDArray[np.uint32], count_bits: int) -> list[list[int]]:
-    """Take words apart: uint32[n] -> n pairs of what is counted and its count."""
+    """Split items or words: uint32[n] -> n pairs (identity or word, count)."""
     counts = column & np.uint32(2**count_bits - 1)
     pairs: list[list[int]] = np.stack([column >> np.uint32(count_bits), counts], axis=1).tolist()
     return pairs
 
 
 def _packed(rows: Sequence[Sequence[Sequence[int]]], count_bits: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Put pairs together, row by row -> a column and its bounds. Raises ValueError, TypeError, OverflowError."""
+    """Join pairs, row by row -> a column and its bounds. Raises ValueError, TypeError, OverflowError."""
     words = list[int]()
     for counted, count in (pair for row in rows for pair in row):
         if not 0 <= count < 2**count_bits:
@@ -237,7 +236,7 @@ def _packed(rows: Sequence[Sequence[Sequence[int]]], count_bits: int) -> tuple[N
 
 
 def dumped(fields: Fields) -> bytes:
-    """Write JSON on one line. orjson takes no lone surrogates, json does."""
+    """Write JSON on one line. orjson rejects lone surrogates, json accepts them."""
     try:
         return orjson.dumps(fields)
     except orjson.JSONEncodeError:
@@ -262,7 +261,7 @@ T = TypeVar("T")
 
 
 def export_lines(state: State, on_progress: OnProgress = ignore_progress) -> Iterator[bytes]:
-    """Give a state as text: some thousands of lines at a time, without the last line feed. Raises CorruptRecord."""
+    """Yield the lines of an export, BATCH at a time, without the last line feed. Raises CorruptRecord."""
     hashed, counts = xxhash.xxh3_128(), dict.fromkeys(COUNTED, 0)
 
     def block(lines: Sequence[bytes]) -> bytes:
@@ -275,24 +274,24 @@ def export_lines(state: State, on_progress: OnProgress = ignore_progress) -> Ite
     for sources in _batched(enumerate(state.sources)):
         yield block([dumped({"source": number, "text": text}) for number, text in sources])
         counts["sources"] += len(sources)
-    of = state.progress.entry_count - state.clock.floor
+    total = state.progress.entry_count - state.clock.floor
     for entries in _batched(state.scan("entries")):
         yield block([dumped(entry_fields(key, value)) for key, value in entries])
         counts["entries"] += len(entries)
-        on_progress("entries written", counts["entries"], of)
-    of = state.backend.estimated_keys("buckets")
+        on_progress("entries written", counts["entries"], total)
+    total = state.backend.estimated_keys("buckets")
     for items in _batched(state.scan("buckets")):
         keys = decode_keys([key for key, _ in items])
         buckets = decode_buckets(keys, [value for _, value in items])
         yield block(bucket_lines(keys, buckets))
         counts["buckets"] += len(keys)
         counts["postings"] += len(buckets.numbers)
-        on_progress("buckets written", counts["buckets"], max(of, counts["buckets"]))
-    of = state.backend.estimated_keys("hosts")
+        on_progress("buckets written", counts["buckets"], max(total, counts["buckets"]))
+    total = state.backend.estimated_keys("hosts")
     for items in _batched(state.scan("hosts")):
         yield block(memory_lines([key for key, _ in items], [value for _, value in items]))
         counts["memories"] += len(items)
-        on_progress("memories of hosts written", counts["memories"], max(of, counts["memories"]))
+        on_progress("memories of hosts written", counts["memories"], max(total, counts["memories"]))
     for items in _batched(state.scan("attempts")):
         yield block([pending_verdict_line(key, value) for key, value in items])
         counts["attempts"] += len(items)
@@ -300,7 +299,7 @@ def export_lines(state: State, on_progress: OnProgress = ignore_progress) -> Ite
 
 
 def _batched(items: Iterable[T]) -> Iterator[list[T]]:
-    """Give the items some thousands at a time."""
+    """Yield the items in lists of BATCH."""
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
         yield batch

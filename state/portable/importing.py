@@ -1,7 +1,7 @@
-"""Makes a state from an export.
+"""Imports a state from an export.
 
-The state is written into a new folder, family by family. The meta values follow when all the rest is whole, and then
-the folder is put in place.
+The state is written into a new folder, family by family. The meta values come last, after the trailer has confirmed the
+rest. Then the folder is moved into place.
 """
 
 import struct
@@ -53,12 +53,12 @@ from spotsieve.stream.base.settings.digest import settings_digest
 
 
 class NewState:
-    """A new database in a folder. Use it as a context, which raises StateError where the disk does not take it."""
+    """A new database in a folder. Use it as a context manager, which raises StateError if the disk fails."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._closing = ExitStack()
-        # No write-ahead log: who is cut short begins again from what it reads. The end flushes everything.
+        # No write-ahead log: after a crash the import or merge starts again. complete() flushes everything.
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever the stub says
 
@@ -75,7 +75,7 @@ class NewState:
         return self
 
     def __exit__(self, *raised: object) -> bool | None:
-        return self._closing.__exit__(*raised)  # type: ignore[arg-type]  # the three that a context is left with
+        return self._closing.__exit__(*raised)  # type: ignore[arg-type]  # the three arguments of __exit__
 
     def put(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Write keys and values of a family, in any order."""
@@ -86,7 +86,7 @@ class NewState:
         self._database.write(batch, self._unlogged)
 
     def complete(self, identity: Identity, progress: StateProgress, clock: Clock) -> None:
-        """Write the meta values, and all that is buffered."""
+        """Write the meta values, and flush all families."""
         batch = WriteBatch(raw_mode=True)
         batch[IDENTITY] = encode_identity(identity)
         if clock.marks:
@@ -100,18 +100,18 @@ class NewState:
 BATCH = 4096
 PARTIAL = ".import-partial"
 _SECTIONS = ("source", "entry", "bucket", "memory", "attempt", "end")
-"""The last of these names that a line has tells what it is: an entry has a source too."""
+"""The last of these names in a line is its section: an entry has a source too."""
 _AGAIN = "export the state again (spotsieve state export), and copy the file whole"
 
 
 def import_state(
     lines: Iterator[bytes], name: str, directory: Path, on_progress: OnProgress = ignore_progress
 ) -> Fields:
-    """Make the state in a directory from the lines of an export; return its header and the counts of its trailer.
+    """Import the lines of an export into a state directory. Return its header and the counts of its trailer.
 
-    name: of the file, for messages
-    Raises StateError if there is a state already or no room, InputError if the export is cut, damaged or of another
-    version. Then nothing is left.
+    name: name of the file, for messages
+    Raises StateError if the directory has a state or there is no room, InputError if the export is cut, damaged or of
+    another version. Then no state is left.
     """
     with made_beside(directory, PARTIAL) as partial:
         with NewState(partial) as state:
@@ -135,14 +135,14 @@ class Importer:
         self._line = 0
         self._hashed = xxhash.xxh3_128()
         self._counts = dict.fromkeys(COUNTED, 0)
-        self._last_bucket = self._last_memory = self._last_attempt = b""
+        self._last_bucket = self._last_memory = self._last_verdict = b""
 
     def run(self, state: NewState) -> Fields:
-        """Write everything. The meta values come last, when the trailer has shown that all is whole."""
+        """Write everything. The meta values come last, after the trailer has confirmed the rest."""
         header = self._header()
-        done = self._write_sections(header, state)
+        counts = self._write_sections(header, state)
         state.complete(Identity(STATE_FORMAT, header["settings"], header["log"]), *progress_of(header))
-        return {**header, **done}
+        return {**header, **counts}
 
     def _header(self) -> Fields:
         line = self._next()
@@ -189,13 +189,13 @@ class Importer:
     def _trailer(self, fields: Fields, header: Fields) -> Fields:
         counted = {**self._counts, "xxh3_128": self._hashed.hexdigest()}
         if fields != {"end": True, **counted}:
-            raise self._wrong(f"must tell counts and checksum of what comes before it, {counted}")
+            raise self._wrong(f"must have the counts and the checksum of the lines before it, {counted}")
         wanted = header["entries"] - header["first_entry"]
         if self._counts["entries"] != wanted:
-            raise self._wrong(f"must come after {wanted} entries, as the header has it")
+            raise self._wrong(f"must come after {wanted} entries, by the header")
         if next(self._lines, None) is not None:
             self._line += 1
-            raise self._wrong("must not be there: the export has ended")
+            raise self._wrong("must not exist: the export has ended")
         return counted
 
     def _write(self, section: str, lines: list[Fields], header: Fields, state: NewState) -> None:
@@ -240,7 +240,7 @@ class Importer:
             int(buckets.numbers.max()) >= header["entries"]
         ):
             raise ValueError
-        # Reading them back checks that postings ascend and fit.
+        # Decoding checks that postings ascend and fit.
         if not np.array_equal(decode_buckets(decode_keys(keys), values).numbers, buckets.numbers):
             raise ValueError
         self._last_bucket = keys[-1]
@@ -249,7 +249,7 @@ class Importer:
 
     def _memories(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
         keys, values = memory_values(lines)
-        # Reading them back checks that items and words ascend and are counted.
+        # Decoding checks that items and words ascend and have counts.
         memories = decode_memories(decode_keys(keys), values)
         ascending = all(one < other for one, other in pairwise([self._last_memory, *keys]))
         if not ascending or int(memories.last.max()) > header["entries"]:
@@ -261,11 +261,11 @@ class Importer:
         items = list[tuple[bytes, bytes]]()
         for fields in lines:
             key, value = pending_verdict_value(fields)
-            attempt = decode_pending_verdict(key, value)
-            known = fields["source"] < self._counts["sources"] and attempt.original < header["entries"]
-            if key <= self._last_attempt or not known:
+            verdict = decode_pending_verdict(key, value)
+            known = fields["source"] < self._counts["sources"] and verdict.original < header["entries"]
+            if key <= self._last_verdict or not known:
                 raise ValueError
-            self._last_attempt = key
+            self._last_verdict = key
             items.append((key, value))
         return items
 
@@ -297,7 +297,7 @@ class Importer:
             raise self._unlike_the_grammar() from None
 
     def _unlike_the_grammar(self) -> InputError:
-        return self._wrong(f"or one of the {BATCH} before it must be as FORMATS.md has it")
+        return self._wrong(f"or one of the {BATCH} before it must match the grammar in state/FORMATS.md")
 
     def _wrong(self, rule: str) -> InputError:
         return InputError(f"{self._name} line {self._line}", rule, None, _AGAIN)

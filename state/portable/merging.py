@@ -1,8 +1,9 @@
-"""Makes the state of one process of the states of all shards: a union, since each key belongs to one shard.
+"""Merges the states of all shards into one state with all entries: a union, because each key belongs to one shard.
 
-Buckets, memories of hosts and attempts lie in one part each. An entry lies in several. If the scheme remembers hosts,
-the part of the page's host has it whole; others have it without its own text, or as a copy with an address and host 0.
-What is below the floor of the horizon is left out, so the sweep has nothing to do.
+Each bucket, host memory and pending verdict lies in one part. An entry may lie in several. In a scheme with host
+memories, the part of the page's host has the complete entry; other parts have it without its own text, or as a copy
+with a URL and host 0. Postings and memories below the floor of the deduplication window are left out, so the sweep has
+nothing to do.
 """
 
 import heapq
@@ -33,16 +34,14 @@ from spotsieve.stream.sharding.shares import shards_of
 BATCH = 4096
 PARTIAL = ".merge-partial"
 _LEVEL = (
-    "stop the workers, wait until no round is open (spotsieve shards status), and merge then; of snapshots or of "
-    "shards that were stopped, start the shards first, which go on to the same outcome"
+    "stop the workers, wait until no round is open (spotsieve shards status), and merge then; for snapshots or "
+    "stopped shards, start the shards first, which continue to the same outcome"
 )
-_DAMAGED = (
-    "verify the state of each shard (spotsieve state verify), and build a damaged one anew from an empty directory"
-)
+_DAMAGED = "verify the state of each shard (spotsieve state verify), and rebuild a damaged one from an empty directory"
 
 
 class MergeResult(NamedTuple):
-    """What a merge has made. shards: how many parts it is of  buckets: those with living postings"""
+    """The counts of a merged state. shards: number of parts  buckets: with living postings"""
 
     log: str
     log_position: int
@@ -56,11 +55,11 @@ class MergeResult(NamedTuple):
 def merge_states(
     directories: Sequence[Path], target: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
 ) -> MergeResult:
-    """Make in the directory target the state of one process of those of all shards, in any order; return its counts.
+    """Merge the states of all shards, in any order, into the directory target. Return the counts of the merged state.
 
-    directories: of state directories or snapshots; a shard that works on its own makes a checkpoint and goes on
-    Raises StateError if parts are missing, do not belong together or stand at different places, or target holds a
-    state; CorruptRecord. Then nothing is left at target.
+    directories: state directories or snapshots; a running shard makes a checkpoint and goes on
+    Raises StateError if parts are missing, do not belong together or have different positions, or if target holds a
+    state; CorruptRecord. Then target has no state.
     """
     check_free(target)
     with ExitStack() as closing:
@@ -78,7 +77,7 @@ def merge_states(
 
 
 def _in_order(states: Sequence[State]) -> list[State]:
-    """The states by the numbers of their shards. Raises StateError unless they are all of one place."""
+    """Return the states by shard number. Raises StateError unless all have the same position."""
     check_parts([(str(state.directory), state.identity) for state in states])
     parts = sorted(states, key=lambda state: state.identity.part or (0, 0))
     furthest = max(parts, key=lambda state: (state.progress.position, state.progress.pages_applied))
@@ -103,8 +102,8 @@ def _position_text(state: State) -> str:
     return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {heard}"
 
 
-class _HeldEntry(NamedTuple):
-    """What parts hold of one entry. values, heads: by the number of the part  host: 0 where the page has none"""
+class _MergedEntry(NamedTuple):
+    """The values of one entry in all parts. values, heads: by number of the part  host: 0 for a page without one"""
 
     key: bytes
     values: dict[int, bytes]
@@ -118,12 +117,12 @@ class _HeldEntry(NamedTuple):
         if FORGOTTEN in values.values():
             return cls(key, values, {}, 0, True)
         heads = {number: head_of_entry(key, value) for number, value in values.items()}
-        # A copy names no host. The others name one, or none.
+        # A copy has host 0. All other values have the host of the page.
         return cls(key, values, heads, max(head.host for head in heads.values()), False)
 
 
 class _Merge:
-    """One merge of parts, by the numbers of their shards."""
+    """One merge of parts, ordered by shard number."""
 
     def __init__(self, parts: Sequence[State], state: NewState, on_progress: OnProgress) -> None:
         self._parts = parts
@@ -135,7 +134,7 @@ class _Merge:
     def run(self) -> MergeResult:
         """Write everything. The meta values come last."""
         entries, buckets = self._write_entries(), self._write_buckets()
-        hosts, pending_verdicts = self._write_hosts(), self._write_attempts()
+        hosts, pending_verdicts = self._write_hosts(), self._write_pending_verdicts()
         texts = enumerate(self._sources.texts)
         self._state.put("sources", ((number.to_bytes(8, "big"), encode_source(text)) for number, text in texts))
         swept = Sweep(0, self._clock.floor)
@@ -145,21 +144,21 @@ class _Merge:
         return MergeResult(log, progress.position, len(self._parts), entries, buckets, hosts, pending_verdicts)
 
     def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:
-        """Give (key, number of the part, value) of all parts, by key."""
+        """Yield (key, number of the part, value) of all parts, by key."""
 
-        def of(number: int, part: State) -> Iterator[tuple[bytes, int, bytes]]:
+        def numbered(number: int, part: State) -> Iterator[tuple[bytes, int, bytes]]:
             for key, value in part.scan(family):
                 yield key, number, value
 
-        return heapq.merge(*(of(number, part) for number, part in enumerate(self._parts)))
+        return heapq.merge(*(numbered(number, part) for number, part in enumerate(self._parts)))
 
     def _write_entries(self) -> int:
         floor, count, expected = self._clock.floor, self._progress.entry_count, self._clock.floor
         grouped = groupby(self._items("entries"), key=lambda item: item[0])
-        while batch := [_HeldEntry.of(key, items) for key, items in islice(grouped, BATCH)]:
-            of_host = shards_of(np.array([held.host for held in batch], np.uint64), len(self._parts)).tolist()
-            for held in batch:
-                if int.from_bytes(held.key, "big") != expected:
+        while batch := [_MergedEntry.of(key, items) for key, items in islice(grouped, BATCH)]:
+            of_host = shards_of(np.array([entry.host for entry in batch], np.uint64), len(self._parts)).tolist()
+            for entry in batch:
+                if int.from_bytes(entry.key, "big") != expected:
                     raise _missing(expected)
                 expected += 1
             self._state.put("entries", map(self._entry, batch, of_host))
@@ -168,19 +167,19 @@ class _Merge:
             raise _missing(expected)
         return count - floor
 
-    def _entry(self, held: "_HeldEntry", of_host: int) -> tuple[bytes, bytes]:
-        """The entry that parts hold, from one that has it whole, with the number of its source in all."""
-        key, heads = held.key, held.heads
-        if held.forgotten:
+    def _entry(self, entry: "_MergedEntry", of_host: int) -> tuple[bytes, bytes]:
+        """Return key and value of an entry, from a part with the complete entry, with its merged source number."""
+        key, heads = entry.key, entry.heads
+        if entry.forgotten:
             return key, FORGOTTEN
         if len({self._page_of(number, head) for number, head in heads.items()}) > 1:
             raise CorruptRecord("entries", key, "must be of one page in all shards", _DAMAGED)
-        whole = next(iter(heads))
-        if heads[whole].has_own:
-            whole = of_host
-            if whole not in heads or heads[whole].host != held.host:
+        part = next(iter(heads))
+        if heads[part].has_own:
+            part = of_host
+            if part not in heads or heads[part].host != entry.host:
                 raise _missing(int.from_bytes(key, "big"))
-        return key, with_source(held.values[whole], self._number_of(whole, heads[whole].source))
+        return key, with_source(entry.values[part], self._number_of(part, heads[part].source))
 
     def _page_of(self, number: int, head: EntryHead) -> tuple[str, int, int]:
         return self._text_of(number, head.source), head.partition, head.offset
@@ -192,7 +191,7 @@ class _Merge:
         return texts[source]
 
     def _number_of(self, number: int, source: int) -> int:
-        """The number in the merged state of a part's source."""
+        """Return the number in the merged state of a source of a part."""
         text = self._text_of(number, source)
         if self._sources.of(text) is None:
             self._sources.add(text)
@@ -221,7 +220,7 @@ class _Merge:
             self._on_progress("memories of hosts merged", written, max(written, self._estimated("hosts")))
         return written
 
-    def _write_attempts(self) -> int:
+    def _write_pending_verdicts(self) -> int:
         written = 0
         for number, part in enumerate(self._parts):
             rest = part.scan("attempts")
@@ -233,12 +232,12 @@ class _Merge:
         return written
 
     def _batches(self, family: str) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Give keys and values of a family of which each key is in one part, some thousands at once."""
+        """Yield keys and values of a family, BATCH at a time. Raises CorruptRecord if two parts have the same key."""
         items, last = self._items(family), b""
         while batch := [(key, value) for key, _, value in islice(items, BATCH)]:
             for key, _ in batch:
                 if key == last:
-                    raise CorruptRecord(family, key, "must be in the state of one shard alone", _DAMAGED)
+                    raise CorruptRecord(family, key, "must be in the state of only one shard", _DAMAGED)
                 last = key
             yield batch
 

@@ -1,1 +1,1 @@
-"""Takes snapshots of a state and restores them; asks the owner of a state for checkpoints."""
+"""Takes and restores snapshots of a state, and requests checkpoints from the owner of a state."""

@@ -1,15 +1,15 @@
-"""Requests a checkpoint from the process that owns a state, answers such requests, or makes one where nobody owns it.
+"""Requests checkpoints from the process that owns a state, and responds to such requests.
 
-Requests are files. The owner looks for them between two records.
+Without an owner the requester makes the checkpoint. Requests are files. The owner looks for them between two records.
 
     DIRECTORY/snapshot/lock        the requester holds this lock (flock) for as long as it waits
-    DIRECTORY/snapshot/request     the name of the wanted checkpoint: 32 hex digits
+    DIRECTORY/snapshot/request     the name of the requested checkpoint: 32 hex digits
     DIRECTORY/snapshot/NAME        the checkpoint: a RocksDB database, its table files hard links
-    DIRECTORY/snapshot/answer      the name again; after a failure also a space and the error
+    DIRECTORY/snapshot/answer      the response: the name again; after a failure also a space and the error
 
-Why files, and not a socket or a port: whoever may write to the state directory may request, over volumes and from other
-containers too. The owner needs no thread for it. If one side is killed, the other notices by a free lock: the
-requester's here, and the owner's in RocksDB.
+Files instead of a socket or a port: every user who may write to the state directory may request a checkpoint, also over
+volumes and from other containers, and the owner needs no thread. If one side is killed, the other notices a free lock:
+the lock of the requester here, and the lock of the owner in RocksDB.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ NAME_DIGITS = 32
 
 
 class Requests:
-    """The owner's side. Call it between two records, in the thread that files them."""
+    """The owner's side of requests. Call it between two records, in the thread that applies records."""
 
     def __init__(self, directory: Path, state: State) -> None:
         self._folder = directory / FOLDER
@@ -44,34 +44,34 @@ class Requests:
         self._state = state
 
     def waiting(self) -> bool:
-        """Tell whether somebody asks, by one look at the directory."""
+        """Whether a request is waiting, by one look at the directory."""
         return os.path.exists(self._request)  # noqa: PTH110 - between any two records: a third of what pathlib takes
 
     def answer(self) -> str | None:
-        """Make the wanted checkpoint and return its name; None if nobody waits for it any more.
+        """Make the requested checkpoint and return its name; None if no requester waits for it any more.
 
-        If something goes wrong, the one who asks is told, and the owner goes on.
+        After a failure the response holds the error, and the owner continues.
         """
         try:
             name = Path(self._request).read_text("ascii", "replace")
             if not _has_requester(self._folder) or not _is_name(name):
                 Path(self._request).unlink()
                 return None
-            trouble = ""
-            shutil.rmtree(self._folder / name, ignore_errors=True)  # left by an owner that was killed over it
+            failure = ""
+            shutil.rmtree(self._folder / name, ignore_errors=True)  # left by a killed owner
             try:
                 self._state.checkpoint(self._folder / name)
             except StateError as error:
-                trouble = " " + " ".join(str(error).split())
-            write_whole(self._folder / ANSWER, name + trouble)
+                failure = " " + " ".join(str(error).split())
+            write_whole(self._folder / ANSWER, name + failure)
             Path(self._request).unlink(missing_ok=True)
         except OSError:
-            return None  # The asker took the request back, or cannot be answered; it sees that no answer comes.
+            return None  # The requester has gone, or no response can be written: the requester times out.
         return name
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody sees it half written."""
+    """Write a file atomically: no reader sees a part of it."""
     partial = path.with_name(path.name + ".partial")
     with open_file(partial, "wb") as file:
         file.write(text.encode())
@@ -96,9 +96,9 @@ POLL_SECONDS = 0.05
 
 @contextmanager
 def checkpoint_of(directory: Path, timeout_s: float, on_progress: OnProgress) -> Iterator[Path]:
-    """Give a checkpoint of the state in a directory. It is gone when the block ends.
+    """Yield a checkpoint of the state in a directory, and remove it at the end.
 
-    Raises StateError: there is no state, somebody else asks, or the owner does not answer in time.
+    Raises StateError if there is no state, another request is open, or the owner does not respond in time.
     """
     check_holds_state(directory)
     with _request_lock(directory) as folder:
@@ -115,7 +115,7 @@ def check_holds_state(directory: Path) -> None:
 
 @contextmanager
 def _request_lock(directory: Path) -> Iterator[Path]:
-    """Hold the asker's lock, and clear away what killed askers left."""
+    """Hold the lock of the requester, and remove the files that killed requesters left."""
     folder = directory / FOLDER
     make_directory(folder)
     with open_file(folder / LOCK, "a+b") as lock:
@@ -144,50 +144,50 @@ def _clear(folder: Path) -> None:
 
 
 def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress: OnProgress) -> None:
-    """Have the owner make it, or make it here without one. The owner may end, or another begin, at any time."""
+    """Request the checkpoint, or make it here without an owner. An owner may start or stop at any time."""
     folder, began = checkpoint.parent, time.monotonic()
-    request, answer = folder / REQUEST, folder / ANSWER
+    request, response = folder / REQUEST, folder / ANSWER
     while time.monotonic() - began < timeout_s:
         if _checkpoint_without_owner(directory, checkpoint):
             return
-        # An owner took it up and was killed over it, or nobody has asked yet: ask again, under the same name.
-        if not request.exists() and not answer.exists():
+        # An owner was killed during the checkpoint, or no request exists yet: request under the same name.
+        if not request.exists() and not response.exists():
             shutil.rmtree(checkpoint, ignore_errors=True)
             write_whole(request, checkpoint.name)
         waited = int(time.monotonic() - began)
         on_progress("waiting for the process that works on the state, seconds", waited, int(timeout_s))
         for _ in range(10):
             time.sleep(POLL_SECONDS)
-            if _is_response_good(answer, checkpoint, directory):
+            if _is_response_good(response, checkpoint, directory):
                 return
     raise StateError(
         "--state",
-        f"must be answered for within {timeout_s:g} s by the process that works on it, and was not",
+        f"must get a checkpoint within {timeout_s:g} s from the process that owns it, and got none",
         str(directory),
-        "ask as the user it runs as, wait until it judges pages again, give it longer with --timeout, "
-        "or stop it and ask again",
+        "run this as the user of that process, wait until it judges pages again, give it longer with --timeout, "
+        "or stop it and try again",
     )
 
 
-def _is_response_good(answer: Path, checkpoint: Path, directory: Path) -> bool:
-    """Tell whether the owner has made this checkpoint. Raises StateError if it could not."""
-    if not answer.exists():
+def _is_response_good(response: Path, checkpoint: Path, directory: Path) -> bool:
+    """Whether the owner has made this checkpoint. Raises StateError if it failed."""
+    if not response.exists():
         return False
-    name, _, trouble = answer.read_text("utf-8").partition(" ")
-    answer.unlink()
+    name, _, failure = response.read_text("utf-8").partition(" ")
+    response.unlink()
     if name != checkpoint.name:
         return False
-    if trouble:
-        raise StateError("--state", f"could not be snapshot by its owner: {trouble}", str(directory))
+    if failure:
+        raise StateError("--state", f"could not be snapshot by its owner: {failure}", str(directory))
     return True
 
 
 def _checkpoint_without_owner(directory: Path, checkpoint: Path) -> bool:
-    """Make the checkpoint here if nobody owns the state. Returns False if somebody does."""
+    """Make the checkpoint here if no process owns the state. Return False if one does."""
     path = directory / INDEX_FOLDER
     try:
         with locked(path):
-            # An owner may have begun one and been killed over it.
+            # An owner may have been killed during this checkpoint.
             for left in checkpoint.parent.glob(f"{checkpoint.name}*"):
                 shutil.rmtree(left, ignore_errors=True)
             refuse_other_format(directory, path)

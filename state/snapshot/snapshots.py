@@ -1,12 +1,12 @@
-"""Takes a snapshot of a state, writes and reads its manifest, and restores it.
+"""Takes and restores snapshots of a state, and reads and writes their manifests.
 
-A process may work on the state while the snapshot is taken. The snapshot becomes durable under its name once it is
-whole. Restoring checks every file against the manifest before the state appears under its name.
+A process may own the state and go on while the snapshot is taken. The snapshot appears under its name when it is
+complete and durable. Restoring checks every file against the manifest before the state appears under its name.
 
     manifest = "spotsieve-snapshot 1" LF, JSON LF, checksum LF
     JSON     = {"created", "entries", "files": [{"bytes", "name", "xxh3_128"}*], "format", "log", "log_position",
                 "log_records", "settings", "settings_digest"}, names sorted, without spaces
-    checksum = xxh3-64 of all before it, 16 hex digits
+    checksum = xxh3-64 of all bytes before it, 16 hex digits
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ _BLOCK_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file of a snapshot. name: its path within, with /  xxh3_128: in hex"""
+    """A file of a snapshot. name: relative path with /  xxh3_128: in hex"""
 
     name: str
     bytes: int
@@ -61,11 +61,11 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot says of itself.
+    """The description of a snapshot.
 
-    created: UTC, ISO 8601  format: the state's  log_position: the next offset to apply
-    settings: canonical text of those that change verdicts  settings_digest: in hex
-    log_records: how many the local log in it holds, None without one
+    created: UTC, ISO 8601  format: state format  log_position: the next offset to apply
+    settings: canonical text of the settings that change verdicts  settings_digest: in hex
+    log_records: number of records in the local log of the snapshot, None without one
     """
 
     created: str
@@ -89,7 +89,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 def read_manifest(snapshot: Path) -> Manifest:
     """Read the manifest in a snapshot.
 
-    Raises StateError if there is none, or one of another version; CorruptRecord if it is damaged.
+    Raises StateError for a missing manifest or another version, CorruptRecord for a damaged one.
     """
     path = snapshot / MANIFEST_FILE
     try:
@@ -116,14 +116,14 @@ def read_manifest(snapshot: Path) -> Manifest:
         return TypeAdapter(Manifest).validate_json(rest[: -_CHECKSUM_BYTES - 1], strict=True)
     except ValidationError:
         raise CorruptRecord(
-            str(path), len(first) + 1, "must be JSON with all that a snapshot says of itself", "take another snapshot"
+            str(path), len(first) + 1, "must be JSON with all fields of a manifest", "take another snapshot"
         ) from None
 
 
 def digest_of(file: BinaryIO, on_block: Callable[[int], None], into: BinaryIO | None = None) -> tuple[int, str]:
     """Read the rest of a file, and return its size and its xxh3-128 in hex.
 
-    on_block: called with the size of each block that was read  into: where to copy the file on the way, if anywhere
+    on_block: called with the size of each block  into: a file to copy the blocks to, None: no copy
     """
     hashed, size = xxhash.xxh3_128(), 0
     while block := file.read(_BLOCK_BYTES):
@@ -140,10 +140,10 @@ def take_snapshot(
 ) -> Manifest:
     """Snapshot the state in a directory as the new directory target, and return its manifest.
 
-    A process that owns the state makes a checkpoint and goes on at once; the rest is done here. A local log is copied
-    too, so the snapshot alone can be restored and continued.
-    Raises StateError: there is no state, target exists, another snapshot is under way, the owner does not answer in
-    time, or there is no room. Then nothing is left at target.
+    A process that owns the state only makes a checkpoint; this process does the rest. A local log is copied too, so
+    that a restored snapshot can continue.
+    Raises StateError if there is no state, target exists, another snapshot is under way, the owner does not respond in
+    time, or there is no room. Then target does not exist.
     """
     check_holds_state(directory)
     if target.exists() or target.is_symlink():
@@ -153,7 +153,7 @@ def take_snapshot(
         make_directory(partial)
         with checkpoint_of(directory, timeout_s, on_progress) as checkpoint:
             _move(checkpoint, partial / INDEX_FOLDER)
-        if not lets_others_in(directory / INDEX_FOLDER):  # else what both share as hard links stays readable
+        if not lets_others_in(directory / INDEX_FOLDER):  # otherwise files shared by hard links stay readable
             close_files(partial / INDEX_FOLDER)
         records = _copy_log(directory / LOG_FILE, partial / LOG_FILE)
         manifest = _manifest(partial, records, on_progress)
@@ -175,7 +175,7 @@ def take_snapshot(
 def _move(checkpoint: Path, index: Path) -> None:
     try:
         checkpoint.rename(index)
-        index.chmod(DIRECTORY_MODE)  # RocksDB made it by the umask
+        index.chmod(DIRECTORY_MODE)  # RocksDB creates it by the umask
     except OSError:  # another file system
         make_directory(index)
         for file in checkpoint.iterdir():
@@ -183,7 +183,7 @@ def _move(checkpoint: Path, index: Path) -> None:
 
 
 def _copy_log(log: Path, copy: Path) -> int | None:
-    """Copy the whole records of a local log and return how many; None without a log. Its owner may be appending."""
+    """Copy the complete records of a local log and return their number; None without a log. The log may grow."""
     if not log.exists():
         return None
     with log.open("rb") as source, open_file(copy, "wb") as into:
@@ -198,7 +198,7 @@ def _copy_log(log: Path, copy: Path) -> int | None:
 
 
 def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Manifest:
-    """Read what the checkpoint says of itself, and every byte of it."""
+    """Make the manifest of a checkpoint. Reads the meta values, and every file for its checksum."""
     with checkpoint_backend(partial, partial / INDEX_FOLDER) as backend:
         meta = read_meta(backend)
     paths = sorted(path for path in partial.rglob("*") if path.is_file())
@@ -235,9 +235,8 @@ PARTIAL = ".restore-partial"
 def restore_snapshot(snapshot: Path, directory: Path, on_progress: OnProgress = ignore_progress) -> Manifest:
     """Copy a snapshot into a state directory without an index, and return its manifest. The next start reads the log.
 
-    A local log that lies there already stays, if it goes on from the snapshot's. Raises StateError if something would
-    be overwritten or there is no room, CorruptRecord if a file differs from the manifest. Then the directory is as it
-    was.
+    An existing local log stays if it begins with the log of the snapshot. Raises StateError if a file would be
+    overwritten or there is no room, CorruptRecord if a file differs from the manifest. Then the directory is unchanged.
     """
     manifest = read_manifest(snapshot)
     with made_beside(directory, PARTIAL) as partial:
@@ -272,17 +271,17 @@ def _copy(snapshot: Path, partial: Path, manifest: Manifest, on_progress: OnProg
     sync_directory(partial / INDEX_FOLDER)
 
 
-def _damaged(source: Path, facts: FileFacts, what: str) -> CorruptRecord:
+def _damaged(source: Path, facts: FileFacts, fault: str) -> CorruptRecord:
     return CorruptRecord(
         str(source),
         0,
-        f"must have {facts.bytes} bytes of digest {facts.xxh3_128}, as the manifest says, but {what}",
+        f"must have {facts.bytes} bytes of digest {facts.xxh3_128}, as the manifest says, but {fault}",
         "restore another snapshot, or rebuild the state from the log: start with an empty directory",
     )
 
 
 def _place_log(restored: Path, log: Path) -> None:
-    """Put the snapshot's local log in place, unless a log lies there that begins with it."""
+    """Move the local log of the snapshot into place, unless the directory has a log that begins with it."""
     if not restored.exists():
         return
     if not log.exists():

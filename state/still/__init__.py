@@ -1,1 +1,1 @@
-"""Reads a state that does not change meanwhile, a checkpoint or a snapshot, without owning it."""
+"""Reads a checkpoint or a snapshot of a state read-only, without owning the state."""

@@ -1,4 +1,4 @@
-"""Finds filed pages by address or id: one walk over the entries, then one over the buckets that hold them."""
+"""Finds indexed pages by URL, id or host: a scan of all entries, then a scan of all buckets for their postings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ MOST_SIMILAR = 5
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Which pages to look for.
+    """The pages to find.
 
-    urls: addresses as they were sent, cut as the log cuts them  ids: own names of pages, or source/partition/offset
-    prefixes: beginnings of addresses  hosts: as spotsieve.stream.base.urls.host_of gives them
+    urls: URLs as sent, cut by cut_url()  ids: labels of pages, or source/partition/offset
+    prefixes: beginnings of URLs  hosts: names returned by host_of()
     """
 
     urls: frozenset[str] = frozenset()
@@ -33,28 +33,28 @@ class PageQuery:
     hosts: frozenset[str] = frozenset()
 
     def all(self) -> set[tuple[str, str]]:
-        """Return the (kind, text) of each."""
+        """Return all terms of the query as (kind, text)."""
         kinds = {"url": self.urls, "id": self.ids, "url prefix": self.prefixes, "host": self.hosts}
         return {(kind, text) for kind, texts in kinds.items() for text in texts}
 
 
 def page_query(urls: Sequence[str], ids: Sequence[str], prefixes: Sequence[str], hosts: Sequence[str]) -> PageQuery:
-    """Turn what a person names into what entries hold. Raises SettingError for a name that is no host."""
+    """Make a query from command-line arguments. Raises SettingError for an invalid host name."""
     names = [host_of(f"//{host}") for host in hosts]
-    for name, given in zip(names, hosts, strict=True):
-        if not name or any(mark in given for mark in "/?#@"):
-            raise SettingError("--host", "must be the name of a host", given, "such as example.org")
+    for name, host in zip(names, hosts, strict=True):
+        if not name or any(mark in host for mark in "/?#@"):
+            raise SettingError("--host", "must be the name of a host", host, "such as example.org")
     cut = frozenset(cut_url(url.encode("utf-8", "replace")).decode() for url in urls)
     return PageQuery(cut, frozenset(ids), tuple(dict.fromkeys(prefixes)), frozenset(names))
 
 
 @dataclass(slots=True)
 class QueryResult:
-    """What was found.
+    """The entries that match a query.
 
-    pages: entries by number  of_hosts: those whose host was named, so all pages of these hosts are here
-    missing: (kind, text) of what is not there
-    similar: for each missing address the first few that contain it, apart from scheme, "www.", query and fragment
+    pages: entries by number  of_hosts: numbers of the entries whose host was named: all pages of these hosts
+    missing: (kind, text) of the terms without a match
+    similar: for each URL, the first few other URLs that contain it, apart from scheme, "www.", query and fragment
     """
 
     pages: dict[int, Entry] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class QueryResult:
 
 def find_entries(state: State, wanted: PageQuery, on_progress: OnProgress = ignore_progress) -> QueryResult:
     """Find every wanted page. Raises CorruptRecord."""
-    found, met = QueryResult(), set[tuple[str, str]]()
+    found, matched = QueryResult(), set[tuple[str, str]]()
     cores = {url: core for url in wanted.urls if (core := _core(url))}
     count = state.progress.entry_count
     for key, value in state.scan("entries"):
@@ -76,7 +76,7 @@ def find_entries(state: State, wanted: PageQuery, on_progress: OnProgress = igno
             continue
         entry = decode_entry(key, value, state.sources)
         reasons = list(_reasons(entry, wanted))
-        met.update(reasons)
+        matched.update(reasons)
         if reasons:
             found.pages[number] = entry
             if any(kind == "host" for kind, _ in reasons):
@@ -86,16 +86,16 @@ def find_entries(state: State, wanted: PageQuery, on_progress: OnProgress = igno
             similar = found.similar.setdefault(url, [])
             if core in entry.url and len(similar) < MOST_SIMILAR:
                 similar.append(entry.url)
-    found.missing = sorted(wanted.all() - met)
+    found.missing = sorted(wanted.all() - matched)
     return found
 
 
 def file_places(state: State, found: QueryResult, on_progress: OnProgress = ignore_progress) -> list[ForgottenPage]:
-    """Find the buckets that hold the pages found; what is returned can be forgotten. Raises CorruptRecord."""
+    """Find the buckets of the found pages. Return the pages as a record to forget names them. Raises CorruptRecord."""
     entries = found.pages
     keys = {number: list[int]() for number in entries}
     numbers = np.array(sorted(entries), np.uint64)
-    done, of = 0, state.backend.estimated_keys("buckets")
+    done, total = 0, state.backend.estimated_keys("buckets")
     for names, values in _batches(state.scan("buckets")):
         bucket_keys = decode_keys(names)
         buckets = decode_buckets(bucket_keys, values)
@@ -104,7 +104,7 @@ def file_places(state: State, found: QueryResult, on_progress: OnProgress = igno
         for number, key in zip(buckets.numbers[hits].tolist(), bucket_keys[places].tolist(), strict=True):
             keys[number].append(key)
         done += len(names)
-        on_progress("buckets looked at", done, max(done, of))
+        on_progress("buckets looked at", done, max(done, total))
     all_of_host = found.of_hosts
     return [
         ForgottenPage(number, entry.source, entry.partition, entry.offset, tuple(keys[number]), number in all_of_host)
@@ -126,7 +126,7 @@ def _reasons(entry: Entry, wanted: PageQuery) -> Iterator[tuple[str, str]]:
 
 
 def _core(url: str) -> str:
-    """Cut from an address what people write in different ways: scheme, "www.", query, fragment, final slash."""
+    """Return a URL without the parts that people write differently: scheme, "www.", query, fragment, final slash."""
     rest = url.partition("//")[2] or url
     for end in "?#":
         rest = rest.partition(end)[0]

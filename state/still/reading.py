@@ -28,12 +28,13 @@ def read_only_state(
     hold: bool = True,
     part: bool = False,
 ) -> Iterator[State]:
-    """Open a snapshot, or a checkpoint of a state directory. A process that works on the state makes it and goes on.
+    """Open a snapshot, or a checkpoint of a state directory. If a process owns the state, it makes the checkpoint.
 
-    hold: False: the checkpoint goes as soon as RocksDB has all its files open, so that a long read does not keep others
-    from requesting one; its space on disk is free when the reading ends
+    hold: False removes the checkpoint as soon as RocksDB has opened all its files. Then a long read does not block
+    other requests; the disk space is freed when the read ends.
     part: whether the state of a shard is allowed
-    Raises StateError: there is no state, the owner does not answer in time, or somebody else requests; CorruptRecord.
+    Raises StateError if there is no state, the owner does not respond in time, or another request is open;
+    CorruptRecord.
     """
     with ExitStack() as requesting, ExitStack() as closing:
         if (directory / MANIFEST_FILE).exists():
@@ -48,7 +49,7 @@ def read_only_state(
 
 @contextmanager
 def own_checkpoint(state: State, directory: Path) -> Iterator[State]:
-    """Open a state that this process works on read-only, as it is now, by a checkpoint in its directory.
+    """Open a read-only checkpoint of a state that this process owns, made in the state directory.
 
     Raises StateError, CorruptRecord.
     """
@@ -60,10 +61,10 @@ def own_checkpoint(state: State, directory: Path) -> Iterator[State]:
 
 
 def describe(directory: Path) -> dict[str, Any]:
-    """Return entries, log position, log name, size and settings of a state, which a service may be working on.
+    """Return entries, log position, log name, size and settings of a state. A service may own it and go on writing.
 
-    With a horizon it counts the entries within it, and says how far event time has come. What that service filed just
-    now may be missing. Raises StateError if there is no state, CorruptRecord.
+    With a deduplication window the result counts the entries within it, and has the watermark. The latest pages of the
+    service may be missing. Raises StateError if there is no state, CorruptRecord.
     """
     path = directory / INDEX_FOLDER
     if not (path / "CURRENT").exists():
@@ -85,19 +86,19 @@ def describe(directory: Path) -> dict[str, Any]:
 
 
 def _window(settings: str, clock: Clock) -> dict[str, Any]:
-    """Return the length of the horizon, how far event time has come, and the first entry within; {} without one."""
+    """Return the length of the window, the watermark, and the first entry within; {} without a window."""
     hours = json.loads(settings).get("index.horizon_hours", 0)
     if not hours:
         return {}
     watermark = None
     if clock.marks:
-        # Not fromtimestamp: the log may hold times beyond its range.
+        # numpy, because the log may hold times beyond the range of datetime.fromtimestamp().
         watermark = str(np.datetime64(clock.watermark_ms, "ms")) + "Z"
     return {"horizon_hours": hours, "watermark": watermark, "first_entry": clock.floor}
 
 
 def _size_of(file: Path) -> int:
-    """Return the size of a file; 0 if a running service has just removed it."""
+    """Return the size of a file, 0 if a running service has just removed it."""
     try:
         return file.stat().st_size
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Stores a state: one State over a key-value backend, which is RocksDB, memory or a read-only checkpoint."""
+"""Stores a state over a key-value backend: RocksDB, memory or a read-only checkpoint."""

@@ -1,4 +1,4 @@
-"""Reads and writes the buckets of a state, encoded in a family of its backend."""
+"""Reads and writes the buckets of a state in a family of its backend."""
 
 from collections.abc import Iterator
 from itertools import compress
@@ -20,7 +20,7 @@ class BucketTable(Protocol):
         """Return the postings under keys: uint64[u], all different. Raises CorruptRecord."""
 
     def load(self, keys: NDArray[np.uint64]) -> bool:
-        """Read buckets ahead: uint64[u], ascending, all different. They replace the buckets loaded before.
+        """Load buckets for later reads. keys: uint64[u], ascending, all different. They replace the loaded buckets.
 
         Returns whether it took one pass over all buckets.
         """
@@ -29,17 +29,17 @@ class BucketTable(Protocol):
         """Put the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted."""
 
     def next_buckets(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
-        """Return the next buckets from a key on, at most so many: keys uint64[b], ascending, and their postings."""
+        """Return up to `most` buckets from a key on: keys uint64[b], ascending, and their postings."""
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value as they are stored on disk, in the order of the keys."""
+        """Yield every key and value as stored on disk, in the order of the keys."""
 
     def estimated_keys(self) -> int:
         """Return about how many buckets there are."""
 
 
 class StoredBuckets:
-    """Buckets that are encoded in a family of a backend."""
+    """Buckets encoded in a family of a backend."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -55,13 +55,13 @@ class StoredBuckets:
         return decode_buckets(keys, self._backend.get("buckets", encode_keys(keys)))
 
     def load(self, keys: NDArray[np.uint64]) -> bool:
-        """Read buckets ahead; return whether it took one pass over all buckets."""
+        """Load buckets for later reads. Return whether it took one pass over all buckets."""
         self._loaded = keys
         self._values, in_a_pass = self._backend.get_sorted("buckets", encode_keys(keys))
         return in_a_pass
 
     def put(self, batch: Batch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
-        """Put the whole contents of buckets into the batch, and forget what is loaded."""
+        """Put the whole contents of buckets into the batch, and drop the loaded buckets."""
         self._loaded, self._values = self._loaded[:0], []
         filled = sizes_of(buckets.bounds) > 0
         names, values = encode_keys(keys), encode_buckets(keys, buckets)
@@ -78,7 +78,7 @@ class StoredBuckets:
         return keys, decode_buckets(keys, values)
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value, in order."""
+        """Yield every key and value, in order."""
         return self._backend.scan("buckets")
 
     def estimated_keys(self) -> int:

@@ -1,4 +1,4 @@
-"""Keeps the entries that were asked for last: pages meet those of the same few pages, in record after record."""
+"""Caches the entries that were read last: record after record has the same few pages as candidates."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,17 +11,17 @@ from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.sign.text.machine import copy_bytes
 
 MOST_BYTES = 8 * 2**20
-"""Kept at once. An entry has 120 to 300 bytes, and some kilobytes where a scheme compares features."""
+"""Size of the cache. An entry has 120 to 300 bytes, and some kilobytes if the scheme compares features."""
 MOST_ENTRIES = 2**16
-"""Places in the two tables of hashes. Three in four may be taken."""
+"""Places in the two hash tables. Three in four may be taken."""
 _MISSING = -1
 
 
 class _Half(NamedTuple):
-    """Entries by number, in a table of hashes of t places, with their bytes one after the other.
+    """Entries by number, in a hash table of t places, with their bytes concatenated.
 
-    number: uint64[t]  start: int64[t], where its bytes begin, -1: a free place  size: int64[t]  raw: uint8[r]
-    taken: int64[3], bytes, places, and 1 where one more entry found no room
+    number: uint64[t]  start: int64[t], begin of the bytes, -1: a free place  size: int64[t]  raw: uint8[r]
+    taken: int64[3], used bytes, used places, and 1 after an entry found no room
     """
 
     number: NDArray[np.uint64]
@@ -34,8 +34,8 @@ class _Half(NamedTuple):
 class EntryCache:
     """The bytes of entries by number. An entry changes only when it is forgotten: call clear() then.
 
-    They are in two halves. When the new half is full it becomes the old one, and what stood in the old one is let go.
-    An entry that is asked for is copied to the new half. So the last ones stay, and no order has to be kept.
+    The cache has two halves. When the new half is full, it becomes the old half, and the former old half is dropped. An
+    entry that is read is copied to the new half. So the latest entries stay, without a list in the order of use.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_entries: int = MOST_ENTRIES) -> None:
@@ -45,7 +45,7 @@ class EntryCache:
     def read(self, numbers: NDArray[np.uint64], read: Callable[[NDArray[np.uint64]], Sequence[bytes]]) -> ByteTexts:
         """Return the bytes of each entry. numbers: uint64[e], all different
 
-        read: reads the entries that are not kept, in the same way
+        read: function that reads missing entries by their numbers: uint64[m]
         """
         found = np.empty(len(numbers), np.int64)
         missing = numbers[found == _MISSING] if _find(self._new, self._old, numbers, found) else numbers[:0]
@@ -59,7 +59,7 @@ class EntryCache:
         return ByteTexts(laid.tobytes(), bounds)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Drop all entries."""
         _clear(self._new)
         _clear(self._old)
 
@@ -78,7 +78,7 @@ def _clear(half: _Half) -> None:
 
 @part
 def _place_of(half, number):  # _Half, uint64 -> int64
-    """The place of an entry, or the free one where it would stand."""
+    """Return the place of an entry, or the free place for it."""
     mask = np.uint64(len(half.number) - 1)
     at = ((number * SPREAD) >> np.uint64(32)) & mask
     while half.start[at] != _MISSING and half.number[at] != number:
@@ -88,7 +88,7 @@ def _place_of(half, number):  # _Half, uint64 -> int64
 
 @part
 def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, int64
-    """Keep an entry, if there is room."""
+    """Store an entry, if there is room."""
     at, size, used = _place_of(half, number), end - start, half.taken[0]
     if half.start[at] != _MISSING:
         return
@@ -103,8 +103,8 @@ def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, i
 
 @kernel
 def _find(new, old, numbers, found):
-    # new, old: _Half  numbers: uint64[e]  ->  found: int64[e], the place in the new half, or behind it that in the old
-    # one, or _MISSING; returns how many are missing
+    # new, old: _Half  numbers: uint64[e]  ->  found: int64[e], the place in the new half, or the size of the new half
+    # + the place in the old half, or _MISSING; returns the number of missing entries
     missing, places = 0, len(new.number)
     for entry in range(len(numbers)):
         at = _place_of(new, numbers[entry])
@@ -118,9 +118,9 @@ def _find(new, old, numbers, found):
 
 @kernel
 def _lay(new, old, numbers, found, others, other_bounds, bounds):
-    # new, old, numbers, found: as of _find  others: uint8[...], those that are missing, by other_bounds: int64[m + 1]
-    # ->  new: has them all, as far as there is room  bounds: int64[e + 1]
-    # returns the bytes of all entries, one after the other
+    # new, old: _Half  numbers: uint64[e]  found: int64[e], from _find  others: uint8[...], the missing entries
+    # other_bounds: int64[m + 1]  ->  new: gets all entries, as far as there is room  bounds: int64[e + 1]
+    # returns the concatenated bytes of all entries
     places, other = len(new.number), 0
     for entry in range(len(numbers)):
         at = found[entry]
@@ -148,8 +148,8 @@ def _lay(new, old, numbers, found, others, other_bounds, bounds):
 
 @kernel
 def _keep_others(new, old, numbers, raw, bounds):
-    # new, old: _Half  numbers: uint64[e]  raw: uint8[...], the entries, by bounds: int64[e + 1]
-    # ->  new: those that found no room in the other half, as far as there is room
+    # new, old: _Half  numbers: uint64[e]  raw: uint8[...], the entries  bounds: int64[e + 1]
+    # ->  new: gets the entries that the old half lacks, as far as there is room
     for entry in range(len(numbers)):
         if old.start[_place_of(old, numbers[entry])] == _MISSING:
             _keep(new, numbers[entry], raw, bounds[entry], bounds[entry + 1])

@@ -1,6 +1,6 @@
-"""Holds what a store keeps loaded of its state: the number of each source, and the partitions that have attempts.
+"""Holds the parts of a state that stay in memory: source numbers, and offset ranges of pending verdicts.
 
-Each topic or path is stored once, under its number. Partitions without attempts cause no reads.
+Each topic or path is stored once, under its number. Partitions without pending verdicts cause no reads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,9 @@ from spotsieve.stream.base.page import PageId
 
 
 class SourceAssignment(NamedTuple):
-    """indexed: uint32[f], the source number of each filed page  pending_verdicts: those of these  new: sources to
-    add
+    """The source numbers of an index update.
+
+    indexed: uint32[f], of the indexed pages  pending_verdicts: of the pending verdicts  new: sources to add
     """
 
     indexed: NDArray[np.uint32]
@@ -25,14 +26,14 @@ class SourceAssignment(NamedTuple):
 
 
 class SourceNumbers:
-    """The sources of all filed pages and attempts. texts: by number"""
+    """The sources of all indexed pages and pending verdicts. texts: by number"""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def of(self, text: str) -> int | None:
-        """Return the number of a source, None if no remembered page named it."""
+        """Return the number of a source, None for an unknown source."""
         return self._numbers.get(text)
 
     def add(self, text: str) -> None:
@@ -41,9 +42,9 @@ class SourceNumbers:
         self.texts.append(text)
 
     def number(self, index_update: IndexUpdate) -> SourceAssignment:
-        """Number the sources of a index_update: those of filed pages in their order, then of attempts in theirs.
+        """Number the sources of an update: first of indexed pages, then of pending verdicts, in the order of the pages.
 
-        The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
+        New sources are not added yet, because the write of the update may fail.
         """
         new = dict[str, int]()
 
@@ -62,20 +63,20 @@ class SourceNumbers:
 
 
 EVERY_PARTITION = -1
-"""The partition of a mark that commits all pages of all sources."""
+"""The partition of a commit mark that covers all pages of all sources."""
 
 
 class KeyRange(NamedTuple):
-    """Keys that are removed at once: from the first on, before the end."""
+    """A range of keys to remove: from first, before end."""
 
     first: bytes
     end: bytes
 
 
 class PendingVerdictRanges:
-    """The least and the greatest offset of the attempts of each partition. It stays small: partitions are few.
+    """The least and the greatest offset of the pending verdicts of each partition.
 
-    Offsets of new pages are mostly greater than all that are remembered, so nothing is read for them.
+    Offsets of new pages are mostly greater than these, so new pages cause no reads.
     """
 
     def __init__(self) -> None:
@@ -84,48 +85,48 @@ class PendingVerdictRanges:
     def __bool__(self) -> bool:
         return bool(self._offsets)
 
-    def keys(self, page_ids: Sequence[PageId], known: SourceNumbers) -> tuple[list[int], list[bytes]]:
-        """Find the pages that may have an attempt -> their places in page_ids, and their keys."""
+    def keys(self, page_ids: Sequence[PageId], sources: SourceNumbers) -> tuple[list[int], list[bytes]]:
+        """Find the pages that may have a pending verdict -> their places in page_ids, and their keys."""
         places, keys = list[int](), list[bytes]()
         for place, (source, partition, offset) in enumerate(page_ids if self._offsets else ()):
-            number = known.of(source)
-            held = None if number is None else self._offsets.get((number, partition))
-            if number is not None and held is not None and held[0] <= offset <= held[1]:
+            number = sources.of(source)
+            span = None if number is None else self._offsets.get((number, partition))
+            if number is not None and span is not None and span[0] <= offset <= span[1]:
                 places.append(place)
                 keys.append(pending_verdict_key(number, partition, offset))
         return places, keys
 
-    def below(self, marks: Iterable[CommitMark], known: SourceNumbers) -> list[KeyRange]:
-        """Return what the marks remove, as ranges of keys. Marks below which nothing is held give none."""
+    def below(self, marks: Iterable[CommitMark], sources: SourceNumbers) -> list[KeyRange]:
+        """Return the ranges of keys that the marks remove. A mark without pending verdicts below it gives no range."""
         ranges = list[KeyRange]()
         for source, partition, offset in marks:
             if partition == EVERY_PARTITION:
-                spans = [(*place, held[1] + 1) for place, held in self._offsets.items()]
+                spans = [(*place, span[1] + 1) for place, span in self._offsets.items()]
             else:
-                number = known.of(source)
-                held = None if number is None else self._offsets.get((number, partition))
-                spans = [] if number is None or held is None or offset <= held[0] else [(number, partition, offset)]
+                number = sources.of(source)
+                span = None if number is None else self._offsets.get((number, partition))
+                spans = [] if number is None or span is None or offset <= span[0] else [(number, partition, offset)]
             ranges += [
                 KeyRange(pending_verdict_key(number, place, 0), pending_verdict_key(number, place, end))
                 for number, place, end in spans
             ]
         return ranges
 
-    def commit(self, marks: Iterable[CommitMark], known: SourceNumbers) -> None:
-        """Take note that the attempts below the marks are removed."""
+    def commit(self, marks: Iterable[CommitMark], sources: SourceNumbers) -> None:
+        """Note that the pending verdicts below the marks are removed."""
         for source, partition, offset in marks:
             if partition == EVERY_PARTITION:
                 self._offsets.clear()
                 continue
-            number = known.of(source)
-            held = None if number is None else self._offsets.get((number, partition))
-            if number is not None and held is not None:
-                if offset > held[1]:
+            number = sources.of(source)
+            span = None if number is None else self._offsets.get((number, partition))
+            if number is not None and span is not None:
+                if offset > span[1]:
                     del self._offsets[number, partition]
                 else:
-                    self._offsets[number, partition] = (max(held[0], offset), held[1])
+                    self._offsets[number, partition] = (max(span[0], offset), span[1])
 
     def add(self, source: int, partition: int, offset: int) -> None:
-        """Take note of an attempt. source: its number"""
+        """Note a new pending verdict. source: number of its source"""
         least, greatest = self._offsets.get((source, partition), (offset, offset))
         self._offsets[source, partition] = (min(least, offset), max(greatest, offset))

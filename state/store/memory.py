@@ -1,4 +1,4 @@
-"""Keeps a state in memory, under the same interface as the one on disk: for libraries, trials and tests."""
+"""Stores a state in memory, with the interface of a state on disk: for libraries, trials and tests."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -19,25 +19,25 @@ class MemoryBackend(Backend):
         self._families: dict[str, dict[bytes, bytes]] = {name: {} for name in (META, *FAMILIES)}
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each key, None for a key that is not there."""
+        """Return the value of each key, None for a missing key."""
         return list(map(self._families[family].get, keys))
 
     def next_items(self, family: str, first: bytes, most: int) -> tuple[list[bytes], list[bytes]]:
-        """Return the next keys from the first on, at most so many, and their values."""
+        """Return up to `most` keys from first on, and their values."""
         stored = self._families[family]
         keys = heapq.nsmallest(most, (key for key in stored if key >= first))
         return keys, [stored[key] for key in keys]
 
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value in the order of the keys."""
+        """Yield every key and value in the order of the keys."""
         return iter(sorted(self._families[family].items()))
 
     def keys_down(self, family: str, last: bytes | None = None) -> Iterator[bytes]:
-        """Give every key in descending order, from the last one allowed down."""
+        """Yield every key in descending order, starting at or below `last`."""
         return iter(sorted((key for key in self._families[family] if last is None or key <= last), reverse=True))
 
     def estimated_keys(self, family: str) -> int:
-        """Return how many keys a family has."""
+        """Return the number of keys in a family."""
         return len(self._families[family])
 
     def write(self, batch: Batch, *, durable: bool = False) -> None:  # noqa: ARG002 - nothing survives the process
@@ -63,7 +63,7 @@ class MemoryBackend(Backend):
         return 0
 
     def checkpoint(self, path: Path) -> None:
-        """Refuse: a state in memory has no files."""
+        """Raise StateError: a state in memory has no files."""
         raise StateError("state", "must be on disk to be snapshot", str(path), "open it in a directory")
 
     def sync(self) -> None:
@@ -74,6 +74,6 @@ class MemoryBackend(Backend):
 
 
 def memory_state() -> State:
-    """Return a new state in memory. Its postings are in a compiled hash table, which saves encoding and decoding."""
+    """Return a new state in memory. Its postings are in a compiled hash table, without encoding."""
     backend = MemoryBackend()
     return State(backend, MemoryBuckets(), begin_state(backend, Identity(STATE_FORMAT, "{}", "memory")))

@@ -1,7 +1,7 @@
-"""Keeps buckets in memory: a hash table from each key to its postings, which lie in one growing array.
+"""Stores buckets in memory: a hash table from each key to its postings, which lie in one growing array.
 
-The table is open addressing with linear probing, and at most three fifths full. The postings of a bucket have room for
-the next power of two; rooms that are given back are used again, of each size the last one first.
+The table uses open addressing with linear probing, and is at most three fifths full. A bucket has room for its postings
+rounded up to a power of two. Free rooms are reused, the latest one of a size first.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,7 @@ from spotsieve.stream.base.jit import kernel
 
 _KEY, _FIRST, _SIZE = range(3)
 _EMPTY = np.uint64(0)
-"""Stands for the place of the postings in a slot that has no key: no postings begin at 0. A bucket that was emptied
-keeps its slot."""
+"""Place of the postings in a slot without a key: no postings begin at 0. An emptied bucket keeps its slot."""
 _KEYS, _SLOTS_USED, _POSTINGS_END = range(3)
 _LEAST_SLOTS = 1024
 _FULL = 0.6
@@ -25,18 +24,18 @@ _FIRST_MIX, _SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133
 
 
 class MemoryBuckets:
-    """Buckets by key. What it returns are copies."""
+    """Buckets by key. Reads return copies."""
 
     def __init__(self) -> None:
-        # Of each slot its key, where its postings begin, or _EMPTY, and how many they are.
+        # Columns of a slot: key, place of the first posting or _EMPTY, number of postings.
         self._slots = np.zeros((_LEAST_SLOTS, 3), np.uint64)
         self._postings = np.empty((_LEAST_SLOTS, 2), np.uint64)
         self._counts = np.array([0, 0, 1])
-        # By the logarithm of its size, the first room to use again; each names the next, and the last one 0.
+        # First free room by the logarithm of its size. Each free room names the next, the last one names 0.
         self._free = np.zeros(64, np.int64)
 
     def __len__(self) -> int:
-        """How many buckets have postings."""
+        """Number of buckets with postings."""
         return int(self._counts[_KEYS])
 
     def read(self, keys: NDArray[np.uint64]) -> Buckets:
@@ -48,9 +47,9 @@ class MemoryBuckets:
         return False
 
     def put(self, batch: Batch, keys: NDArray[np.uint64], buckets: Buckets) -> None:  # noqa: ARG002 - of the interface
-        """Put the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted.
+        """Store the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted.
 
-        It does so at once: a batch that is applied in memory cannot fail.
+        The batch is not used: a write to memory cannot fail.
         """
         self._make_room(len(keys), len(buckets.numbers))
         _put(
@@ -65,29 +64,29 @@ class MemoryBuckets:
         )
 
     def keys(self) -> NDArray[np.uint64]:
-        """Return the keys of all buckets that have postings: uint64[b], in no order."""
+        """Return the keys of all buckets with postings: uint64[b], unordered."""
         slots = self._slots
         keys: NDArray[np.uint64] = slots[slots[:, _SIZE] > 0, _KEY]
         return keys
 
     def next_buckets(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
-        """Return the next buckets from a key on, at most so many: keys uint64[b], ascending, and their postings."""
+        """Return up to `most` buckets from a key on: keys uint64[b], ascending, and their postings."""
         keys = self.keys()
         keys = keys[keys >= np.uint64(first_key)]
         keys = np.sort(keys if len(keys) <= most else np.partition(keys, most - 1)[:most])
         return keys, self.read(keys)
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value as they are stored on disk, in the order of the keys."""
+        """Yield every key and value as stored on disk, in the order of the keys."""
         keys = np.sort(self.keys())
         return zip(encode_keys(keys), encode_buckets(keys, self.read(keys)), strict=True)
 
     def estimated_keys(self) -> int:
-        """Return how many buckets have postings."""
+        """Return the number of buckets with postings."""
         return len(self)
 
     def _make_room(self, keys: int, postings: int) -> None:
-        """Make room for so many keys that are new and postings that all move, since that is the most there can be."""
+        """Make room for the worst case: all these keys are new, and all these postings move."""
         if self._counts[_SLOTS_USED] + keys > _FULL * len(self._slots):
             slots = len(self._slots)
             while len(self) + keys > _FULL / 2 * slots:
@@ -104,7 +103,7 @@ class MemoryBuckets:
 
 @kernel
 def _find(slots, key):
-    # slots: uint64[s, 3], s a power of two  key: uint64  ->  int64, the slot of the key, or the empty one where it goes
+    # slots: uint64[s, 3], s a power of two  key: uint64  ->  int64, the slot of the key, or the empty slot for it
     mixed = key
     # The finalizer of splitmix64 (Steele et al. 2014).
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST_MIX
@@ -118,7 +117,7 @@ def _find(slots, key):
 
 @kernel
 def _move(slots, moved):
-    # slots: uint64[s, 3]  ->  moved: uint64[t, 3], with the buckets that have postings; returns how many these are
+    # slots: uint64[s, 3]  ->  moved: uint64[t, 3], the buckets with postings; returns their number
     used = 0
     for slot in range(len(slots)):
         if slots[slot, _SIZE] > 0:
@@ -146,7 +145,7 @@ def _read(slots, postings, keys):
 
 @kernel
 def _room_bits(size):
-    # size: int64, 1 or more  ->  int64, the logarithm of the least power of two with room for so many
+    # size: int64, 1 or more  ->  int64, the logarithm of the least power of two that is not below size
     bits = 0
     while (1 << bits) < size:
         bits += 1
@@ -156,7 +155,7 @@ def _room_bits(size):
 @kernel
 def _put(slots, postings, counts, free, keys, bounds, numbers, inlines):
     # slots: uint64[s, 3]  postings: uint64[r, 2]  counts: int64[3]  free: int64[64]  keys: uint64[c]
-    # bounds, numbers, inlines: as of Buckets  ->  slots, postings, counts, free
+    # bounds, numbers, inlines: the columns of Buckets  ->  slots, postings, counts, free
     for row in range(len(keys)):
         size = bounds[row + 1] - bounds[row]
         slot = _find(slots, keys[row])

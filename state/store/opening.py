@@ -1,4 +1,4 @@
-"""Opens the state in a directory for its owner, or a checkpoint read-only, and checks that it is whole."""
+"""Opens the state in a directory for its owner, or a checkpoint read-only, and checks that it is complete."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,10 +41,10 @@ from spotsieve.stream.base.settings.model import IndexSettings
 def disk_state(
     directory: Path, settings_text: str, log_name: str, settings: IndexSettings, part: StatePart | None = None
 ) -> State:
-    """Open the state in a directory, or begin one.
+    """Open the state in a directory, or create one.
 
     settings_text: canonical text of the settings that change verdicts  log_name: the log that the state follows
-    part: which part of all it holds, None: all of them
+    part: the shard whose part the state holds; None: all entries
     Raises StateLockedError, StateError (unreadable, another format or log), SettingsMismatch, CorruptRecord.
     """
     path = directory / INDEX_FOLDER
@@ -72,7 +72,7 @@ def disk_state(
 
 @contextmanager
 def checkpoint_state(directory: Path, path: Path, *, part: bool = False) -> Iterator[State]:
-    """Open the index at path, which nobody writes, as a read-only state. directory: of the state that it is of
+    """Open the index at path as a read-only state; no process may write it. directory: the state directory
 
     part: whether the state of a shard is allowed
     Raises StateError, CorruptRecord.
@@ -98,13 +98,13 @@ def checkpoint_backend(directory: Path, path: Path) -> Iterator[CheckpointBacken
 
 
 def refuse_other_format(directory: Path, path: Path) -> None:
-    """Refuse the database at path where it lacks families because another release wrote it.
+    """Refuse a database that lacks column families because another release wrote it.
 
-    Opening would say no more than that a family is missing. directory: for messages  Raises StateError, CorruptRecord.
+    Opening it would only report a missing family. directory: for messages  Raises StateError, CorruptRecord.
     """
     try:
         stored = set(Rdict.list_cf(str(path), database_options()))
-    except Exception:  # rocksdict raises plain Exception; opening tells what is wrong
+    except Exception:  # rocksdict raises plain Exception; opening reports the error
         return
     if stored >= set(FAMILIES):
         return
@@ -117,7 +117,7 @@ def refuse_other_format(directory: Path, path: Path) -> None:
 
 
 def read_meta(backend: Backend) -> MetaValues:
-    """Read the meta values. Raises StateError where the state has none yet, CorruptRecord."""
+    """Read the meta values. Raises StateError if the state has none yet, CorruptRecord."""
     identity, progress, marks, heard = backend.get(META, [IDENTITY, PROGRESS, MARKS, HEARD])
     if identity is None or progress is None:
         raise StateError(
@@ -132,19 +132,19 @@ def read_meta(backend: Backend) -> MetaValues:
 
 
 def _loaded(backend: RocksBackend, wanted: Identity, unflushed_bytes: int) -> State:
-    """Make a state of what a backend holds, or begin one. Raises StateError, SettingsMismatch, CorruptRecord."""
+    """Load the state of a backend, or create one. Raises StateError, SettingsMismatch, CorruptRecord."""
     identity, progress = backend.get(META, [IDENTITY, PROGRESS])
     if identity is None and progress is None and all(next(backend.scan(name), None) is None for name in FAMILIES):
         return State(backend, StoredBuckets(backend), begin_state(backend, wanted), entries=EntryCache())
     if identity is None or progress is None:
         missing = IDENTITY if identity is None else PROGRESS
         raise CorruptRecord("meta", missing, "is missing although the state is not new", REBUILD)
-    # Before anything else is decoded, since another format may have other layouts.
+    # First of all, because another format may have other layouts.
     check_identity(str(backend.directory), decode_identity(identity), wanted.settings, wanted.log, wanted.part)
     meta = read_meta(backend)
     sources, pending_verdicts = read_sources(backend), read_pending_verdicts(backend)
     if wanted.part is None:
-        # A part lacks entries anyway, so its last ones tell nothing.
+        # The part of a shard has gaps, so missing last entries prove nothing.
         check_last_entries(backend, meta, unflushed_bytes // ENTRY_BYTES + 1)
     return State(backend, StoredBuckets(backend), meta, sources, pending_verdicts, EntryCache())
 
@@ -159,7 +159,7 @@ def read_sources(backend: Backend) -> list[str]:
 
 
 def read_pending_verdicts(backend: Backend) -> PendingVerdictRanges:
-    """Find out which partitions have attempts, by two seeks for each. Raises CorruptRecord."""
+    """Find the offset ranges of pending verdicts, with two seeks for each partition. Raises CorruptRecord."""
     pending_verdicts, first = PendingVerdictRanges(), b""
     while key := next(iter(backend.next_items("attempts", first, 1)[0]), None):
         source, partition, offset = _page_of(key)
@@ -177,12 +177,12 @@ def _page_of(key: bytes) -> tuple[int, int, int]:
 
 
 def check_last_entries(backend: Backend, meta: MetaValues, unflushed: int) -> None:
-    """Check that the last entries are there; `spotsieve state verify` looks at all of them. Raises CorruptRecord.
+    """Check that the last entries exist; `spotsieve state verify` checks all entries. Raises CorruptRecord.
 
-    RocksDB lists a write-ahead log in its manifest at the next flush. If that log is lost before, the entries in it are
-    missing and nothing else is. They are among the last ones.
+    RocksDB lists a write-ahead log in its manifest only at the next flush. If that log is lost before, exactly its
+    entries are missing, and they are among the last ones.
 
-    unflushed: how many of the living entries may be in write-ahead logs at most
+    unflushed: greatest number of living entries that may be in write-ahead logs
     """
     count, floor = meta.progress.entry_count, meta.clock.floor
     keys, missing = backend.keys_down("entries"), -1
@@ -195,4 +195,4 @@ def check_last_entries(backend: Backend, meta: MetaValues, unflushed: int) -> No
         key = next(keys, None)
     if missing >= 0 or (last is not None and count == floor):
         key = (last or b"") if missing < 0 else missing.to_bytes(8, "big")
-        raise CorruptRecord("entries", key, f"must be there as one of {count} by the progress", REBUILD)
+        raise CorruptRecord("entries", key, f"must exist as one of {count} entries by the progress", REBUILD)

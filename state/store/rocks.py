@@ -1,6 +1,6 @@
-"""Stores a state in RocksDB, and reads a checkpoint of one: families, options, locks, batches and errors.
+"""Implements the backend in RocksDB, for the owner of a state and for a read-only checkpoint.
 
-It knows only bytes. Each batch is one write, which RocksDB applies whole or not at all.
+It handles only bytes. Each batch is one write, which RocksDB applies completely or not at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,16 +31,16 @@ from spotsieve.stream.base.settings.model import IndexSettings
 
 PASSED_TO_ASKED = 0.4
 """CPU time of a bucket in a pass, divided by that of one in a MultiGet in key order: 0.70 us over 1.72 us, in a state
-of 250,000 buckets (`python -m bench.speed.query`). If a greater share of a family is wanted, take a pass."""
+of 250,000 buckets (`python -m bench.speed.query`). For a greater share of a family, a pass is faster."""
 _AT_ONCE = 65_536
 _READAHEAD_BYTES = 2**21
 
 
 class RocksBackend(Backend):
-    """The database of a process that owns it. Make it with open(). Reading releases the GIL."""
+    """The database of the process that owns it. Make it with open(). Reads release the GIL."""
 
     def __init__(self, directory: Path, path: Path, database: Rdict) -> None:
-        """directory: of the state, for messages  path: of the database"""
+        """directory: the state directory, for messages  path: the database"""
         self.directory = directory
         self.database = database
         self.families = {META: database, **{name: database.get_column_family(name) for name in FAMILIES}}
@@ -49,8 +49,7 @@ class RocksBackend(Backend):
             META: None,
             **{name: database.get_column_family_handle(name) for name in FAMILIES},
         }
-        # Whoever reads many keys in order reads each once. They would push out of the cache the blocks that are read
-        # again and again.
+        # A scan reads each key once. It must not evict the blocks that are read again and again from the cache.
         self._pass_options = ReadOptions()
         self._pass_options.fill_cache(False)  # type: ignore[call-arg]  # rocksdict's stub lacks the argument
         self._write_options, self._durable_options = WriteOptions(), WriteOptions()
@@ -60,12 +59,12 @@ class RocksBackend(Backend):
 
     @classmethod
     def open(cls, directory: Path, path: Path, settings: IndexSettings, *, begun: bool) -> Self:
-        """Open the database at path for its owner. begun: it has data, so nothing may be created
+        """Open the database at path for its owner. begun: the database has data, so nothing may be created
 
         Raises StateLockedError, StateError, CorruptRecord.
         """
         options = database_options()
-        # Over existing data RocksDB would begin anew if CURRENT is lost, and it would make a family empty if a damaged
+        # Over existing data RocksDB would create a new database if CURRENT is lost, and an empty family if a damaged
         # manifest no longer names it.
         options.create_if_missing(not begun)
         options.create_missing_column_families(not begun)
@@ -78,13 +77,13 @@ class RocksBackend(Backend):
         return backend
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Read values by MultiGet."""
+        """Return the values of keys by MultiGet."""
         with rocks_errors(self.directory, "read"):
             values: Any = self.families[family].get(cast("list[Any]", keys))
         return cast("list[bytes | None]", values)
 
     def next_items(self, family: str, first: bytes, most: int) -> tuple[list[bytes], list[bytes]]:
-        """Return the next keys from the first on, at most so many, and their values."""
+        """Return up to `most` keys from first on, and their values."""
         keys, values = list[bytes](), list[bytes]()
         with rocks_errors(self.directory, "read"):
             at = self._iterator(family)
@@ -97,7 +96,7 @@ class RocksBackend(Backend):
         return keys, values
 
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value in order. The items() of rocksdict ends silently at a block that it cannot read."""
+        """Yield every key and value in order. (items() of rocksdict ends silently at a block that it cannot read.)"""
         with rocks_errors(self.directory, "read"):
             at = self._iterator(family)
             at.seek_to_first()
@@ -107,7 +106,7 @@ class RocksBackend(Backend):
             at.status()
 
     def values(self, family: str) -> Iterator[bytes]:
-        """Give every value in the order of the keys, five times as fast as scan().
+        """Yield every value in the order of the keys, five times as fast as scan().
 
         It ends silently at a block that cannot be read: count the values.
         """
@@ -115,7 +114,7 @@ class RocksBackend(Backend):
             yield from self.families[family].values(read_opt=self._pass_options)
 
     def keys_down(self, family: str, last: bytes | None = None) -> Iterator[bytes]:
-        """Give every key in descending order, from the last one allowed down."""
+        """Yield every key in descending order, starting at or below `last`."""
         with rocks_errors(self.directory, "read"):
             at = self._iterator(family)
             if last is None:
@@ -128,7 +127,7 @@ class RocksBackend(Backend):
             at.status()
 
     def estimated_keys(self, family: str) -> int:
-        """Return RocksDB's estimate. It counts what was written twice or removed lately."""
+        """Return RocksDB's estimate. It counts rewritten and recently removed keys too."""
         return self._figure(family, "rocksdb.estimate-num-keys")
 
     def write(self, batch: Batch, *, durable: bool = False) -> None:
@@ -140,7 +139,7 @@ class RocksBackend(Backend):
         for change in batch.changes:
             handle = self._handles[change.family]
             if isinstance(change, RangeDeletion):
-                # One tombstone for all of them. RocksDB pays for it later, when it compacts.
+                # One tombstone for the whole range. RocksDB removes the keys later, at compaction.
                 written.delete_range(change.first, change.end, handle)
                 continue
             written.set_default_column_family(handle)
@@ -157,7 +156,7 @@ class RocksBackend(Backend):
         self._new_files.close()
 
     def figures(self) -> dict[str, int]:
-        """Return bytes on disk and in memory. The families share one cache, so each tells of all."""
+        """Return bytes on disk and in memory. The families share one cache, so any family reports its size."""
 
         def total(name: str) -> int:
             return sum(self._figure(family, name) for family in FAMILIES)
@@ -172,7 +171,7 @@ class RocksBackend(Backend):
         }
 
     def compact(self) -> int:
-        """Merge everything into the last level, and return the bytes of the live table files."""
+        """Compact everything into the last level, and return the bytes of the live table files."""
         with rocks_errors(self.directory, "write"):
             for family in self.families.values():
                 family.flush()
@@ -180,26 +179,26 @@ class RocksBackend(Backend):
         return sum(self._figure(name, "rocksdb.live-sst-files-size") for name in self.families)
 
     def checkpoint(self, path: Path) -> None:
-        """Flush, and make a directory that holds the content as it is now. It shares table files as hard links."""
+        """Flush, and write a checkpoint into a new directory. It shares table files by hard links."""
         with rocks_errors(self.directory, "write"):
             Checkpoint(self.database).create_checkpoint(str(path))
 
     def sync(self) -> None:
-        """Return when everything written would survive a power failure."""
+        """Sync all writes, so that they survive a power failure."""
         with rocks_errors(self.directory, "write"):
             self.database.flush_wal(sync=True)
 
     def close(self) -> None:
-        """Write what is buffered and release the directory. Closing twice does nothing."""
+        """Flush buffered writes and release the directory. Closing twice does nothing."""
         if self._failed:
-            with suppress(Exception):  # After a failed write RocksDB refuses to flush; the write has raised its error.
+            with suppress(Exception):  # After a failed write RocksDB refuses to flush; the write has raised the error.
                 self._release()
         else:
             with rocks_errors(self.directory, "close"):
                 self._release()
 
     def _release(self) -> None:
-        """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""
+        """Close every family, whatever fails. Each flushes as it closes; closing the last one releases the lock."""
         self._handles.clear()
         with ExitStack() as closing:
             closing.callback(close_files, self._path)
@@ -214,11 +213,11 @@ class RocksBackend(Backend):
 
 
 class CheckpointBackend(RocksBackend):
-    """A database that nobody writes, or that its owner goes on writing: read-only, without its lock.
+    """A read-only database, opened without its lock. Its owner may go on writing it.
 
     get_sorted() is the batch query mode of Manku, Jain, Das Sarma (WWW 2007, sec. 4): queries in memory, tables read in
-    order. It reads ascending keys by MultiGet, or by one pass over the family if they are a good part of all keys: a
-    value in a pass costs less than one in a MultiGet.
+    order. It reads ascending keys by MultiGet, or by one pass over the family if they are a large share of all keys: a
+    value costs less in a pass than in a MultiGet.
     """
 
     def __init__(self, directory: Path, path: Path, database: Rdict) -> None:
@@ -226,7 +225,7 @@ class CheckpointBackend(RocksBackend):
         self._pass_options.set_readahead_size(_READAHEAD_BYTES)
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Read values by MultiGet, some thousands at a time."""
+        """Return the values of keys by MultiGet, _AT_ONCE keys at a time."""
         values = list[bytes | None]()
         for first in range(0, len(keys), _AT_ONCE):
             values += super().get(family, keys[first : first + _AT_ONCE])
@@ -238,7 +237,7 @@ class CheckpointBackend(RocksBackend):
         return (self.get_by_pass if in_a_pass else self.get)(family, keys), in_a_pass
 
     def get_by_pass(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Read the values of keys by one pass over the family."""
+        """Return the values of keys by one pass over the family."""
         places = {key: place for place, key in enumerate(keys)}
         values: list[bytes | None] = [None] * len(keys)
         for key, value in self.scan(family):
@@ -248,7 +247,7 @@ class CheckpointBackend(RocksBackend):
         return values
 
     def write(self, batch: Batch, *, durable: bool = False) -> None:  # noqa: ARG002 - of the interface
-        """Refuse: a checkpoint is read-only."""
+        """Raise StateError: a checkpoint is read-only."""
         raise StateError("state", "is read-only", str(self.directory), "open the state directory to add to it")
 
     def close(self) -> None:
@@ -260,9 +259,9 @@ class CheckpointBackend(RocksBackend):
 
 @contextmanager
 def opened_secondary(directory: Path, path: Path, families: dict[str, Options]) -> Iterator[Rdict]:
-    """Open the database at path as a secondary of RocksDB's, which writes nothing there and takes no lock.
+    """Open the database at path as a secondary instance, which writes nothing there and takes no lock.
 
-    To open for reading only is not possible: it ends the process (a segmentation fault) where the manifest lists
+    RocksDB's read-only mode cannot be used: it ends the process with a segmentation fault if the manifest lists
     write-ahead logs, in RocksDB 9.8 as in 9.9 (facebook/rocksdb issue 13235).  directory: for messages
     Raises StateError, CorruptRecord.
     """

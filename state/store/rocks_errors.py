@@ -1,6 +1,6 @@
-"""Turns RocksDB's messages into our errors, and takes RocksDB's lock of a database.
+"""Translates RocksDB's messages into our errors, and takes RocksDB's lock of a database.
 
-rocksdict raises plain Exception and tells what happened only in its text. So this module alone decides by text.
+rocksdict raises plain Exception, and only the text says what happened. This is the only module that parses it.
 """
 
 import errno
@@ -18,14 +18,14 @@ from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedE
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
 _DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")
 REBUILD = (
-    "take it back from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index "
+    "restore it from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index "
     "directory and start"
 )
 
 
 @contextmanager
 def rocks_errors(directory: Path, action: str) -> Iterator[None]:
-    """Raise our error for RocksDB's. action: open, read, write or close. Raises StateError, CorruptRecord."""
+    """Translate errors of RocksDB. action: open, read, write or close. Raises StateError, CorruptRecord."""
     try:
         yield
     except DbClosedError:
@@ -33,7 +33,7 @@ def rocks_errors(directory: Path, action: str) -> Iterator[None]:
     except UnicodeEncodeError:
         raise StateError(
             "index.directory",
-            "must have a path in UTF-8, which is all that RocksDB's binding takes",
+            "must have a path in UTF-8, because RocksDB's binding takes no other",
             str(directory),
             "choose another with index.directory or --state",
         ) from None
@@ -46,7 +46,7 @@ def rocks_errors(directory: Path, action: str) -> Iterator[None]:
 
 
 def explain(text: str, directory: Path, action: str) -> StateError:
-    """Return the error for a message of RocksDB during an action."""
+    """Return the error for a message of RocksDB. action: open, read, write or close"""
     lower = text.lower()
     if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
         return StateLockedError(
@@ -67,7 +67,7 @@ def explain(text: str, directory: Path, action: str) -> StateError:
             "index.directory",
             f"cannot be used to {action} the state by this user ({text})",
             str(directory),
-            "run this as the user whom it belongs to, or ask that user for the right to read and write it",
+            "run this as the owner of the directory, or ask the owner for the right to read and write it",
         )
     if "too many open files" in lower:
         return StateError(
@@ -88,7 +88,7 @@ def explain(text: str, directory: Path, action: str) -> StateError:
 
 
 def corrupt(text: str, directory: Path) -> CorruptRecord:
-    """Return the error for damage. It names the table file and the offset of the block if RocksDB tells them."""
+    """Return the error for damage. It names the table file and the offset of the block if the message has them."""
     place = _PLACE.search(text)
     if place is None:
         return CorruptRecord("index", str(directory), f"must be whole, but RocksDB says: {text.strip()}", REBUILD)
@@ -100,18 +100,17 @@ def corrupt(text: str, directory: Path) -> CorruptRecord:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock of the database at this path. Raises StateLockedError if another process holds it.
 
-    The lock belongs to the process. A process that has the database open itself must not call this: it would lose its
-    lock.
+    The lock belongs to the process. A process that has the database open must not call this: it would lose its lock.
     """
     try:
         handle = (path / "LOCK").open("r+b")
     except FileNotFoundError:
-        yield  # A snapshot: nobody works on it.
+        yield  # A snapshot: no process owns it.
         return
     except OSError as error:
         if error.errno not in {errno.EROFS, errno.EACCES}:
             raise
-        yield  # We may not write it, so nobody with our rights works on it.
+        yield  # We may not write it, so no process with our rights owns it.
         return
     with handle:
         try:

@@ -1,4 +1,4 @@
-"""Tunes RocksDB: the options of every column family, and what each was measured to save."""
+"""Sets the RocksDB options of every column family, with the measurements that they are based on."""
 
 import resource
 from pathlib import Path
@@ -26,13 +26,14 @@ _BASE = Path(__file__).parent / "rocksdb"
 
 
 class Tuning(NamedTuple):
-    """What a measurement of a large state varies (`make large`): no value changes what is stored or judged.
+    """Options that a measurement of a large state varies (`make large`). None changes stored bytes or verdicts.
 
-    filter_bits: of a Bloom filter, a key  parts: filters and indexes are in the cache, in parts; else beside it, whole
-    block_bytes: of data, before compression  last_compressed: whether the last level is
-    direct: reads, flushes and compactions pass by the system's page cache
-    universal: compaction style, else by levels  level_zero_files: at which a compaction begins
-    rate_mb: most that flushes and compactions write in a second, 0: any
+    filter_bits: bits of a Bloom filter for each key
+    parts: filters and indexes are in the cache, in parts; False: whole, outside the cache
+    block_bytes: size of a data block before compression  last_compressed: whether the last level is compressed
+    direct: reads, flushes and compactions bypass the page cache of the system
+    universal: universal compaction; False: leveled  level_zero_files: number of files that starts a compaction
+    rate_mb: limit of flushes and compactions in MiB per second, 0: none
     """
 
     filter_bits: int = 10
@@ -52,9 +53,9 @@ def database_options(tuning: Tuning = TUNING) -> Options:
     """Return the options of the database and of the default family, which holds only the meta values.
 
     Every check is on, some of them also by RocksDB's defaults: damage must stop the process, not change a verdict.
-    The manifest tracks the write-ahead logs, so a missing or cut one refuses the opening. Without that, a lost file
-    loses its records and keeps those after it: a state of position 1209 opened with 210 of 1,210 entries. The last
-    file, which is still being written, may end early: the state is then a whole earlier one.
+    The manifest tracks the write-ahead logs, so a state with a missing or cut log does not open. Without tracking, a
+    lost file loses its records and keeps later ones: a state of position 1209 opened with 210 of 1,210 entries. The
+    last file, which is still being written, may end early: the state is then a consistent earlier one.
     """
     options, _ = Options.load_latest(str(_BASE))
     options.set_paranoid_checks(True)
@@ -77,10 +78,10 @@ def database_options(tuning: Tuning = TUNING) -> Options:
 
 
 def most_open_files() -> int:
-    """How many table files RocksDB may hold open: half of what the process may, whose rest is for connections.
+    """Return how many table files RocksDB may hold open: half of the process's limit; connections need the rest.
 
-    4,096 of them hold 250 GB; beyond the bound the file that was used longest ago is closed. Without a bound RocksDB
-    holds all, and a large state dies of its process's limit.
+    4,096 files hold 250 GB. Beyond the bound RocksDB closes the least recently used file. Without a bound it keeps all
+    files open, and a large state exceeds the limit of the process.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_OPEN_FILES if limit == resource.RLIM_INFINITY else min(limit // 2, MOST_OPEN_FILES)
@@ -90,8 +91,8 @@ def most_open_files() -> int:
 def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> dict[str, Options]:
     """Return the options of every family but the default one. settings: None if only the names matter
 
-    Every opening must give all of them. Otherwise RocksDB opens a family with its defaults, and the tuning is silently
-    lost.
+    Every opening must pass all families. Otherwise RocksDB opens a family with default options, and the tuning is
+    silently lost.
     """
     settings = settings or IndexSettings()
     cache = Cache(settings.cache_mb * MIB)
@@ -115,9 +116,10 @@ def _buckets(settings: IndexSettings, cache: Cache, tuning: Tuning) -> Options:
     double the cost: four times as many compactions. A compaction begins at twice RocksDB's number of level-0 files:
     that halves how often the whole last level is rewritten, and costs an absent key one more filter.
 
-    The last level, which holds nearly everything, is compressed: 248 bytes a filed page against 361 (2 digests, 4
-    tables and 8 minima, a million pages), for 4 us of CPU a page with 10 keys and 12 us with 14. Recent data is not
-    compressed, since it is soon written again. zstd would take 190 bytes and several times as long to read a block.
+    The last level, which holds nearly everything, is compressed: 248 bytes per indexed page against 361 (2 digests, 4
+    tables and 8 MinHash values, a million pages), for 4 us of CPU a page with 10 keys and 12 us with 14. Recent data is
+    not compressed, because it is soon written again. zstd would take 190 bytes and several times as long to read a
+    block.
 
     Measured and left out: write-ahead log off (no difference), universal compaction (half as much again), hash-list
     memtables (1 us less a key when inserting, 2 us more when flushing), blocks of 1 KiB (more index, slower).
@@ -143,8 +145,8 @@ def _buckets(settings: IndexSettings, cache: Cache, tuning: Tuning) -> Options:
 def _entries(cache: Cache, tuning: Tuning) -> Options:
     """Return the options for ascending keys that are written once and read for candidates and originals.
 
-    zstd in the last level leaves 371 bytes a filed page beside its address, LZ4 405, and both take the same CPU (a
-    million pages, in turn, twice). A trained dictionary would save 5 more, for 4 us a page.
+    zstd in the last level takes 371 bytes per indexed page without its URL, LZ4 405, for the same CPU (a million pages,
+    in turn, twice). A trained dictionary would save 5 more, for 4 us a page.
     """
     options = _compressed(cache, tuning)
     if tuning.last_compressed:
@@ -153,9 +155,9 @@ def _entries(cache: Cache, tuning: Tuning) -> Options:
 
 
 def _hosts(cache: Cache, tuning: Tuning) -> Options:
-    """Return the options for random 8-byte keys: most values have 11 bytes, those of large hosts some kilobytes.
+    """Return the options for random 8-byte keys. Most values have 11 bytes, the values of large hosts some kilobytes.
 
-    A value is read and rewritten with every record that has pages of its host; the first read finds none.
+    A value is read and rewritten with every record that has pages of its host. The first read finds nothing.
     """
     options = _compressed(cache, tuning)
     table = _bounded_tables(cache, tuning)
@@ -178,7 +180,7 @@ def _compressed(cache: Cache, tuning: Tuning) -> Options:
 
 
 def _pending_verdicts() -> Options:
-    """Return the options for keys that are removed soon, range by range, and read only after a crash."""
+    """Return the options for keys that are soon removed, range by range, and read only after a crash."""
     options = Options(raw_mode=True)
     options.set_write_buffer_size(4 * MIB)
     return options
@@ -188,8 +190,8 @@ def _bounded_tables(cache: Cache, tuning: Tuning) -> BlockBasedOptions:
     """Return the options of table files whose filters and indexes live in the cache, in parts of 16 KiB.
 
     By default RocksDB holds them beside the cache for every open file: 17 bytes a page, 1.8 GB for 100 million pages.
-    Here the cache bounds them with the rest. The list of the parts alone is held always, a thousandth of them. A state
-    whose filters do not fit reads a part from the disk for an absent key (docs/measured/index-memory.md).
+    Here the cache bounds them with the rest. Only the list of parts, a thousandth of their size, is always in memory. A
+    state whose filters do not fit reads a part from the disk for an absent key (docs/measured/index-memory.md).
     """
     table = BlockBasedOptions()
     table.set_block_cache(cache)

@@ -1,6 +1,6 @@
-"""The state of a log: buckets, entries, sources, memories of hosts, attempts, and the position in the log.
+"""Stores the state of a log: buckets, entries, sources, host memories, pending verdicts, and the log position.
 
-This module gives the keys and values of a backend their meaning. Each record of the log is one batch.
+This module encodes them as keys and values of a backend. Each log record is applied as one batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,9 +40,9 @@ from spotsieve.stream.base.page import PageId
 
 
 class MetaValues(NamedTuple):
-    """What a state belongs to, how far it has applied its log, and how far event time has come.
+    """Identity, progress and clock of a state.
 
-    heard: the outcome that the state of a shard was last filed by
+    heard: the last outcome that the state of a shard has indexed
     """
 
     identity: Identity
@@ -52,12 +52,12 @@ class MetaValues(NamedTuple):
 
     @property
     def living_entries(self) -> int:
-        """How many entries count: all of them, or those within the horizon."""
+        """Number of living entries: all entries, or the ones within the deduplication window."""
         return self.progress.entry_count - self.clock.floor
 
 
 def begin_state(backend: Backend, identity: Identity) -> MetaValues:
-    """Write the meta values of a new state. Raises StateError."""
+    """Write and return the meta values of a new state. Raises StateError."""
     batch, progress = Batch(), StateProgress(0, 0, 0)
     batch.put(META, [IDENTITY, PROGRESS], [encode_identity(identity), encode_progress(progress)])
     backend.write(batch, durable=True)
@@ -65,9 +65,9 @@ def begin_state(backend: Backend, identity: Identity) -> MetaValues:
 
 
 class State:
-    """A store of the index. Its content is a function of the log up to its position.
+    """The index, and its position in the log. Its content is a function of the log up to that position.
 
-    disk_state(), memory_state() and read_only_state() make one. One thread at a time may use it.
+    disk_state(), memory_state() and read_only_state() make one. Not thread-safe.
     """
 
     def __init__(
@@ -79,9 +79,7 @@ class State:
         pending_verdicts: PendingVerdictRanges | None = None,
         entries: EntryCache | None = None,
     ) -> None:
-        """sources: texts by number  pending_verdicts: which partitions have some  entries: keeps entries that are
-        read
-        """
+        """sources: texts by number  pending_verdicts: offset ranges by partition  entries: cache of read entries"""
         self.backend = backend
         self.identity = meta.identity
         self._buckets = buckets
@@ -100,40 +98,40 @@ class State:
 
     @property
     def progress(self) -> StateProgress:
-        """How far the log is applied, and how far the sweeps have come."""
+        """Position in the log, and progress of the sweeps."""
         return self._progress
 
     @property
     def entry_count(self) -> int:
-        """How many pages were ever filed; the next one gets this entry number."""
+        """Number of pages ever indexed, which is the entry number of the next one."""
         return self._progress.entry_count
 
     @property
     def position(self) -> int:
-        """The next log offset to read; everything before it is applied."""
+        """The next log offset to apply."""
         return self._progress.position
 
     @property
     def last_record(self) -> int:
-        """The checksum of the last record applied, which tells logs apart; 0 before the first record.
+        """The checksum of the last applied record, which distinguishes logs; 0 before the first record.
 
-        It belongs to the record before the position, or to the one at the position if pages_applied is not 0.
+        That is the record before the position, or the record at the position if pages_applied is not 0.
         """
         return self._progress.last_record
 
     @property
     def pages_applied(self) -> int:
-        """How many pages of the record at the position are applied; more than 0 only after a crash between two runs."""
+        """Number of applied pages of the record at the position; above 0 only after a crash between two of its runs."""
         return self._progress.pages_applied
 
     @property
     def clock(self) -> Clock:
-        """How far event time has come; without a horizon it stays at its beginning."""
+        """Watermark and floor; without a deduplication window they never move."""
         return self._clock
 
     @property
     def heard(self) -> OutcomeRef | None:
-        """The outcome that it was last filed by, in a state that holds a part."""
+        """The last outcome that the state of a shard has indexed; None in other states."""
         return self._heard
 
     @property
@@ -142,38 +140,38 @@ class State:
         return self._sources.texts
 
     def knows_source(self, text: str) -> bool:
-        """Tell whether a page of this topic or path was ever recorded."""
+        """Whether a page of this topic or path was ever recorded."""
         return self._sources.of(text) is not None
 
     def load_buckets(self, keys: NDArray[np.uint64]) -> bool:
-        """Read buckets ahead of buckets(): uint64[u], ascending, all different. They replace those loaded before.
+        """Load buckets for later reads. keys: uint64[u], ascending, all different. They replace the loaded buckets.
 
         Returns whether it took one pass over all buckets. Raises StateError.
         """
         return self._buckets.load(keys)
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """Return the postings under keys: uint64[u], all different. A bucket that was never filed under is empty."""
+        """Return the postings under keys: uint64[u], all different. A key without a bucket has no postings."""
         return self._buckets.read(keys)
 
     def indexed(self, numbers: NDArray[np.uint64]) -> StoredEntries:
-        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
+        """Return the entries with these numbers: uint64[e]. Raises CorruptRecord if one is missing."""
         if self._entries is not None:
             return StoredEntries(encode_keys(numbers), self._entries.read(numbers, self._read_entries), self.sources)
         keys = encode_keys(numbers)
         return StoredEntries(keys, all_found(keys, self.backend.get("entries", keys)), self.sources)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
-        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        """Return the page id of each entry: uint64[e]. None if the number has no entry any more."""
         keys = encode_keys(numbers)
         return page_ids(keys, self.backend.get("entries", keys), self.sources)
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
-        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
+        """Return the memories of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
         return decode_memories(hosts, self.backend.get("hosts", encode_keys(hosts)))
 
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
-        """Return the recorded verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
+        """Return the pending verdict of each page, None for a page without one. Raises CorruptRecord."""
         found: list[PendingVerdict | None] = [None] * len(page_ids)
         places, keys = self._pending_verdicts.keys(page_ids, self._sources)
         if keys:
@@ -189,10 +187,10 @@ class State:
         pages_applied: int = 0,
         clock: Clock | None = None,
     ) -> None:
-        """Apply a filing and move the position, both or neither. Raises StateError if writing fails.
+        """Apply an index update and move the position, both or neither. Raises StateError if the write fails.
 
-        last_record: checksum of the record that ends at the position, or whose first pages_applied are applied
-        clock: the new clock, None if it stays; entries below its floor are removed, and buckets are swept
+        last_record: checksum of the record before the position, or at the position if pages_applied is not 0
+        clock: the new clock, None if it does not move; entries below its floor are removed, and buckets are swept
         """
         clock = self._clock if clock is None else clock
         batch, before = Batch(), self._progress
@@ -211,15 +209,14 @@ class State:
             batch.delete_range("attempts", first, end)
         if index_update.learned is not None:
             host_sweep = self._put_memories(batch, index_update, index_update.learned, clock.floor)
-            self._put_attempts(batch, index_update.learned, numbered.pending_verdicts)
+            self._put_pending_verdicts(batch, index_update.learned, numbered.pending_verdicts)
         heard = index_update.places.heard if index_update.places is not None else None
         if heard is not None:
             batch.put(META, [HEARD], [encode_outcome_ref(heard)])
-        if len(index_update.pages) or len(
-            index_update.keys
-        ):  # A shard may file keys of pages whose entries others hold.
+        # A shard may index keys of pages whose entries other shards hold.
+        if len(index_update.pages) or len(index_update.keys):
             if index_update.first_number != self.entry_count:
-                raise ValueError(f"filing begins at entry {index_update.first_number}, the state at {self.entry_count}")
+                raise ValueError(f"update begins at entry {index_update.first_number}, the state at {self.entry_count}")
             sweep = self._put_postings(batch, index_update, clock.floor)
         self._write(batch, StateProgress(position, index_update.next_number, *applied, sweep, host_sweep), clock)
         self._heard = self._heard if heard is None else heard
@@ -232,7 +229,7 @@ class State:
                 self._pending_verdicts.add(number, partition, offset)
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
-        """Take forgotten pages out and move the position, both or neither. Raises StateError if writing fails."""
+        """Remove forgotten pages and move the position, both or neither. Raises StateError if the write fails."""
         self._forget_entries()
         batch = Batch()
         self._buckets.put(batch, removal.keys, removal.buckets)
@@ -243,11 +240,11 @@ class State:
         self._write(batch, progress, self._clock)
 
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value of a family, in order. Raises CorruptRecord."""
+        """Yield every key and value of a family, in order. Raises CorruptRecord."""
         return self._buckets.scan() if family == "buckets" else self.backend.scan(family)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give everything stored but the identity as (family/key, value), in order, to compare states. Slow."""
+        """Yield every stored value but the identity as (family/key, value), in order, to compare states. Slow."""
         names = [MARKS, PROGRESS]
         for key, stored in zip(names, self.backend.get(META, names), strict=True):
             if stored is not None:
@@ -257,10 +254,11 @@ class State:
                 yield name.encode() + b"/" + key, value
 
     def stats(self) -> dict[str, int]:
-        """Return figures for metrics, which cost microseconds; a backend adds its own.
+        """Return numbers for metrics, in microseconds. A backend adds its own.
 
-        entries (the living ones), floor, watermark_ms, swept_buckets (since the state was opened), position, sources,
-        bytes_on_disk, estimated_keys, hosts and attempts (estimated; attempts is 0 if there is none)
+        entries (living ones), floor, watermark_ms, swept_buckets (since the state was opened), position, sources,
+        bytes_on_disk, estimated_keys, hosts and attempts (pending verdicts). The last three are estimates; attempts is
+        0 without a pending verdict.
         """
         return {
             "entries": self.entry_count - self._clock.floor,
@@ -271,24 +269,24 @@ class State:
             "estimated_keys": self._buckets.estimated_keys(),
             "sources": len(self.sources),
             "hosts": self.backend.estimated_keys("hosts"),
-            # A range that is removed still counts until RocksDB compacts.
+            # The estimate counts a removed range until RocksDB compacts it.
             "attempts": self.backend.estimated_keys("attempts") if self._pending_verdicts else 0,
         }
 
     def compact(self) -> int:
-        """Merge everything as in a state at rest, and return the bytes of the table files."""
+        """Compact the store completely, and return the bytes of its table files."""
         return self.backend.compact()
 
     def checkpoint(self, path: Path) -> None:
-        """Make a directory that holds the state as it is now. Raises StateError."""
+        """Write a checkpoint of the present state into a new directory. Raises StateError."""
         self.backend.checkpoint(path)
 
     def sync(self) -> None:
-        """Return when everything filed would survive a power failure."""
+        """Sync all writes, so that they survive a power failure."""
         self.backend.sync()
 
     def close(self) -> None:
-        """Write what is buffered and release the directory. Closing twice does nothing."""
+        """Flush buffered writes and release the directory. Closing twice does nothing."""
         self.backend.close()
 
     def __enter__(self) -> Self:
@@ -302,25 +300,25 @@ class State:
         return all_found(keys, self.backend.get("entries", keys))
 
     def _forget_entries(self) -> None:
-        """Let go of the entries that were read: some of them change."""
+        """Clear the cache of entries, because some entries change."""
         if self._entries is not None:
             self._entries.clear()
 
     def _put_entries(
         self, batch: Batch, index_update: IndexUpdate, sources: NDArray[np.uint32], new: Sequence[str]
     ) -> None:
-        """Put the filed pages into the batch, and the new sources. sources: uint32[f], the number of each page's one"""
+        """Put the indexed pages and the new sources into the batch. sources: uint32[f], source numbers of the pages"""
         numbers = range(len(self.sources), len(self.sources) + len(new))
         batch.put("sources", [number.to_bytes(8, "big") for number in numbers], list(map(encode_source, new)))
         if len(index_update.pages):
             batch.put("entries", encode_keys(index_update.numbers), encode_entries(index_update, sources))
 
     def _put_postings(self, batch: Batch, index_update: IndexUpdate, floor: int) -> Sweep:
-        """Put the buckets of a filing, and a part of the sweep, into the batch; return how far the sweep has come."""
+        """Put the buckets of an update and a step of the sweep into the batch. Return the progress of the sweep."""
         sweep = self._progress.sweep
         swept = sweep_buckets(sweep, floor, index_update, self._buckets.next_buckets)
         if swept is not None:
-            # Before the index_update: if both change a bucket, the filing's content is the newer.
+            # Before the buckets of the update: if both change a bucket, the update has the newer content.
             self._buckets.put(batch, swept.keys, swept.buckets)
             sweep = swept.sweep
             self._swept_buckets += swept.visited
@@ -328,7 +326,7 @@ class State:
         return sweep
 
     def _put_memories(self, batch: Batch, index_update: IndexUpdate, learned: HostUpdate, floor: int) -> Sweep:
-        """Put the memories that learned, and a part of the sweep over memories; return how far the sweep has come."""
+        """Put the updated host memories and a step of their sweep into the batch. Return the progress of the sweep."""
         sweep = self._progress.host_sweep
         swept = sweep_hosts(sweep, floor, index_update, self._next_hosts)
         if swept is not None:
@@ -336,7 +334,7 @@ class State:
             sweep = swept.sweep
         stored, dead = dict[bytes, bytes](), list[bytes]()
         for key, value in zip(encode_keys(learned.memories.hosts), encode_memories(learned.memories), strict=True):
-            if value is None:  # the memory of 0 pages
+            if value is None:  # a memory of 0 pages
                 dead.append(key)
             else:
                 stored[key] = value
@@ -344,19 +342,19 @@ class State:
         batch.delete("hosts", dead)
         return sweep
 
-    def _put_attempts(self, batch: Batch, learned: HostUpdate, sources: Sequence[int]) -> None:
-        """Put attempts into the batch. sources: the number of each one's source"""
+    def _put_pending_verdicts(self, batch: Batch, learned: HostUpdate, sources: Sequence[int]) -> None:
+        """Put pending verdicts into the batch. sources: source numbers of their pages"""
         rows = zip(sources, learned.page_ids, strict=True)
         keys = [pending_verdict_key(number, partition, offset) for number, (_, partition, offset) in rows]
         batch.put("attempts", keys, list(map(encode_pending_verdict, learned.pending_verdicts)))
 
     def _next_hosts(self, first_host: int, most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Read when the next hosts from this one on last learned, for the sweep."""
+        """Read the next hosts from this one on, and their `last` (HostMemories), for the sweep."""
         keys, values = self.backend.next_items("hosts", first_host.to_bytes(8, "big"), most)
         return decode_keys(keys), last_learned(keys, values)
 
     def _write(self, batch: Batch, progress: StateProgress, clock: Clock) -> None:
-        """Write a batch and the progress with it. If writing fails, nothing of it is kept."""
+        """Write a batch together with the progress. A failed write changes nothing."""
         if clock.marks != self._clock.marks:
             batch.put(META, [MARKS], [encode_marks(clock.marks)])
         batch.put(META, [PROGRESS], [encode_progress(progress)])
@@ -365,12 +363,12 @@ class State:
 
 
 def states_equal(one: State, other: State) -> bool:
-    """Tell whether two states hold the same, byte for byte."""
+    """Whether two states are byte-identical, their identity aside."""
     return first_difference(one, other) is None
 
 
 def first_difference(one: State, other: State) -> tuple[bytes, bytes, bytes] | None:
-    """Return (name, value in one, value in other) where two states first differ; b"" for a side without it."""
+    """Return the first difference as (name, value in one, value in other), None without one. b"": no such value"""
     left, right = one.items(), other.items()
     while True:
         a, b = next(left, None), next(right, None)

@@ -1,1 +1,1 @@
-"""Checks every value of a state and of its local log against the formats."""
+"""Verifies every value of a state and of its local log against the stored formats."""

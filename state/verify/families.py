@@ -1,4 +1,4 @@
-"""Reads the families of a state at rest, continues behind damage, and collects the findings.
+"""Reads the column families of a state that no process owns, skips damage, and collects findings.
 
 It reads a copy made of hard links.
 """
@@ -24,7 +24,7 @@ from spotsieve.stream.base.errors import SpotsieveError, StateError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One damaged place. place: store and key in hex, or file and offset  rule: what must hold there"""
+    """One damaged place. place: store and key in hex, or file and offset  rule: the broken rule"""
 
     place: str
     rule: str
@@ -32,11 +32,11 @@ class Damage:
 
 @dataclass(slots=True)
 class Findings:
-    """What a walk found. shown: how many damages are kept in words; all are counted
+    """The result of a verification. shown: greatest number of damages in the list; `damaged` counts all
 
-    notices: what is no damage, but a person should know  checked: how much was looked at, by kind
-    log_damaged: how many of the damages are of the local log
-    part: which shard the state is of, "" where it is of one process
+    notices: remarks that are no damage  checked: number of checked items by kind
+    log_damaged: number of damages of the local log
+    part: the shard of the state, "" for a state with all entries
     """
 
     shown: int
@@ -50,13 +50,13 @@ class Findings:
     checked: Counter[str] = field(default_factory=Counter)
 
     def add(self, place: str, rule: str) -> None:
-        """Count a damage, and keep it if it is one of the first."""
+        """Count a damage, and list it if it is one of the first."""
         self.damaged += 1
         if len(self.damages) < self.shown:
             self.damages.append(Damage(place, rule))
 
     def add_error(self, error: SpotsieveError) -> None:
-        """Count a damage that reading has found."""
+        """Count a damage that a decoder has found."""
         self.add(error.name, error.rule)
 
 
@@ -68,10 +68,10 @@ Add = Callable[[str, str], None]
 
 
 def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, Family] | None":
-    """Lock the state, copy it and open the copy. If it cannot be opened at all, add that as a damage and return None.
+    """Lock the state, copy it and open the copy. If it cannot be opened, add a damage and return None.
 
-    Raises StateError if there is no state, it has another format or no copy can be made, StateLockedError if it is in
-    use.
+    Raises StateError if there is no state, it has another format, or no copy can be made; StateLockedError if a process
+    owns it.
     """
     path = directory / INDEX_FOLDER
     if not path.is_dir() or not any(path.iterdir()):
@@ -80,7 +80,7 @@ def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, F
         )
     closing.enter_context(locked(path))
     if not (path / "CURRENT").exists():
-        add(f"index[{path / 'CURRENT'}]", "is missing: it leads to everything else")
+        add(f"index[{path / 'CURRENT'}]", "is missing: without it the database cannot be opened")
         return None
     _remove_leftovers(directory)
     refuse_other_format(directory, path)
@@ -100,13 +100,13 @@ def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, F
     add(
         f"index[{directory}]",
         f"must have a write-ahead log that is whole to its end ({strictly}): the state falls back to the last whole "
-        "record before, and goes on from there by the log",
+        "record before, and continues from there by the log",
     )
     return families
 
 
 class Family:
-    """A column family. Reading goes on behind what cannot be read."""
+    """A column family whose unreadable stretches are skipped."""
 
     def __init__(self, family: Rdict) -> None:
         self._family = family
@@ -115,28 +115,28 @@ class Family:
         self._options.set_readahead_size(_READAHEAD_BYTES)
 
     def estimated_keys(self) -> int:
-        """Return how many keys RocksDB estimates."""
+        """Return RocksDB's estimate of the number of keys."""
         return self._family.property_int_value("rocksdb.estimate-num-keys") or 0
 
     def first_number(self) -> int:
-        """Return the least key as a number, -1 if there is none or none can be read."""
+        """Return the least key as a number, -1 without a readable one."""
         at = self._family.iter(self._options)
         at.seek_to_first()
         first: Any = at.key() if at.valid() else None
         return -1 if first is None else int.from_bytes(first, "big")
 
     def last_number(self) -> int:
-        """Return the greatest key as a number, -1 if there is none or none can be read."""
+        """Return the greatest key as a number, -1 without a readable one."""
         at = self._family.iter(self._options)
         at.seek_to_last()
         key: Any = at.key() if at.valid() else None
         return -1 if key is None else int.from_bytes(key, "big")
 
     def items(self, skipped: Skipped) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value that can be read, in order.
+        """Yield every readable key and value, in order.
 
-        skipped(start, end, why) is called for each stretch that cannot, from key start to before key end (None: to the
-        last). A stretch may hold some whole keys: the next readable block is looked for in steps.
+        skipped(start, end, why) is called for each unreadable stretch, from key start to before key end (None: to the
+        last key). A stretch may hold some readable keys, because the next readable block is searched in steps.
         """
         at = self._family.iter(self._options)
         at.seek_to_first()
@@ -157,7 +157,7 @@ class Family:
                 return
 
     def _beyond(self, start: bytes) -> RdictIter:
-        """Seek the first key after start where reading goes on: double the step, then halve the last one."""
+        """Seek the first readable key after start: double the step, then bisect the last one."""
         bad = int.from_bytes(start[:8].ljust(8, b"\0"), "big")
         good, step = bad, 1
         while good == bad:
@@ -194,7 +194,7 @@ def _said(error: Exception) -> str:
 
 
 def _open(copy: Path, closing: ExitStack, *, strict: bool) -> dict[str, Family]:
-    """Open the copy. strict: an incomplete or damaged record at the end of the write-ahead log is an error too"""
+    """Open the copy. strict: an incomplete or damaged last record of the write-ahead log is an error too"""
     options, families = database_options(), column_families(None)
     options.create_if_missing(False)
     options.create_missing_column_families(False)
@@ -213,7 +213,7 @@ def _open(copy: Path, closing: ExitStack, *, strict: bool) -> dict[str, Family]:
 
 
 def _copy(path: Path, directory: Path, closing: ExitStack) -> Path:
-    """Make a copy that RocksDB may change: hard links of table files, which it never writes to; copies of the rest."""
+    """Make a copy that RocksDB may change: hard links of table files, which it never changes; copies of the rest."""
     try:
         scratch = TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=directory)
     except OSError:
@@ -241,6 +241,6 @@ def _copy(path: Path, directory: Path, closing: ExitStack) -> Path:
 
 
 def _remove_leftovers(directory: Path) -> None:
-    """Remove the copies of killed walks. We hold the lock, so no other walk is under way."""
+    """Remove the copies of killed verifications. This process holds the lock, so no other one is running."""
     for leftover in directory.glob(f"{SCRATCH_PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -20,9 +20,9 @@ _RECORDS_A_STEP = 64
 
 
 def examine_log(directory: Path, digest: bytes | None, found: Findings, on_progress: OnProgress) -> int | None:
-    """Look at every record and return how many there are; None if there is no local log.
+    """Check every record and return their number; None without a local log.
 
-    digest: of the state's settings, which every record must carry; None if unknown  found: gets damages and notices
+    digest: settings digest of the state, which every record must have; None if unknown  found: gets damages and notices
     """
     path = directory / LOG_FILE
     try:
@@ -37,7 +37,7 @@ def examine_log(directory: Path, digest: bytes | None, found: Findings, on_progr
         if magic == MAGIC:
             return _examine_records(file, path, digest, found, on_progress)
         if MAGIC.startswith(magic):
-            found.notices.append(f"{path}: is not begun yet")
+            found.notices.append(f"{path}: is empty")
         else:
             found.add(f"{path}[0]", f"must begin with {MAGIC!r}")
         return 0
@@ -65,9 +65,9 @@ def _examine_records(file: BinaryIO, path: Path, digest: bytes | None, found: Fi
         if not _is_sound(frame):
             found.add(f"{path}[{at}]", f"record {number} must match its checksum")
             if end == size:
-                break  # The next start takes it for a record that was never finished, and cuts it off.
+                break  # The next start treats it as an unfinished record, and cuts it off.
         elif is_foreign(frame[:-_CHECK_BYTES]):
-            found.notices.append(f"{path}[{at}]: record {number} is none of ours, and every reader passes over it")
+            found.notices.append(f"{path}[{at}]: record {number} is foreign, and every reader skips it")
         elif rule := _fault(frame[:-_CHECK_BYTES], path, number, digest):
             found.add(f"{path}[{at}]", f"record {number} {rule}")
         number, at = number + 1, end
@@ -84,7 +84,7 @@ def _frame_length(file: BinaryIO, number: int) -> int | None:
     length, check = _HEAD.unpack(head)
     if check == xxhash.xxh32_intdigest(head[:4], number & 0xFFFFFFFF):
         return int(length)
-    # After a power failure a file may end in zeros that were never written. As in LocalLog, that is a torn tail.
+    # After a power failure a file may end in zeros. As in LocalLog, that is a torn tail.
     if not any(head):
         while block := file.read(2**20):
             if any(block):
@@ -99,7 +99,7 @@ def _is_sound(frame: bytes) -> bool:
 
 
 def _fault(record: bytes, path: Path, number: int, digest: bytes | None) -> str | None:
-    """Return the rule that a record breaks, None if it is whole."""
+    """Return the rule that a record breaks, None for a valid one."""
     try:
         decoded = decode(record, str(path), number)
     except SpotsieveError as error:

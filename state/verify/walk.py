@@ -1,8 +1,8 @@
-"""Verifies a whole state at rest: every value of every family by the grammar of FORMATS.md, and all references.
+"""Verifies a state that no process owns: every value by the grammar of state/FORMATS.md, and all references.
 
-The state of a shard has gaps, and nothing in it tells which of them are right. `spotsieve state merge` knows, which
-reads all shards. The walk reads a copy made of hard links, opened as the service opens it, so it changes nothing of the
-state. It holds the lock of the state meanwhile.
+The state of a shard has gaps, and only `spotsieve state merge`, which reads all shards, can tell whether they are
+right. The verification reads a copy made of hard links, opened as the service opens it, so the state stays unchanged.
+It holds the lock of the state meanwhile.
 """
 
 import json
@@ -52,9 +52,10 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, RETIRE
 
 @dataclass(frozen=True, slots=True)
 class MemoryChecker:
-    """Checks memories and attempts. entries, sources: how many there are  sweep: how far that over memories has come
+    """Checks host memories and pending verdicts.
 
-    part: the shard that the state is of, None where it is of one process
+    entries, sources: numbers of entries and sources  sweep: progress of the sweep over memories
+    part: the shard of the state, None for a state with all entries
     """
 
     found: Findings
@@ -64,7 +65,7 @@ class MemoryChecker:
     part: StatePart | None = None
 
     def check_memories(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Check a batch of memories, whose keys have the right length."""
+        """Check a batch of memories whose keys have the right length."""
         self.found.checked["hosts"] += len(keys)
         try:
             self._memories(keys, values)
@@ -75,18 +76,18 @@ class MemoryChecker:
                 except SpotsieveError as error:
                     self.found.add_error(error)
 
-    def check_attempt(self, key: bytes, value: bytes) -> None:
-        """Check an attempt."""
+    def check_pending_verdict(self, key: bytes, value: bytes) -> None:
+        """Check a pending verdict."""
         self.found.checked["attempts"] += 1
         if len(key) != KEY_BYTES:
             self.found.add(f"attempts[{key.hex()}]", f"must have a key of {KEY_BYTES} bytes")
             return
         try:
-            attempt = decode_pending_verdict(key, value)
+            verdict = decode_pending_verdict(key, value)
         except SpotsieveError as error:
             self.found.add_error(error)
             return
-        if page_of_key(key)[0] >= self.sources or attempt.original >= self.entries:
+        if page_of_key(key)[0] >= self.sources or verdict.original >= self.entries:
             self.found.add(f"attempts[{key.hex()}]", "must name a source and an entry that existed")
 
     def _memories(self, keys: list[bytes], values: list[bytes]) -> None:
@@ -112,9 +113,9 @@ _TAGS_OF_HOSTS = (PRINT_TAG, TITLE_TAG)
 
 
 def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_progress) -> Findings:
-    """Walk over a state, and over its local log if it has one. Damage is counted, and the walk goes on.
+    """Verify a state, and its local log if it has one. Damage is counted and skipped.
 
-    shown: how many damages are kept in words
+    shown: greatest number of damages in the list
     Raises StateError if there is no state, StateLockedError if a running process owns it.
     """
     found = Findings(shown)
@@ -129,9 +130,9 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
 
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    """What the meta values say. floor: entries floor..progress.entry_count - 1 live
+    """The meta values. floor: entries floor..progress.entry_count - 1 live
 
-    part: of a shard: it holds some of these entries; None: it holds all of them
+    part: the shard, which holds some of these entries; None: the state holds all of them
     """
 
     progress: StateProgress
@@ -142,7 +143,7 @@ class _Meta:
 
 
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
-    """Check the meta values; None if one is damaged: then there is nothing to compare the counts with."""
+    """Check and return the meta values; None if one is damaged: then counts cannot be compared."""
     values: dict[bytes, Any] = dict(family.items(lambda *_: None))
     for key in values.keys() - {HEARD, IDENTITY, MARKS, PROGRESS}:
         found.add(f"meta[{key.hex()}]", "must be one of heard, identity, marks and progress")
@@ -164,9 +165,9 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         found.add(f"meta[{IDENTITY.hex()}]", "must hold format, log and settings")
         return None
     if heard is not None and part is None:
-        found.add(f"meta[{HEARD.hex()}]", "must be in the state of a shard alone")
+        found.add(f"meta[{HEARD.hex()}]", "must be only in the state of a shard")
     if heard is None and part is not None and progress.entry_count:
-        found.add(f"meta[{HEARD.hex()}]", "must tell the outcome that this shard was last filed by")
+        found.add(f"meta[{HEARD.hex()}]", "must name the last outcome that this shard has indexed")
     found.part = "" if part is None else str(part)
     if stored_format != STATE_FORMAT:
         found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {STATE_FORMAT}, has {stored_format}")
@@ -178,7 +179,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
 
 
 class _Verifier:
-    """One walk over sources, entries, buckets, hosts and pending_verdicts: each refers to those before."""
+    """A scan of sources, entries, buckets, hosts and pending verdicts. Each family refers to the ones before."""
 
     def __init__(
         self, families: dict[str, Family], found: Findings, meta: _Meta | None, on_progress: OnProgress
@@ -187,7 +188,7 @@ class _Verifier:
         self._found = found
         self._on_progress = on_progress
         self._count = meta.progress.entry_count if meta else families["entries"].last_number() + 1
-        # Without the meta values the first entry tells what lives, and nothing tells how far the sweep has come.
+        # Without meta values the first entry gives the floor, and the progress of the sweep is unknown.
         self._floor = meta.floor if meta else max(families["entries"].first_number(), 0)
         self._sweep = meta.progress.sweep if meta else Sweep()
         self._host_sweep = meta.progress.host_sweep if meta else Sweep()
@@ -200,10 +201,10 @@ class _Verifier:
         self._unread = False
         self._part = meta.part if meta else None
         self._has_own: bool | None = None
-        """Whether entries have own texts, as all of a scheme with a memory of hosts have; None while none was read."""
+        """Whether entries have own texts, as in a scheme with host memories; None before the first entry."""
 
     def run(self) -> None:
-        """Walk over everything."""
+        """Check all families."""
         for number, (key, value) in enumerate(self._items("sources")):
             self._source(number, key, value)
         for keys, values in self._batches("entries"):
@@ -220,25 +221,25 @@ class _Verifier:
         for keys, values in self._batches("buckets"):
             self._bucket_batch(keys, values)
         if self._part is None and not self._unread:
-            # A page that fits in no bucket is not filed. So an entry without a bucket has lost its buckets.
+            # A page that fits in no bucket is not indexed. So an entry without a bucket has lost its buckets.
             lost = self._present & ~self._indexed & ~self._forgotten
             for number in (np.flatnonzero(lost) + self._floor).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
-        remembered = MemoryChecker(self._found, self._count, self._sources, self._host_sweep, self._part)
+        checker = MemoryChecker(self._found, self._count, self._sources, self._host_sweep, self._part)
         for keys, values in self._batches("hosts"):
-            remembered.check_memories(keys, values)
+            checker.check_memories(keys, values)
         for key, value in self._items("attempts"):
-            remembered.check_attempt(key, value)
+            checker.check_pending_verdict(key, value)
 
     def _named_here(self) -> NDArray[np.bool_]:
-        """Which living entries are of this part by their numbers. Without own texts these say nothing of it."""
+        """Return which living entries this part must hold: bool[living]. Without own texts numbers decide nothing."""
         if self._part is None or self._has_own is False:
             return np.ones(self._count - self._floor, np.bool_)
         shard = shards_of_entries(np.arange(self._floor, self._count), self._part.shards)
         return np.asarray(shard == self._part.number)
 
     def _items(self, name: str) -> Iterator[tuple[bytes, bytes]]:
-        """Give the items that can be read. Each stretch of keys that cannot is one damage."""
+        """Yield the readable items. Each unreadable stretch of keys is one damage."""
 
         def skipped(start: bytes, end: bytes | None, why: str) -> None:
             self._unread = True
@@ -248,9 +249,9 @@ class _Verifier:
         return self._families[name].items(skipped)
 
     def _batches(self, name: str) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Give the items whose keys have the right length, some thousands at once."""
+        """Yield the items whose keys have the right length, BATCH at a time."""
         keys, values = list[bytes](), list[bytes]()
-        done, of = 0, self._families[name].estimated_keys()
+        done, total = 0, self._families[name].estimated_keys()
         for key, value in self._items(name):
             if len(key) != 8:
                 self._found.add(f"{name}[{key.hex()}]", "must have a key of 8 bytes")
@@ -260,7 +261,7 @@ class _Verifier:
             if len(keys) == BATCH:
                 done += BATCH
                 yield keys, values
-                self._on_progress(name, done, max(of, done))
+                self._on_progress(name, done, max(total, done))
                 keys, values = [], []
         if keys:
             yield keys, values
@@ -288,7 +289,7 @@ class _Verifier:
         forgotten = np.array([value == FORGOTTEN for value in values])
         self._forgotten[places[forgotten[~beyond]]] = True
         if self._words is None:
-            # Every entry must have a sketch of the size that most of the first ones have.
+            # Every entry must have the sketch size of most entries of the first batch.
             widths = Counter(value[1] for value in values if len(value) > 1 and value[0] in ENTRY_VERSIONS)
             self._words = widths.most_common(1)[0][0] if widths else None
         for key, value in zip(keys, values, strict=True):
@@ -305,7 +306,7 @@ class _Verifier:
             self._found.add(f"buckets[{keys[place].hex()}]", f"must have a tag that is in use, has {tags[place]}")
         names = decode_keys(keys)
         if self._part is not None:
-            # Prints and titles belong to the shard of their host, which their keys do not tell.
+            # Fingerprints and titles belong to the shard of their host, which their keys do not name.
             strange = (shards_of(names, self._part.shards) != self._part.number) & ~np.isin(tags, _TAGS_OF_HOSTS)
             for place in np.flatnonzero(strange).tolist():
                 self._found.add(f"buckets[{keys[place].hex()}]", f"must belong to {self._part}, not to another")
@@ -326,9 +327,9 @@ class _Verifier:
         numbers = (buckets.numbers[known] - np.uint64(self._floor)).astype(np.int64)
         self._indexed[numbers] = True
         lost = ~known & ~dead
-        # If a stretch of entries could not be read, that is one damage already.
+        # An unreadable stretch of entries is one damage already.
         if not self._unread:
-            # Buckets of a part name entries that other shards hold.
+            # Buckets of a shard name entries of other shards too.
             lost[known] = (~self._present & self._named | self._forgotten)[numbers]
         swept = names < self._sweep.next_key if self._sweep.next_key else np.ones(len(names), np.bool_)
         left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, sizes_of(buckets.bounds))
@@ -350,7 +351,7 @@ def _bucket_of(buckets: Buckets, posting: int) -> int:
 
 
 def _verify_log(directory: Path, found: Findings, meta: _Meta | None, on_progress: OnProgress) -> None:
-    """Check the local log, if there is one: every record, and that it reaches the position of the state."""
+    """Check the local log, if any: every record, and that it reaches the position of the state."""
     digest, before = settings_digest(meta.settings) if meta else None, found.damaged
     end = examine_log(directory, digest, found, on_progress)
     if end is not None:

@@ -80,7 +80,7 @@ def test_a_log_that_retention_has_cut_is_refused_with_the_range_and_the_choice(k
         assert f"log {topics.names['log']}" in line
         assert "offsets 0..2 are gone" in line
         assert "spotsieve state restore" in line
-        assert "begin anew" in line
+        assert "start with another log" in line
         # A snapshot that is new enough needs only the rest of the log.
         shutil.rmtree(service.state, ignore_errors=True)
         assert main(["state", "restore", str(tmp_path / "snapshot"), "--state", str(service.state)]) == 0

@@ -319,7 +319,7 @@ def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> 
         (StateProgress(5, 8, 0, 0, 70), marks), (StateProgress(5, 9, 0), marks),
         (StateProgress(5, 9, 0, 0, 70), None),
     ):  # fmt: skip
-        with pytest.raises(CorruptRecord, match="must be there where the progress has a watermark"):
+        with pytest.raises(CorruptRecord, match="must exist if the progress has a watermark"):
             decode_clock(progress, value)
 
 

@@ -196,10 +196,6 @@ EXCEPTIONS = {
         "texts of generated pages; they change when the pages are measured again",
         "is filed, is one that, let through, so many",
     ),
-    "state/": (
-        "the verdict issue changes the stored formats and rewrites the district",
-        "anew, as of a name, is filed, is one that, is told, nobody knows, of at the beginning, so many, whom",
-    ),
     "stream/demo/": (
         "text of the generated articles",
         "is told",

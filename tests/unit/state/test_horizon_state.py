@@ -160,7 +160,7 @@ def drop_first_entry(entries: Any) -> None:
         ("entries", put_dead_entry, "which live by the meta values"),
         ("entries", drop_first_entry, "is missing: by the meta values entries"),
         ("buckets", put_dead_posting, "as the sweep has passed"),
-        ("default", lambda meta: meta.delete(b"marks"), "must be there where the progress has a watermark"),
+        ("default", lambda meta: meta.delete(b"marks"), "must exist if the progress has a watermark"),
     ],
 )
 def test_verify_names_what_a_horizon_should_have_removed_or_kept(

@@ -207,7 +207,7 @@ def test_a_record_of_an_earlier_version_says_to_begin_a_new_log(version: int) ->
     from spotsieve.state.format.meta import seal
 
     record = seal(bytes([version, 1]) + bytes(47))
-    advice = f"got {version}; an older release wrote it: go on with that one, or begin a new log"
+    advice = f"got {version}; an older release wrote it: continue with that release, or begin a new log"
     with pytest.raises(StateError, match=advice):
         decode(record)
 
@@ -248,7 +248,7 @@ TITLES = {"prints": np.empty(0, np.uint32), "prints_bounds": np.array([0, 0]), "
     ids=["no status", "no source", "prints fall", "one block twice", "title words fall", "a title word twice"],
 )
 def test_columns_that_break_their_rules_are_neither_written_nor_read(columns: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="known source and status, and prints and title words that ascend"):
+    with pytest.raises(ValueError, match="known source and status, and block fingerprints and title words that ascend"):
         encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
     record = record_of_broken_columns(**columns)
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):

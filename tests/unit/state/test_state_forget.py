@@ -232,7 +232,7 @@ def test_a_state_that_follows_a_topic_needs_the_configuration_of_its_service(
     assert main(arguments) == EXIT_SETTING
     shown = capsys.readouterr().err
     assert "topics.log must be the log that the state" in shown
-    assert "give the configuration of the service that works on it (-c)" in shown
+    assert "give the configuration of the service that owns it (-c)" in shown
     given = ["--set", "topics.log=signatures-of-another", "--set", "index.bucket_cap=9"]
     assert main([*arguments, *given]) == EXIT_STATE
     shown = capsys.readouterr().err

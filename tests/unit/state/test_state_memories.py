@@ -140,7 +140,7 @@ def test_an_own_text_with_more_than_an_entry_has_room_for_is_a_programming_error
     index_update = index_update_of(0, 1)
     assert index_update.learned is not None
     own = own_text([(0, 0, 0, [identity << 5 for identity in range(256)], [])])
-    with pytest.raises(ValueError, match="256 prints or title words, an entry has room for 255"):
+    with pytest.raises(ValueError, match="256 block fingerprints or title words, an entry has room for 255"):
         encode_entries(
             dataclasses.replace(index_update, learned=dataclasses.replace(index_update.learned, own=own)),
             np.zeros(1, np.uint32),

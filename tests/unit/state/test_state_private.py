@@ -113,7 +113,7 @@ def test_a_state_that_others_can_read_is_told_once_at_every_opening_and_left_so(
     (state / "index").chmod(0o755)
     filtered(tmp_path, state)
     said = capsys.readouterr().err
-    assert said.count("can read index and log, which holds addresses; chmod -R go-rwx closes it") == 1
+    assert said.count("can read index and log, which holds URLs; chmod -R go-rwx closes it") == 1
     assert (mode(state), mode(state / "index"), mode(state / "log")) == (0o750, 0o755, 0o644)
 
 

@@ -91,7 +91,7 @@ def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp
     assert "scheme.sketch_bits is 256 in the state and 128 in the configuration" in message
     assert "index.bucket_cap is 256 in the state and 9 in the configuration" in message
     assert "spotsigs" not in message
-    assert "restore these settings; carry the memory over" in message
+    assert "restore these settings; carry the state over" in message
     open_state(tmp_path, verdict_settings_text(ours)).close()
 
 
@@ -124,7 +124,7 @@ def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
     with monkeypatch.context() as earlier:
         earlier.setattr("spotsieve.state.store.opening.STATE_FORMAT", 1)
         open_state(tmp_path).close()
-    with pytest.raises(StateError, match="must have format 3, got 1; use the release that wrote it, or begin anew"):
+    with pytest.raises(StateError, match="must have format 3, got 1; use the release that wrote it, or start with"):
         open_state(tmp_path)
 
 
@@ -144,7 +144,7 @@ def test_a_log_refilled_beyond_the_state_is_refused_by_the_last_record_applied()
     check_last_record("signatures", 9, 0xAB, 0xAB)
     check_last_record("signatures", 9, 0xAB, None)
     check_last_record("signatures", 0, 0, 0xAB)
-    with pytest.raises(StateError, match=r"log signatures\[8\] must be .* \(checksum 0{14}ab\).*made anew"):
+    with pytest.raises(StateError, match=r"log signatures\[8\] must be .* \(checksum 0{14}ab\).*recreated"):
         check_last_record("signatures", 9, 0xAB, 0xAC)
 
 
@@ -376,5 +376,5 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
     with open_state(tmp_path) as state:
         _, index_update = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
         state.file(index_update, 1, 0)
-        with pytest.raises(ValueError, match="filing begins at entry 0, the state at"):
+        with pytest.raises(ValueError, match="update begins at entry 0, the state at"):
             state.file(index_update, 2, 0)

@@ -141,7 +141,7 @@ def test_what_a_killed_owner_had_begun_is_made_again_by_the_next(directory: Path
 
 def test_an_owner_that_does_not_answer_in_time_is_told_and_nothing_is_left(directory: Path, tmp_path: Path) -> None:
     with owner(directory, answers=False) as process:
-        with pytest.raises(StateError, match=r"must be answered for within 0\.6 s"):
+        with pytest.raises(StateError, match=r"must get a checkpoint within 0\.6 s"):
             take_snapshot(directory, tmp_path / "snapshot", timeout_s=0.6)
         process.kill()
     assert leftovers(directory) == set()

@@ -389,7 +389,7 @@ def test_a_state_whose_last_entry_is_not_that_of_its_progress_does_not_open(dire
     with open_state(directory) as state:
         last = state.entry_count - 1
     change(directory, "entries", last.to_bytes(8, "big"), None)
-    with pytest.raises(CorruptRecord, match=rf"must be there as one of {last + 1} by the progress"):
+    with pytest.raises(CorruptRecord, match=rf"must exist as one of {last + 1} entries by the progress"):
         open_state(directory)
     assert verify(directory).damaged
 
