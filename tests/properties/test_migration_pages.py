@@ -121,7 +121,7 @@ def test_a_log_of_the_former_record_version_is_signed_again_from_files(
         assert remembered(state).keys() == remembered(becomes.state).keys()
 
 
-def test_no_dropped_page_of_a_former_log_becomes_an_original_from_files_of_novel_pages(
+def test_no_dropped_page_of_a_former_log_becomes_an_original_if_files_are_novel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"

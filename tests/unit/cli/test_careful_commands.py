@@ -222,7 +222,7 @@ def test_a_state_of_another_user_is_refused_in_a_line_that_says_so(
 
 def test_a_refusal_of_the_database_names_the_directory(tmp_path: Path) -> None:
     said = (
-        r"index\.directory cannot be used to open the state by this user \(Permission denied .*; run this as the user"
+        r"index\.directory cannot be used to open the state by this user \(Permission denied .*; run this as the owner"
     )
     with pytest.raises(StateError, match=said), rocks_errors(tmp_path, "open"):
         raise PermissionError("Permission denied (os error 13)")

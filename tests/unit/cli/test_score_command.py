@@ -80,7 +80,7 @@ def test_several_schemes_are_one_table_with_the_figures_that_each_has_alone(
     assert chain.split()[:5] == ["chain", "1.000", "1.000", "1.000", "0"]
     assert len(chain.split()) == 12
     assert (subhash.split()[0], blank) == ("subhash", "")
-    assert "candidates, the postings" in " ".join(meanings)
+    assert "candidates, postings" in " ".join(meanings)
 
 
 def test_the_state_of_a_scheme_with_more_keys_takes_more_bytes_a_page(
@@ -114,7 +114,7 @@ def test_all_schemes_are_compared_at_once_and_those_without_their_model_are_left
     shown = capsys.readouterr()
     assert list(json.loads(shown.out)) == [name for name in SCHEMES if name not in TERMS]
     assert [line.split(": ")[1] for line in shown.err.splitlines()] == [f"skipped {name}" for name in TERMS]
-    assert "--build-models counts the pages that are scored; or build one with `spotsieve model build --s" in shown.err
+    assert "add --build-models to count the scored pages, or build a model with `spotsieve model build --s" in shown.err
     assert (
         "build one: spotsieve model build --scheme imatch FILES" in refusal(capsys, labelled, "--scheme", "imatch")[1]
     )

@@ -252,7 +252,7 @@ def test_a_snapshot_is_asked_and_not_added_to(state: Path, tmp_path: Path) -> No
 
 def test_what_is_no_page_is_named_and_pages_before_it_are_judged(state: Path) -> None:
     wrong: list[tuple[Any, str]] = [
-        (("x", "u", None), "body of page 'x' must be text or bytes, got 'None'; leave out"),
+        (("x", "u", None), "body of page 'x' must be text or bytes, got 'None'; skip pages without a body"),
         (("x", "u", float("nan")), "body of page 'x' must be text or bytes, got nan"),
         (("x", 7, ""), "url of page 'x' must be text or None, got 7"),
         ((True, "u", ""), "id must be text or a whole number, got True"),

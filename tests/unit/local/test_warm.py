@@ -17,7 +17,7 @@ FILTER_AFTER_WARM_UP = """
 import json, sys
 from pathlib import Path
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.local import filtering
+from spotsieve.stream.local import file_filter
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge import find_matches, judge_alone
