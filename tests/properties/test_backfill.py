@@ -239,7 +239,7 @@ def test_pages_that_break_the_code_are_passed_on_as_filter_does(
     whole, dice = of_filter[name, "jsonl"], random.Random(f"{name} {shards}")
     with contextlib.closing(LocalLog(whole.directory / "state")) as log:
         ids = [page_id for _, record in log.read_from(0) for page_id in page_ids_of(decode(record).signatures)]
-    steps = (*(STEPS_WITH_HOSTS if name == "spotsieve" else STEPS), "file")
+    steps = (*(STEPS_WITH_HOSTS if name == "spotsieve" else STEPS), "index_round")
     breaking = {page_id: (steps[at % len(steps)], dice.randrange(5)) for at, page_id in enumerate(dice.sample(ids, 12))}
     Breaking(breaking).patch(monkeypatch, ((shard, STEPS_OF_SHARD), (rounds, STEPS_OF_JUDGING)))
     expected = filtered(tmp_path / "filtered", name, "jsonl", whole.names)
@@ -335,7 +335,7 @@ def test_filter_goes_on_with_the_state_of_a_backfill(
     lines = [json.loads(line) for line in out.read_bytes().splitlines()]
     assert lines == expected.verdicts()[-len(lines) :]
     assert main(["state", "verify", str(tmp_path / "state")]) == EXIT_OK
-    assert "whole" in capsys.readouterr().out
+    assert "intact" in capsys.readouterr().out
 
 
 def test_shards_are_refused_over_a_state_whose_rounds_are_not_known(
@@ -343,7 +343,7 @@ def test_shards_are_refused_over_a_state_whose_rounds_are_not_known(
 ) -> None:
     expected = of_filter["spotsieve", "jsonl"]
     assert main(["filter", expected.names[0], "--state", str(tmp_path / "state")]) == EXIT_OK
-    with pytest.raises(StateError, match="leave --shards out"):
+    with pytest.raises(StateError, match="remove --shards"):
         backfilled(expected.names[1:], tmp_path, expected.settings, shards=2)
     backfilled(expected.names[1:], tmp_path, expected.settings)
     assert verdict_rows(tmp_path) == expected.verdicts()[-len(verdict_rows(tmp_path)) :]
