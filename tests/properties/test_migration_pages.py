@@ -136,7 +136,7 @@ def test_no_dropped_page_of_a_former_log_becomes_an_original_if_files_are_novel(
     assert main([*run, "--from-pages", str(file)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["pages_gone"] == len(PAGES) - len(sent) > 0
-    assert "hold the novel pages alone" in report["notices"][-1]
+    assert "have only the novel pages" in report["notices"][-1]
     with opened(new, Settings.model_validate({"scheme": {"min_jaccard": 0.95}})) as state:
         named = state.page_ids(np.arange(state.entry_count, dtype=np.uint64))
     indexed = {page_id_text(*one) for one in named if one is not None}
