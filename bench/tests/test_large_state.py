@@ -84,6 +84,6 @@ def test_the_document_says_what_does_not_hold() -> None:
     assert broken(large) == []
     assert len(broken(worse)) == 3
     assert "All holds." in document(small, large, "make large", MACHINE, (0.1, 2.0))
-    assert "DOES NOT HOLD: a state of 2,000 pages" in document(small, worse, "make large", MACHINE, (0.1, 2.0))
+    assert "DOES NOT HOLD: the state had 2,000 pages" in document(small, worse, "make large", MACHINE, (0.1, 2.0))
     assert "THEY DIFFER" in document(other, large, "make large", MACHINE, (0.1, 2.0))
     assert report.LONGEST_WRITE_MS == 1000

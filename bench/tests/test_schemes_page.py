@@ -22,7 +22,7 @@ def test_the_tables_and_plots_are_replaced_and_the_rest_stays(
         assert main([str(labelled), "--page", str(page)]) == 0
         text = page.read_text("utf-8")
         assert text.startswith(f"before\n\n{BEGIN}\n\nMeasured on 2")
-        assert text.endswith(f"before compression.\n\n{END}\n\nafter\n")
+        assert text.endswith(f"uncompressed.\n\n{END}\n\nafter\n")
         assert "old" not in text
         assert [line.split("  ")[0] for line in text.split("```")[1].strip().splitlines()] == ["scheme", *SCHEMES]
         assert f"![{labelled.name}](schemes/{labelled.name}.svg)" in text

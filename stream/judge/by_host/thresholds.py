@@ -76,12 +76,12 @@ ABOUT: dict[int, ThresholdInfo] = {
     HOSTS_MEET: ThresholdInfo("pages of two hosts may match (index.scope)", "yes"),
     OWN_SHARE: ThresholdInfo("share of the main text that is not template text of the host"),
     ONE_SITE: ThresholdInfo("Jaccard, as both hosts belong to one site"),
-    JACCARD: ThresholdInfo("Jaccard of the main texts, estimated from sketches"),
+    JACCARD: ThresholdInfo("Jaccard of the main texts, by sketches"),
     ACROSS_LONG: ThresholdInfo("features of the shorter page", "features"),
     ACROSS_TITLE: ThresholdInfo("rare title words in common"),
     ACROSS_WORDS: ThresholdInfo("rare words in the page's title", "words"),
     ACROSS_HELD: ThresholdInfo("containment of the shorter page's features in the other"),
-    ACROSS_JACCARD: ThresholdInfo("Jaccard of the main texts, estimated from sketches"),
+    ACROSS_JACCARD: ThresholdInfo("Jaccard of the main texts, by sketches"),
 }
 ON_HOST = (
     HostCriterion("enough distinctive text in common", Reason.OWN_TEXT, (ALIKE, OTHER_TITLES, NOT_A_VARIANT)),

@@ -145,7 +145,7 @@ class SpotsieveScheme:
         """
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
-        name = "Jaccard of the main texts, estimated from sketches"
+        name = "Jaccard of the main texts, by sketches"
         return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.min_jaccard),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

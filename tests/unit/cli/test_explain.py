@@ -125,7 +125,7 @@ def test_a_novel_page_is_shown_beside_its_nearest_candidate_and_its_thresholds(
     thresholds = [one for criterion in other["criteria"] for one in criterion["thresholds"] if not one["reached"]]
     assert any(one["name"].startswith("Jaccard") and 0 < one["shortfall"] < 0.32 for one in thresholds)
     text = shown(capsys, file, "--state", folder / "state")
-    assert "- Jaccard of the main texts, estimated from sketches: 0." in text
+    assert "- Jaccard of the main texts, by sketches: 0." in text
     assert "needs 0.32" in text
 
 
