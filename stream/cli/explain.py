@@ -143,9 +143,8 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
 
     settings = settings_of_state(options, state)
     given = read_page_argument(options.page, options.url, "--url", settings.input)
-    view = state
-    scheme, known = scheme_in_scope(settings), view.entry_count - state.clock.floor
-    judged = ExplainContext(settings, scheme, view, state.clock, str(state.directory), known)
+    scheme, known = scheme_in_scope(settings), state.entry_count - state.clock.floor
+    judged = ExplainContext(settings, scheme, state, state.clock, str(state.directory), known)
     recorded = given.recorded or _recorded(options, given.name)
     page, where = given.page, f"file {options.page}"
     if page is None and files:

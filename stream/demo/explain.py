@@ -141,8 +141,7 @@ def write_page(
     page, original = (decode(decoder, of_url[report[side]["url"]]) for side in ("page", "duplicate_of"))
     scheme, directory = scheme_in_scope(settings), Path(settings.index.directory)
     with read_only_state(directory) as state:
-        view = state
-        context = ExplainContext(settings, scheme, view, state.clock, "of the demo's filter", view.entry_count)
+        context = ExplainContext(settings, scheme, state, state.clock, "of the demo's filter", state.entry_count)
         subject = subject_of(_with_id(page, report["page"]["id"]), scheme, f"the topic {settings.topics.input}")
         explanation = explain(page.url, subject, context, recorded=parse_verdict(raw), texts=[original])
     folder.mkdir(parents=True, exist_ok=True)

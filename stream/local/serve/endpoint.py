@@ -31,7 +31,7 @@ class _Refusal(Exception):
         self.headers = headers
 
 
-class _Disconnected(Exception):
+class _Disconnect(Exception):
     """The client disconnected, so there is no response."""
 
 
@@ -65,7 +65,7 @@ class JudgeEndpoint:
             status, body = 200, await self._respond(dict(scope["headers"]), receive)
         except _Refusal as refusal:
             status, body, headers = refusal.status, orjson.dumps(error_response(refusal)), refusal.headers
-        except _Disconnected:
+        except _Disconnect:
             return
         except Exception:
             logger().exception("internal error of Spotsieve")
@@ -78,7 +78,7 @@ class JudgeEndpoint:
         self._seconds.observe(time.perf_counter() - began)
 
     async def _respond(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        """Body of the response. Raises _Refusal, _Disconnected."""
+        """Body of the response. Raises _Refusal, _Disconnect."""
         length = self._check_headers(headers)
         try:
             # A body of unknown length may reach the limit.
@@ -116,7 +116,7 @@ class JudgeEndpoint:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise _Disconnected
+                        raise _Disconnect
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > self._settings.max_body_bytes:
