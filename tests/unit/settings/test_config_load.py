@@ -334,7 +334,7 @@ def test_the_guide_tells_the_defaults_of_the_bars() -> None:
     scheme = SpotsieveSettings()
     for name in ("min_jaccard", "min_features"):
         assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in guide
-    assert f"needed {scheme.min_jaccard:g} (different hosts)" in readme
+    assert f"needs {scheme.min_jaccard:g} (different hosts)" in readme
     assert f"under {scheme.minima} smallest hashes" in guide
     for name in ("min_alike", "no_title_min_alike", "other_title_min_alike", "thin_min_jaccard", "template_share"):
         assert f"{getattr(scheme, name):g}" in next(line for line in guide.splitlines() if f"`scheme.{name}`" in line)
