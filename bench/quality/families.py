@@ -1,0 +1,70 @@
+"""`python -m bench.quality.families` prints the lost and missed pages of generated families of pages.
+
+The families need no data: tests/fixtures/families/ makes them. A page is lost if it was dropped although it must be
+emitted, and missed if it was emitted although its original was emitted before.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from spotsieve.stream.base.errors import SpotsieveError
+from tests.fixtures.families import FAMILIES, family_pages
+from tests.fixtures.families.measure import FamilyFigures, measure
+
+WIDTHS = "{:34}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}"
+HEADER = ("family", "pages", "novel", "lost", "copies", "missed", "dropped")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the chosen families and print a row for each. Returns 2 for a wrong setting."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.families if name not in FAMILIES]
+    if unknown:
+        parser.error(f"Unknown families: {', '.join(unknown)}. Choose from {', '.join(FAMILIES)}.")
+    settings = dict(assignment.split("=", 1) for assignment in options.given)
+    print(WIDTHS.format(*HEADER), flush=True)
+    try:
+        for name in options.families or FAMILIES:
+            figures = measure(family_pages(name, options.seed, options.size), **_by_keywords(settings))
+            _print_figures(name, figures, options.kinds, options.show)
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m bench.quality.families", description=__doc__.split("\n")[0])
+    parser.add_argument("families", nargs="*", metavar="NAME", help=", ".join(FAMILIES))
+    parser.add_argument(
+        "--size", type=float, default=1.0, metavar="S", help="factor of the number of pages (default 1)"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the generator (default 1)")
+    parser.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="one setting")
+    parser.add_argument("--kinds", action="store_true", help="a row for each kind of page, too")
+    parser.add_argument(
+        "--show", type=int, default=0, metavar="N", help="show N lost and N missed pages of each family"
+    )
+    return parser
+
+
+def _by_keywords(settings: Mapping[str, str]) -> dict[str, object]:
+    return {name.replace(".", "__"): value for name, value in settings.items()}
+
+
+def _print_figures(name: str, figures: FamilyFigures, kinds: bool, show: int) -> None:
+    fields = ("pages", "novel", "lost", "copies", "missed", "dropped")
+    print(WIDTHS.format(name, *(figures.total(one) for one in fields)), flush=True)
+    if kinds:
+        for kind, counts in sorted(figures.kinds.items()):
+            print(WIDTHS.format(f"  {kind[:31]}", *(getattr(counts, one) for one in fields)))
+    for page, original in figures.lost_pages[:show]:
+        print(f"    lost    {page.url} ({page.kind}, {len(page.text.split())} words) as a copy of {original}")
+    for page in figures.missed_pages[:show]:
+        print(f"    missed  {page.url} ({page.kind}, {len(page.text.split())} words), a copy of {page.copy_of}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
