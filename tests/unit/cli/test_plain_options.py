@@ -198,7 +198,10 @@ def test_records_go_into_no_file_that_is_named_as_of_the_other_format(
         "has a suffix of another format, but its content is JSON lines"
         in refused(capsys, jsonl, "--out", tmp_path / "out.warc.gz")[1]
     )
-    assert "has a suffix of another format, but its content is WARC records" in refused(capsys, warc, "--out", tmp_path / "out.jsonl")[1]
+    assert (
+        "has a suffix of another format, but its content is WARC records"
+        in refused(capsys, warc, "--out", tmp_path / "out.jsonl")[1]
+    )
     assert (
         "has a suffix of another format, but its content is JSON lines"
         in refused(capsys, warc, "--verdicts", tmp_path / "v.warc")[1]
