@@ -18,8 +18,8 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.fixtures.families import FAMILIES, family_pages
 from tests.fixtures.families.freshness import Text
-from tests.fixtures.families.measure import FamilyFigures, measure
-from tests.fixtures.families.page import FamilyPage
+from tests.fixtures.families.measure import FamilyFigures, KindCounts, count_verdicts, measure
+from tests.fixtures.families.page import Expected, FamilyPage
 
 LARGE = 3.0
 """Size of the families in slow tests."""
@@ -40,9 +40,10 @@ BOUNDS = {
     "growing": Bound(lost=0.03),
     "cover": Bound(lost=0.004),
     "theme": Bound(lost=0.006),
-    "one-host": Bound(lost=0.001),
+    "one-host": Bound(lost=0.003),
+    "young-hosts": Bound(lost=0.015),
     "recrawl": Bound(found=0.997),
-    "shared-host": Bound(lost=0.002, found=0.93),
+    "shared-host": Bound(lost=0.005, found=0.93),
     "syndicated": Bound(found=0.99),
 }
 """Bounds of the families that differ from the default."""
@@ -79,11 +80,11 @@ NOT_YET: dict[str, str] = {
     "young-hosts-lost": "15 of 286 lost",
     "growing-lost": "53 of 185 lost",
     "scripts-lost": "14 of 384 lost",
-    "shapes-lost": "1 of 144 lost",
+    "shapes-lost": "1 of 180 lost",
     "shared-host-found": "8 of 20 missed",
     "recrawl-found": "51 of 1100 missed",
-    "versions-found": "10 of 180 missed",
-    "shapes-found": "18 of 72 missed",
+    "versions-found": "11 of 180 missed",
+    "shapes-found": "14 of 60 missed",
     "quotes-lost-large": "126 of 606 lost",
     "ring-lost-large": "93 of 379 lost",
     "joins-lost-large": "30 of 595 lost",
@@ -92,15 +93,14 @@ NOT_YET: dict[str, str] = {
     "theme-lost-large": "653 of 971 lost",
     "one-host-lost-large": "91 of 2430 lost",
     "young-hosts-lost-large": "31 of 842 lost",
-    "growing-lost-large": "168 of 560 lost",
+    "growing-lost-large": "173 of 560 lost",
     "strangers-lost-large": "26 of 32000 lost",
-    "scripts-lost-large": "46 of 1152 lost",
-    "shapes-lost-large": "1 of 432 lost",
+    "scripts-lost-large": "29 of 1152 lost",
+    "shapes-lost-large": "1 of 540 lost",
     "shared-host-found-large": "22 of 60 missed",
     "recrawl-found-large": "41 of 3300 missed",
     "versions-found-large": "43 of 540 missed",
-    "scripts-found-large": "20 of 384 missed",
-    "shapes-found-large": "55 of 216 missed",
+    "shapes-found-large": "49 of 210 missed",
 }
 """Tests that fail today, by their ids: the figures of the present rule."""
 
@@ -221,26 +221,23 @@ def test_a_large_family_has_more_pages_than_a_small_one_and_unique_ids() -> None
 
 
 def test_lost_and_missed_pages_are_counted_by_kind() -> None:
-    story = " ".join(page.text for page in family_pages("strangers", 1, 0.001)[:1])
-    other = " ".join(page.text for page in family_pages("strangers", 2, 0.001)[:1])
-    third = " ".join(page.text for page in family_pages("strangers", 3, 0.001)[:1])
+    def page(name: str, expected: Expected, copy_of: str | None = None) -> FamilyPage:
+        return FamilyPage(name, f"https://{name}.example/", "", "", f"kind {expected}", expected, copy_of)
 
-    def page(name: str, text: str, expected: str, copy_of: str | None = None) -> FamilyPage:
-        return FamilyPage(name, f"https://{name}.example/", f"<p>{text}</p>", text, expected, expected, copy_of)  # type: ignore[arg-type]
-
-    figures = measure(
-        [
-            page("first", story, "novel"),
-            page("found", story, "copy", "first"),
-            page("missed", other, "copy", "first"),
-            page("lost", story, "novel"),
-            page("copy-of-a-lost-page", third, "copy", "lost"),
-            page("free", other, "either"),
-        ]
-    )
+    verdicts = [
+        (page("first", "novel"), None),
+        (page("found", "copy", "first"), "first"),
+        (page("missed", "copy", "first"), None),
+        (page("lost", "novel"), "first"),
+        (page("copy of a lost page", "copy", "lost"), None),
+        (page("copy of that copy", "copy", "copy of a lost page"), None),
+        (page("emitted", "either"), None),
+        (page("dropped", "either"), "first"),
+    ]
+    figures = count_verdicts([page for page, _ in verdicts], [original for _, original in verdicts])
     assert [(lost.id, original) for lost, original in figures.lost_pages] == [("lost", "first")]
-    assert [missed.id for missed in figures.missed_pages] == ["missed"]
-    assert (figures.total("pages"), figures.total("dropped")) == (6, 3)
-    assert (figures.kinds["novel"].novel, figures.kinds["novel"].lost) == (2, 1)
-    assert (figures.kinds["copy"].copies, figures.kinds["copy"].missed) == (3, 1)
-    assert figures.found_share == pytest.approx(2 / 3)
+    assert [missed.id for missed in figures.missed_pages] == ["missed", "copy of that copy"]
+    assert (figures.total("pages"), figures.total("dropped")) == (8, 3)
+    assert figures.kinds["kind novel"] == KindCounts(pages=2, novel=2, lost=1, dropped=1)
+    assert figures.kinds["kind copy"] == KindCounts(pages=4, copies=4, missed=2, dropped=1)
+    assert figures.found_share == 0.5
