@@ -1,7 +1,8 @@
 """`python -m bench.quality.families` prints the lost and missed pages of generated families of pages.
 
 The families need no data: tests/fixtures/families/ makes them. A page is lost if it was dropped although it must be
-emitted, and missed if it was emitted although its original was emitted before.
+emitted, and missed if it was emitted although its original was emitted before. The last column names the bounds of
+tests/fixtures/families/measure.py that are not kept.
 """
 
 import argparse
@@ -10,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from spotsieve.stream.base.errors import SpotsieveError
 from tests.fixtures.families import FAMILIES, family_pages
-from tests.fixtures.families.measure import FamilyFigures, measure
+from tests.fixtures.families.measure import FamilyFigures, lost_fault, measure, missed_fault
 
-WIDTHS = "{:34}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}"
-HEADER = ("family", "pages", "novel", "lost", "copies", "missed", "dropped")
+WIDTHS = "{:34}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}  {}"
+HEADER = ("family", "pages", "novel", "lost", "copies", "missed", "dropped", "over the bound")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the chosen families and print a row for each. Returns 2 for a wrong setting."""
+    """Judge the chosen families and print a row for each. Returns 1 if a bound is not kept, 2 for a wrong setting."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.families if name not in FAMILIES]
@@ -25,14 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"Unknown families: {', '.join(unknown)}. Choose from {', '.join(FAMILIES)}.")
     settings = dict(assignment.split("=", 1) for assignment in options.given)
     print(WIDTHS.format(*HEADER), flush=True)
+    kept = True
     try:
         for name in options.families or FAMILIES:
             figures = measure(family_pages(name, options.seed, options.size), **_by_keywords(settings))
-            _print_figures(name, figures, options.kinds, options.show)
+            kept &= _print_figures(name, figures, options.kinds, options.show)
     except SpotsieveError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    return 0
+    return 0 if kept else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,16 +56,20 @@ def _by_keywords(settings: Mapping[str, str]) -> dict[str, object]:
     return {name.replace(".", "__"): value for name, value in settings.items()}
 
 
-def _print_figures(name: str, figures: FamilyFigures, kinds: bool, show: int) -> None:
+def _print_figures(name: str, figures: FamilyFigures, kinds: bool, show: int) -> bool:
+    """Print the rows of a family. Returns whether it keeps its bounds."""
     fields = ("pages", "novel", "lost", "copies", "missed", "dropped")
-    print(WIDTHS.format(name, *(figures.total(one) for one in fields)), flush=True)
+    faults = {"lost": lost_fault(name, figures), "missed": missed_fault(name, figures)}
+    over = [what for what, fault in faults.items() if fault]
+    print(WIDTHS.format(name, *(figures.total(one) for one in fields), ", ".join(over)).rstrip(), flush=True)
     if kinds:
         for kind, counts in sorted(figures.kinds.items()):
-            print(WIDTHS.format(f"  {kind[:31]}", *(getattr(counts, one) for one in fields)))
+            print(WIDTHS.format(f"  {kind[:31]}", *(getattr(counts, one) for one in fields), "").rstrip())
     for page, original in figures.lost_pages[:show]:
         print(f"    lost    {page.url} ({page.kind}, {len(page.text.split())} words) as a copy of {original}")
     for page in figures.missed_pages[:show]:
         print(f"    missed  {page.url} ({page.kind}, {len(page.text.split())} words), a copy of {page.copy_of}")
+    return not over
 
 
 if __name__ == "__main__":
