@@ -191,3 +191,14 @@ def test_lost_and_missed_pages_are_counted_by_kind() -> None:
     assert figures.kinds["kind novel"] == KindCounts(pages=2, novel=2, lost=1, dropped=1)
     assert figures.kinds["kind copy"] == KindCounts(pages=4, copies=4, missed=2, dropped=1)
     assert figures.found_share == 0.5
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_filters_that_drop_or_emit_every_page_are_over_the_bounds(name: str) -> None:
+    pages = family_pages(name, 1, 0.2)
+    emit_all = count_verdicts(pages, [None] * len(pages))
+    drop_all = count_verdicts(pages, [None] + [pages[0].id] * (len(pages) - 1))
+    assert lost_fault(name, emit_all) is None
+    assert (missed_fault(name, emit_all) is not None) == (name in WITH_COPIES)
+    assert missed_fault(name, drop_all) is None
+    assert lost_fault(name, drop_all) is not None
