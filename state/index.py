@@ -13,8 +13,6 @@ from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, Si
 
 NOBODY = -1
 """Stands for an entry number if there is no entry."""
-ITEM_COUNT_BITS, WORD_COUNT_BITS = 4, 8
-"""Widths of the counts in the lowest bits of an item and of a word in HostMemories: the number of pages with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +72,27 @@ class PendingVerdict(NamedTuple):
 
 
 class HostMemories(NamedTuple):
-    """The memories of h hosts: how often each block and title word was seen on a host (stream/judge/by_host/memory.py).
+    """The memories of h hosts: how often each block and title word was seen there (stream/judge/by_host/memory.py).
 
-    hosts: uint64[h], ascending  pages: uint32[h], number of pages learned; 0: the host has no memory
+    hosts: uint64[h], ascending
+    urls, texts: uint64[h], sketches of 64 bits of the URLs and of the texts of a host's pages; urls 0: no memory
     last: uint64[h], number of the next entry when the host last learned
-    first: int64[h], entry of the only page, whose own text stands for items and words; NOBODY: they are in the columns
-    items: uint32[i], block fingerprint identity << ITEM_COUNT_BITS | count, ascending within a host
-    item_bounds: int64[h + 1]
-    words: uint32[w], title word << WORD_COUNT_BITS | count, ascending within a host
-    word_bounds: int64[h + 1]
+    item_hand, word_hand: uint16[h], where the search for an item to evict goes on  item_floor, word_floor: uint8[h]
+    items: uint64[i], item_bounds: int64[h + 1], blocks, by slot: identity << 28 | error << 24 | urls << 12 | texts
+    words: uint64[w], word_bounds: int64[h + 1], title words, in the same layout
     """
 
     hosts: NDArray[np.uint64]
-    pages: NDArray[np.uint32]
+    urls: NDArray[np.uint64]
+    texts: NDArray[np.uint64]
     last: NDArray[np.uint64]
-    first: NDArray[np.int64]
-    items: NDArray[np.uint32]
+    item_hand: NDArray[np.uint16]
+    word_hand: NDArray[np.uint16]
+    item_floor: NDArray[np.uint8]
+    word_floor: NDArray[np.uint8]
+    items: NDArray[np.uint64]
     item_bounds: NDArray[np.int64]
-    words: NDArray[np.uint32]
+    words: NDArray[np.uint64]
     word_bounds: NDArray[np.int64]
 
 
@@ -297,8 +298,11 @@ def live_memories(memories: HostMemories, floor: int) -> HostMemories:
     alive = memories.last >= np.uint64(floor)
     if alive.all():
         return memories
-    first = np.where(alive & (memories.first >= floor), memories.first, NOBODY)
-    pages = np.where(alive, memories.pages, np.uint32(0))
+    columns = {
+        name: np.where(alive, column, 0).astype(column.dtype)
+        for name, column in memories._asdict().items()
+        if name in ("urls", "texts", "item_hand", "word_hand", "item_floor", "word_floor")
+    }
     items, item_bounds = empty_rows(memories.items, memories.item_bounds, alive)
     words, word_bounds = empty_rows(memories.words, memories.word_bounds, alive)
-    return HostMemories(memories.hosts, pages, memories.last, first, items, item_bounds, words, word_bounds)
+    return memories._replace(**columns, items=items, item_bounds=item_bounds, words=words, word_bounds=word_bounds)

@@ -74,8 +74,8 @@ class Signatures:
     store these, too
     sketch: uint64[n, w], w is the same for all pages of a scheme and at most MAX_SKETCH_WORDS
     site: uint16[n], hash of the host's registered name; 0 without a host
-    prints: uint32[p], prints_bounds: int64[n + 1], block fingerprints (stream/sign/features/block_fingerprints.py),
-    ascending within a page
+    blocks: uint64[b], blocks_bounds: int64[n + 1], packed blocks (stream/base/page_text.py), in page order
+    samples: uint64[s], samples_bounds: int64[n + 1], sampled shingle hashes (stream/base/page_text.py), in page order
     titles: uint16[t], titles_bounds: int64[n + 1], hashes of the title's words, ascending within a page
     rank: uint64[n], words of stream/base/page.py; 0 for a page without a rank, or without input.rank_from
 
@@ -100,8 +100,10 @@ class Signatures:
     features_bounds: NDArray[np.int64]
     sketch: NDArray[np.uint64]
     site: NDArray[np.uint16]
-    prints: NDArray[np.uint32]
-    prints_bounds: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
+    blocks_bounds: NDArray[np.int64]
+    samples: NDArray[np.uint64]
+    samples_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     titles_bounds: NDArray[np.int64]
     rank: NDArray[np.uint64]
@@ -116,7 +118,8 @@ class Signatures:
     def part(self, start: int, end: int) -> "Signatures":
         """The signatures of pages start..end - 1."""
         rows, cuts = slice(start, end), slice(start, end + 1)
-        bounds, prints, titles = self.features_bounds[cuts], self.prints_bounds[cuts], self.titles_bounds[cuts]
+        bounds, titles = self.features_bounds[cuts], self.titles_bounds[cuts]
+        blocks, samples = self.blocks_bounds[cuts], self.samples_bounds[cuts]
         return Signatures(
             self.sources,
             self.source[rows],
@@ -136,8 +139,10 @@ class Signatures:
             bounds - bounds[0],
             self.sketch[rows],
             self.site[rows],
-            self.prints[prints[0] : prints[-1]],
-            prints - prints[0],
+            self.blocks[blocks[0] : blocks[-1]],
+            blocks - blocks[0],
+            self.samples[samples[0] : samples[-1]],
+            samples - samples[0],
             self.titles[titles[0] : titles[-1]],
             titles - titles[0],
             self.rank[rows],
@@ -165,10 +170,10 @@ def join_signatures(parts: Sequence[Signatures]) -> Signatures:
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (
             *("partition", "offset", "event_time_ms", "digest", "fingerprint", "status", "feature_count"),
-            *("text_digest", "host", "language", "features", "sketch", "site", "prints", "titles", "rank"),
+            *("text_digest", "host", "language", "features", "sketch", "site", "blocks", "samples", "titles", "rank"),
         )
     }
-    for name in ("features_bounds", "prints_bounds", "titles_bounds"):
+    for name in ("features_bounds", "blocks_bounds", "samples_bounds", "titles_bounds"):
         sizes = [sizes_of(getattr(part, name)) for part in parts]
         columns[name] = bounds_of(np.concatenate(sizes))
     return Signatures(
@@ -208,8 +213,10 @@ def no_own_text(count: int) -> dict[str, Any]:
     """The columns that only a scheme with a host memory fills, empty or zero for `count` pages."""
     return {
         "site": np.zeros(count, np.uint16),
-        "prints": np.empty(0, np.uint32),
-        "prints_bounds": np.zeros(count + 1, np.int64),
+        "blocks": np.empty(0, np.uint64),
+        "blocks_bounds": np.zeros(count + 1, np.int64),
+        "samples": np.empty(0, np.uint64),
+        "samples_bounds": np.zeros(count + 1, np.int64),
         "titles": np.empty(0, np.uint16),
         "titles_bounds": np.zeros(count + 1, np.int64),
     }
@@ -254,20 +261,26 @@ def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
 
 
 class OwnText(NamedTuple):
-    """The columns that pages of one host are compared by (stream/judge/by_host/pairs.py): c pages, new or indexed.
+    """The distinctive text of c indexed pages, by which later pages are compared with them (stream/judge/by_host).
 
     site: uint16[c]
-    share: uint8[c], the share of template text in the listed main text when the page was indexed, in 255ths
-    listed: uint16[c], weight of all listed main text
-    prints: uint32[p], print_bounds: int64[c + 1], block fingerprints outside of template text at that time, ascending
-    titles: uint16[t], title_bounds: int64[c + 1], hashes of the title's words
+    main, whole, every: uint8[c], size codes (stream/base/page_text.py): words of the distinctive main text, of the main
+    text without template text of the host, and of all distinctive text
+    limit: uint32[c], the sample holds all shingles whose hash is not above this
+    sample: uint16[s], sample_bounds: int64[c + 1], hashes of shingles relative to the limit, ascending
+    blocks: uint64[b], block_bounds: int64[c + 1], the heaviest blocks, ascending
+    titles: uint16[t], title_bounds: int64[c + 1], hashes of the title's words, ascending
     """
 
     site: NDArray[np.uint16]
-    share: NDArray[np.uint8]
-    listed: NDArray[np.uint16]
-    prints: NDArray[np.uint32]
-    print_bounds: NDArray[np.int64]
+    main: NDArray[np.uint8]
+    whole: NDArray[np.uint8]
+    every: NDArray[np.uint8]
+    limit: NDArray[np.uint32]
+    sample: NDArray[np.uint16]
+    sample_bounds: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
+    block_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     title_bounds: NDArray[np.int64]
 
