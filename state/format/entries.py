@@ -16,11 +16,12 @@ from spotsieve.state.format.buckets import read_word
 from spotsieve.state.format.entry_bytes import (
     ENTRY,
     FEATURES,
-    OUT_OF_ORDER,
     OWN_TEXT_BYTES,
+    OWN_TEXT_RULE,
     RANK,
     EntryLayout,
     OwnParts,
+    own_text_bytes,
     own_text_fault,
     pack_own_text,
     read_own_texts,
@@ -35,8 +36,8 @@ from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, no_features
 from spotsieve.stream.sign.text.machine import copy_bytes
 
-ENTRY_VERSION = 3
-RANKED_VERSION = 4
+ENTRY_VERSION = 5
+RANKED_VERSION = 6
 """Version of entries with a rank after the sketch: all entries of a state whose policy.keep compares ranks."""
 ENTRY_VERSIONS = (ENTRY_VERSION, RANKED_VERSION)
 FORGOTTEN = b"\x00"
@@ -213,29 +214,34 @@ def decode_ranks(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.u
 
 
 def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
-    """Read the own texts of e entries -> e rows. An entry without an own text has zeros and no fingerprints.
+    """Read the own texts of e entries -> e rows. An entry without an own text has zeros and empty rows.
 
-    Raises CorruptRecord, which names the first entry that is cut, of another version or out of order.
+    Raises CorruptRecord, which names the first entry that is cut, of another version, out of order or out of bounds.
     """
-    texts = byte_texts(values)
+    texts, count = byte_texts(values), len(values)
     raw, bounds = np.frombuffer(texts.raw, np.uint8), texts.bounds
-    starts, prints, titles = np.empty(len(values), np.int64), np.zeros_like(bounds), np.zeros_like(bounds)
-    wrong = _measure_own_texts(raw, bounds, starts, prints, titles)
+    starts, sample = np.empty(count, np.int64), np.zeros_like(bounds)
+    blocks, titles = np.zeros_like(bounds), np.zeros_like(bounds)
+    wrong = _measure_own_texts(raw, bounds, starts, sample, blocks, titles)
     if wrong >= 0:
         rule = f"must be version {_EITHER} and have the length that it declares"
         raise CorruptRecord("entries", keys[wrong], rule)
     own = OwnText(
-        np.zeros(len(values), np.uint16),
-        np.zeros(len(values), np.uint8),
-        np.zeros(len(values), np.uint16),
-        np.empty(prints[-1], np.uint32),
-        prints,
+        np.zeros(count, np.uint16),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint32),
+        np.empty(sample[-1], np.uint16),
+        sample,
+        np.empty(blocks[-1], np.uint64),
+        blocks,
         np.empty(titles[-1], np.uint16),
         titles,
     )
     wrong = read_own_texts(raw, starts, *own)
     if wrong >= 0:
-        raise CorruptRecord("entries", keys[wrong], OUT_OF_ORDER)
+        raise CorruptRecord("entries", keys[wrong], OWN_TEXT_RULE)
     return own
 
 
@@ -262,7 +268,7 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
     if url_bytes & OWN_TEXT:
         url += OWN_TEXT_BYTES
         if url <= len(value):
-            url += 4 * value[url - 2] + 2 * value[url - 1]
+            url = at + int(own_text_bytes(*value[url - 3 : url]))
     return _Places(features, at, url, url_bytes & ~(FEATURED | OWN_TEXT))
 
 
@@ -308,9 +314,9 @@ def _gather_heads(raw, bounds, version, words, heads):
 
 
 @kernel
-def _measure_own_texts(raw, bounds, starts, prints, titles):
+def _measure_own_texts(raw, bounds, starts, sample, blocks, titles):
     # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of own texts, -1 for an entry without
-    # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or has another version, or -1
+    # sample, blocks, titles: int64[e + 1], bounds; returns the first entry that is cut or has another version, or -1
     for entry in range(len(starts)):
         at, end = bounds[entry], bounds[entry + 1]
         ranked = np.int64(raw[at] == RANKED_VERSION) if at < end else np.int64(0)
@@ -324,16 +330,17 @@ def _measure_own_texts(raw, bounds, starts, prints, titles):
                 return entry
             at += 4 + 8 * np.int64(read_word(raw, at, 4))
         starts[entry] = -1
-        prints[entry + 1], titles[entry + 1] = prints[entry], titles[entry]
+        its_sample, its_blocks, its_titles = np.int64(0), np.int64(0), np.int64(0)
         if url_bytes & OWN_TEXT:
             starts[entry] = at
-            at += OWN_TEXT_BYTES
-            if at > end:
+            counts = at + OWN_TEXT_BYTES
+            if counts > end:
                 return entry
-            listed, worded = np.int64(raw[at - 2]), np.int64(raw[at - 1])
-            prints[entry + 1] += listed
-            titles[entry + 1] += worded
-            at += 4 * listed + 2 * worded
+            its_sample, its_blocks = np.int64(raw[counts - 3]), np.int64(raw[counts - 2])
+            its_titles = np.int64(raw[counts - 1])
+            at += own_text_bytes(its_sample, its_blocks, its_titles)
+        sample[entry + 1], blocks[entry + 1] = sample[entry] + its_sample, blocks[entry] + its_blocks
+        titles[entry + 1] = titles[entry] + its_titles
         if at + tail != end:
             return entry
     return -1

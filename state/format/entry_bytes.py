@@ -1,8 +1,8 @@
 """Writes the entries of many pages into one buffer, and encodes and decodes the own text of an entry.
 
-The entries come from the columns of a record. The own text holds the block fingerprints and title words that pages of a
-host are compared by; it lies between the features and the URL. state/FORMATS.md has the grammar. pack_entry in
-state/format/entries.py writes a single entry by the same grammar.
+The entries come from the columns of a record. The own text is the distinctive text of a page: a sample of its shingle
+hashes, its heaviest blocks and its title words, by which later pages are compared with it. It lies between the features
+and the URL. state/FORMATS.md has the grammar. pack_entry in state/format/entries.py writes a single entry by it.
 """
 
 import struct
@@ -15,50 +15,71 @@ from numpy.typing import NDArray
 from spotsieve.state.format.buckets import read_word, write_word
 from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.base.arrays import byte_texts
-from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
 from spotsieve.stream.base.signature import OwnText, no_own_text
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
-OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
-_OWN_TEXT = struct.Struct("<HBHBB")
-_KIND_BITS = 5
+MOST_NUMBERS = ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS
+"""The greatest counts of sampled hashes, blocks and title words in an own text."""
+OWN_TEXT_RULE = (
+    f"must have an own text with at most {ENTRY_SAMPLES} sampled hashes, {ENTRY_BLOCKS} blocks and {MOST_TITLE_WORDS} "
+    "title words, which ascend"
+)
+_OWN_TEXT = struct.Struct("<HBBBIBBB")
 OWN_TEXT_BYTES = _OWN_TEXT.size
-"""Size of an own text without its fingerprints and title words; its last two bytes are the counts of these."""
+"""Size of an own text without its hashes, blocks and title words; its last three bytes are the counts of these."""
+SAMPLE_BYTES, BLOCK_BYTES, TITLE_BYTES = 2, 8, 2
 
 
 class OwnParts(NamedTuple):
     """The own text of one entry. OwnText describes the fields."""
 
     site: int
-    share: int
-    listed: int
-    prints: tuple[int, ...]
+    main: int
+    whole: int
+    every: int
+    limit: int
+    sample: tuple[int, ...]
+    blocks: tuple[int, ...]
     titles: tuple[int, ...]
 
 
 def pack_own_text(own: OwnParts) -> bytes:
     """Write an own text from its fields. Raises struct.error if one is out of range."""
-    head = _OWN_TEXT.pack(own.site, own.share, own.listed, len(own.prints), len(own.titles))
-    return head + struct.pack(f"<{len(own.prints)}I{len(own.titles)}H", *own.prints, *own.titles)
+    *sizes, sample, blocks, titles = own
+    head = _OWN_TEXT.pack(*sizes, len(sample), len(blocks), len(titles))
+    return head + struct.pack(f"<{len(sample)}H{len(blocks)}Q{len(titles)}H", *sample, *blocks, *titles)
 
 
 def own_text_fault(own: OwnParts) -> str | None:
-    """Return the rule that an own text breaks, None for a valid one."""
-    identities = [word >> _KIND_BITS for word in own.prints]
-    if any(one >= other for row in (identities, own.titles) for one, other in pairwise(row)):
-        return OUT_OF_ORDER
+    """Return the rule that an own text breaks, None for a valid one. Equal hashes may follow each other."""
+    rows = own.sample, own.blocks, own.titles
+    many = any(len(row) > most for row, most in zip(rows, MOST_NUMBERS, strict=True))
+    falls = any(one > other for one, other in pairwise(own.sample))
+    if many or falls or any(one >= other for row in rows[1:] for one, other in pairwise(row)):
+        return OWN_TEXT_RULE
     return None
 
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:
     """Read a complete own text that begins at `at`."""
-    site, share, listed, prints, titles = _OWN_TEXT.unpack_from(value, at)
-    words = struct.unpack_from(f"<{prints}I{titles}H", value, at + OWN_TEXT_BYTES)
-    return OwnParts(site, share, listed, words[:prints], words[prints:])
+    *sizes, sample, blocks, titles = _OWN_TEXT.unpack_from(value, at)
+    words = struct.unpack_from(f"<{sample}H{blocks}Q{titles}H", value, at + OWN_TEXT_BYTES)
+    return OwnParts(*sizes, words[:sample], words[sample : sample + blocks], words[sample + blocks :])
 
 
 @kernel
-def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):
-    """Fill the columns of OwnText by the given bounds. Return the first entry that is out of order, or -1.
+def own_text_bytes(sample, blocks, titles):
+    """Return the size of an own text by its counts of hashes, blocks and title words."""
+    return OWN_TEXT_BYTES + SAMPLE_BYTES * sample + BLOCK_BYTES * blocks + TITLE_BYTES * titles
+
+
+@kernel
+def read_own_texts(
+    raw, starts, site, main, whole, every, limit, sample, sample_bounds, blocks, block_bounds, titles, title_bounds
+):
+    """Fill the columns of OwnText by the given bounds. Return the first entry with too many or falling numbers, or -1.
 
     raw: uint8[...], all entries  starts: int64[e], begin of each own text, -1 for an entry without one
     """
@@ -66,21 +87,36 @@ def read_own_texts(raw, starts, site, share, listed, prints, print_bounds, title
         at = starts[entry]
         if at < 0:
             continue
-        site[entry], share[entry], listed[entry] = read_word(raw, at, 2), raw[at + 2], read_word(raw, at + 3, 2)
+        site[entry], limit[entry] = read_word(raw, at, 2), read_word(raw, at + 5, 4)
+        main[entry], whole[entry], every[entry] = raw[at + 2], raw[at + 3], raw[at + 4]
         at += OWN_TEXT_BYTES
-        first = print_bounds[entry]
-        for place in range(first, print_bounds[entry + 1]):
-            prints[place] = read_word(raw, at, 4)
-            at += 4
-            if place > first and prints[place] >> _KIND_BITS <= prints[place - 1] >> _KIND_BITS:
-                return entry
-        first = title_bounds[entry]
-        for place in range(first, title_bounds[entry + 1]):
-            titles[place] = read_word(raw, at, 2)
-            at += 2
-            if place > first and titles[place] <= titles[place - 1]:
-                return entry
+        first, end = sample_bounds[entry], sample_bounds[entry + 1]
+        if not _read_numbers(raw, at, SAMPLE_BYTES, sample, first, end, ENTRY_SAMPLES, 0):
+            return entry
+        at += SAMPLE_BYTES * (end - first)
+        first, end = block_bounds[entry], block_bounds[entry + 1]
+        if not _read_numbers(raw, at, BLOCK_BYTES, blocks, first, end, ENTRY_BLOCKS, 1):
+            return entry
+        at += BLOCK_BYTES * (end - first)
+        first, end = title_bounds[entry], title_bounds[entry + 1]
+        if not _read_numbers(raw, at, TITLE_BYTES, titles, first, end, MOST_TITLE_WORDS, 1):
+            return entry
     return -1
+
+
+@inlined
+def _read_numbers(raw, at, size, column, first, end, most, least_step):
+    # raw: uint8[...]  size: int64, bytes of a number  least_step: 0 if equal numbers may follow each other, else 1
+    # ->  column[first:end]; returns whether there are at most `most` numbers, and they ascend
+    for place in range(first, end):
+        word = np.uint64(0)
+        for byte in range(size):
+            word |= np.uint64(raw[at + byte]) << np.uint64(8 * byte)
+        at += size
+        column[place] = word
+        if place > first and column[place] < column[place - 1] + np.uint64(least_step):
+            return False
+    return end - first <= most
 
 
 ENTRY = struct.Struct("<BBIiqqHHQI")
@@ -131,7 +167,7 @@ def write_entries(
     """Write the indexed pages of an update -> the concatenated entries: uint8[...], and their bounds: int64[f + 1].
 
     sources: uint32[f], source numbers
-    Raises ValueError if a page has more fingerprints or title words than an entry has room for.
+    Raises ValueError if a page has more hashes, blocks or title words than an entry may have.
     """
     signatures, pages = index_update.signatures, index_update.pages
     urls, labels = byte_texts(signatures.urls), byte_texts(signatures.labels)
@@ -153,8 +189,8 @@ def write_entries(
     own = _NO_OWN if index_update.learned is None else index_update.learned.own
     bounds = np.zeros(len(pages) + 1, np.int64)
     most = _measure(columns, own, pages, layout, bounds)
-    if most > np.iinfo(np.uint8).max:
-        raise ValueError(f"an own text has {most} block fingerprints or title words, an entry has room for 255")
+    if any(count > allowed for count, allowed in zip(most, MOST_NUMBERS, strict=True)):
+        raise ValueError(f"an own text has {most} sampled hashes, blocks and title words, of at most {MOST_NUMBERS}")
     buffer = np.empty(bounds[-1], np.uint8)
     _write(columns, own, pages, sources, layout, bounds, buffer)
     return buffer, bounds
@@ -162,13 +198,17 @@ def write_entries(
 
 def _no_own_texts() -> OwnText:
     """Return the own texts of 0 pages."""
-    none = no_own_text(0)
+    none, sizes = no_own_text(0), np.empty(0, np.uint8)
     return OwnText(
         none["site"],
-        np.empty(0, np.uint8),
+        sizes,
+        sizes,
+        sizes,
+        np.empty(0, np.uint32),
         np.empty(0, np.uint16),
-        none["prints"],
-        none["prints_bounds"],
+        np.zeros(1, np.int64),
+        none["blocks"],
+        none["blocks_bounds"],
         none["titles"],
         none["titles_bounds"],
     )
@@ -180,8 +220,8 @@ _NO_OWN = _no_own_texts()
 @kernel
 def _measure(columns, own, pages, layout, bounds):
     # columns: _Pages  own: OwnText, of the f indexed pages  pages: int64[f]  layout: EntryLayout
-    # ->  bounds: int64[f + 1]; returns the greatest number of fingerprints or title words of a page
-    most = np.int64(0)
+    # ->  bounds: int64[f + 1]; returns the greatest numbers of hashes, blocks and title words of a page
+    samples, blocks, titles = np.int64(0), np.int64(0), np.int64(0)
     for row in range(len(pages)):
         page = pages[row]
         size = _HEAD_BYTES + 8 * columns.sketch.shape[1] + _RANK_BYTES * layout.rank
@@ -189,14 +229,15 @@ def _measure(columns, own, pages, layout, bounds):
         if layout.featured and features:
             size += _COUNT_BYTES + 8 * features
         if layout.own_text:
-            prints = own.print_bounds[row + 1] - own.print_bounds[row]
-            titles = own.title_bounds[row + 1] - own.title_bounds[row]
-            size += OWN_TEXT_BYTES + 4 * prints + 2 * titles
-            most = max(most, prints, titles)
+            its_samples = own.sample_bounds[row + 1] - own.sample_bounds[row]
+            its_blocks = own.block_bounds[row + 1] - own.block_bounds[row]
+            its_titles = own.title_bounds[row + 1] - own.title_bounds[row]
+            size += own_text_bytes(its_samples, its_blocks, its_titles)
+            samples, blocks, titles = max(samples, its_samples), max(blocks, its_blocks), max(titles, its_titles)
         size += columns.url_bounds[page + 1] - columns.url_bounds[page]
         size += columns.label_bounds[page + 1] - columns.label_bounds[page]
         bounds[row + 1] = bounds[row] + size
-    return most
+    return samples, blocks, titles
 
 
 @kernel
@@ -245,17 +286,21 @@ def _write(columns, own, pages, sources, layout, bounds, buffer):
 @kernel
 def _write_own_text(own, row, buffer, at):
     # own: OwnText  row: int64  at: int64, place in the buffer  ->  buffer: uint8[...]; returns the next place
-    print_first, print_end = own.print_bounds[row], own.print_bounds[row + 1]
-    title_first, title_end = own.title_bounds[row], own.title_bounds[row + 1]
     write_word(buffer, at, 2, np.uint64(own.site[row]))
-    buffer[at + 2] = own.share[row]
-    write_word(buffer, at + 3, 2, np.uint64(own.listed[row]))
-    buffer[at + 5], buffer[at + 6] = print_end - print_first, title_end - title_first
+    buffer[at + 2], buffer[at + 3], buffer[at + 4] = own.main[row], own.whole[row], own.every[row]
+    write_word(buffer, at + 5, 4, np.uint64(own.limit[row]))
+    sample, sample_end = own.sample_bounds[row], own.sample_bounds[row + 1]
+    block, blocks_end = own.block_bounds[row], own.block_bounds[row + 1]
+    title, titles_end = own.title_bounds[row], own.title_bounds[row + 1]
+    buffer[at + 9], buffer[at + 10], buffer[at + 11] = sample_end - sample, blocks_end - block, titles_end - title
     at += OWN_TEXT_BYTES
-    for place in range(print_first, print_end):
-        write_word(buffer, at, 4, np.uint64(own.prints[place]))
-        at += 4
-    for place in range(title_first, title_end):
-        write_word(buffer, at, 2, np.uint64(own.titles[place]))
-        at += 2
+    for place in range(sample, sample_end):
+        write_word(buffer, at, SAMPLE_BYTES, np.uint64(own.sample[place]))
+        at += SAMPLE_BYTES
+    for place in range(block, blocks_end):
+        write_word(buffer, at, BLOCK_BYTES, own.blocks[place])
+        at += BLOCK_BYTES
+    for place in range(title, titles_end):
+        write_word(buffer, at, TITLE_BYTES, np.uint64(own.titles[place]))
+        at += TITLE_BYTES
     return at

@@ -1,12 +1,11 @@
 """Encodes and decodes the memories of hosts. state/FORMATS.md has the grammar.
 
-    memory = 1 u8, last 5 bytes, first 5 bytes                                      a lead: one page, which is indexed
-           | 2 u8, last 5 bytes, pages u32, items u16 (i), words u8 (w), (item u32)[i], (word 3 bytes)[w]
-    item   = identity of a block fingerprint << 4 | count
-    word   = title word << 8 | count
+    memory = version u8 (3), last 5 bytes, urls u64, texts u64, item hand u16, word hand u16, item floor u8,
+             word floor u8, items u16 (i), words u8 (w), (item 7 bytes)[i], (word 7 bytes)[w]
+    item, word = identity << 28 | error << 24 | urls << 12 | texts
 
-Most hosts have one page, so the first layout is short: its items and words are in the entry of that page. A memory has
-no checksum of its own; RocksDB keeps one on every block. Decoding checks version, length, order and counts.
+A memory has no checksum of its own; RocksDB keeps one on every block. Decoding checks the version, the length, and all
+bounds that the judge relies on.
 """
 
 from collections.abc import Sequence
@@ -16,45 +15,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import NUMBER_BYTES, encode_keys, read_word, write_word
-from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories
-from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.state.index import HostMemories
+from spotsieve.stream.base.arrays import SPREAD, bounds_of
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 
-LEAD_VERSION = 1
-"""Version of a lead: the memory of a host with one page, which is indexed."""
-MEMORY_VERSION = 2
-MAX_ITEMS, MAX_WORDS = 2**16 - 1, 2**8 - 1
-_LEAD_BYTES = 1 + 2 * NUMBER_BYTES
-_ITEM_BYTES, _WORD_BYTES = 4, 3
-_SIZES_AT = 1 + NUMBER_BYTES + 4
+MEMORY_VERSION = 3
+MAX_ITEMS, MAX_WORDS = 1024, 128
+"""The greatest numbers of blocks and of title words that are counted on a host."""
+IDENTITY_SHIFT, ERROR_SHIFT, URLS_SHIFT = 28, 24, 12
+BITMAP = 2**URLS_SHIFT - 1
+"""The sketches of the URLs and texts with an item: 12 bits each."""
+SLOT_BYTES = 7
+"""Size of an item or a word; their highest 8 bits are 0."""
+_URLS_AT = 1 + NUMBER_BYTES
+_TEXTS_AT = _URLS_AT + 8
+_HANDS_AT = _TEXTS_AT + 8
+_FLOORS_AT = _HANDS_AT + 4
+_SIZES_AT = _FLOORS_AT + 2
 _HEAD_BYTES = _SIZES_AT + 3
+_TABLE_BITS = 11
+_TABLE_SIZE = 2**_TABLE_BITS
 _RULE = (
-    f"must be version {LEAD_VERSION} or {MEMORY_VERSION} and have the length that it declares, with pages, and with "
-    "items and words that ascend and are counted"
+    f"must be version {MEMORY_VERSION} and have the length that it declares, URLs, at most {MAX_ITEMS} items and "
+    f"{MAX_WORDS} words, each of another identity and with a URL and a text, and hands that point at one of them"
 )
 
 
 def encode_memories(memories: HostMemories) -> list[bytes | None]:
-    """Write the memories of h hosts -> h values, None for a host without a memory (0 pages).
+    """Write the memories of h hosts -> h values, None for a host without a memory (urls 0).
 
-    Raises ValueError if a memory has more items or words than a value has room for, or a lead has any.
+    Raises ValueError if a memory breaks the rules that decode_memories checks.
     """
-    items, words = sizes_of(memories.item_bounds), sizes_of(memories.word_bounds)
-    lead = memories.first != NOBODY
-    if (
-        items.max(initial=0) > MAX_ITEMS
-        or words.max(initial=0) > MAX_WORDS
-        or (lead & ((items > 0) | (words > 0) | (memories.pages > 1))).any()
-    ):
-        raise ValueError(
-            f"a memory must have at most {MAX_ITEMS} items and {MAX_WORDS} words, and no items or words while the "
-            "entry of its only page stands for them"
-        )
-    sizes = np.where(lead, _LEAD_BYTES, _HEAD_BYTES + _ITEM_BYTES * items + _WORD_BYTES * words)
-    ends = bounds_of(np.where(memories.pages > 0, sizes, 0))
+    ends = np.zeros(len(memories.hosts) + 1, np.int64)
+    wrong = _first_fault(memories, ends)
+    if wrong >= 0:
+        raise ValueError(f"the memory of host {int(memories.hosts[wrong]):016x} {_RULE}")
     buffer = np.empty(ends[-1], np.uint8)
-    _write_memories(*memories[1:], ends, buffer)
+    _write_memories(memories, ends, buffer)
     raw = buffer.tobytes()
     return [raw[start:end] or None for start, end in pairwise(ends.tolist())]
 
@@ -67,113 +65,148 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
     raw = np.frombuffer(b"".join([value for value in values if value is not None]), np.uint8)
     ends = bounds_of([0 if value is None else len(value) for value in values])
     item_bounds, word_bounds = np.zeros_like(ends), np.zeros_like(ends)
-    wrong = _measure_memories(raw, ends, item_bounds, word_bounds)
-    memories = HostMemories(
-        hosts,
-        np.zeros(len(hosts), np.uint32),
-        np.zeros(len(hosts), np.uint64),
-        np.full(len(hosts), NOBODY, np.int64),
-        np.empty(item_bounds[-1], np.uint32),
-        item_bounds,
-        np.empty(word_bounds[-1], np.uint32),
-        word_bounds,
-    )
-    empty = next((place for place, value in enumerate(values) if value == b""), -1)
-    if wrong < 0 and empty < 0:
-        wrong = _read_memories(raw, ends, *memories[1:])
-    if wrong >= 0 or empty >= 0:
-        place = wrong if empty < 0 else empty
-        raise CorruptRecord("hosts", encode_keys(hosts[place : place + 1])[0], _RULE)
+    wrong = next((place for place, value in enumerate(values) if value == b""), -1)
+    if wrong < 0:
+        wrong = _measure_memories(raw, ends, item_bounds, word_bounds)
+    if wrong < 0:
+        memories = HostMemories(
+            hosts,
+            *(np.zeros(len(hosts), np.uint64) for _ in range(3)),
+            *(np.zeros(len(hosts), np.uint16) for _ in range(2)),
+            *(np.zeros(len(hosts), np.uint8) for _ in range(2)),
+            np.empty(item_bounds[-1], np.uint64),
+            item_bounds,
+            np.empty(word_bounds[-1], np.uint64),
+            word_bounds,
+        )
+        _read_memories(raw, ends, memories)
+        wrong = _first_fault(memories, np.zeros_like(ends))
+    if wrong >= 0:
+        raise CorruptRecord("hosts", encode_keys(hosts[wrong : wrong + 1])[0], _RULE)
     return memories
 
 
 def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.uint64]:
     """Read the `last` of b memories (HostMemories) -> uint64[b]. Raises CorruptRecord."""
     for host, value in zip(hosts, values, strict=True):
-        if len(value) < _LEAD_BYTES or value[0] not in (LEAD_VERSION, MEMORY_VERSION):
+        if len(value) < _HEAD_BYTES or value[0] != MEMORY_VERSION:
             raise CorruptRecord("hosts", host, _RULE)
     return np.array([int.from_bytes(value[1 : 1 + NUMBER_BYTES], "little") for value in values], np.uint64)
 
 
 @kernel
-def _write_memories(pages, last, first, items, item_bounds, words, word_bounds, ends, buffer):
-    # pages to word_bounds: the columns of HostMemories for h hosts  ends: int64[h + 1]  ->  buffer: uint8[ends[h]]
+def _write_memories(memories, ends, buffer):
+    # memories: HostMemories of h hosts  ends: int64[h + 1]  ->  buffer: uint8[ends[h]]
     for host in range(len(ends) - 1):
         at = ends[host]
-        if pages[host] == 0:
+        if memories.urls[host] == 0:
             continue
-        write_word(buffer, at + 1, NUMBER_BYTES, last[host])
-        if first[host] != NOBODY:
-            buffer[at] = LEAD_VERSION
-            write_word(buffer, at + 1 + NUMBER_BYTES, NUMBER_BYTES, np.uint64(first[host]))
-            continue
-        its_items, its_words = item_bounds[host : host + 2], word_bounds[host : host + 2]
+        item, items_end = memories.item_bounds[host], memories.item_bounds[host + 1]
+        word, words_end = memories.word_bounds[host], memories.word_bounds[host + 1]
         buffer[at] = MEMORY_VERSION
-        write_word(buffer, at + 1 + NUMBER_BYTES, 4, np.uint64(pages[host]))
-        write_word(buffer, at + _SIZES_AT, 2, np.uint64(its_items[1] - its_items[0]))
-        buffer[at + _SIZES_AT + 2] = its_words[1] - its_words[0]
+        write_word(buffer, at + 1, NUMBER_BYTES, memories.last[host])
+        write_word(buffer, at + _URLS_AT, 8, memories.urls[host])
+        write_word(buffer, at + _TEXTS_AT, 8, memories.texts[host])
+        write_word(buffer, at + _HANDS_AT, 2, np.uint64(memories.item_hand[host]))
+        write_word(buffer, at + _HANDS_AT + 2, 2, np.uint64(memories.word_hand[host]))
+        buffer[at + _FLOORS_AT], buffer[at + _FLOORS_AT + 1] = memories.item_floor[host], memories.word_floor[host]
+        write_word(buffer, at + _SIZES_AT, 2, np.uint64(items_end - item))
+        buffer[at + _SIZES_AT + 2] = words_end - word
         at += _HEAD_BYTES
-        for place in range(its_items[0], its_items[1]):
-            write_word(buffer, at, _ITEM_BYTES, np.uint64(items[place]))
-            at += _ITEM_BYTES
-        for place in range(its_words[0], its_words[1]):
-            write_word(buffer, at, _WORD_BYTES, np.uint64(words[place]))
-            at += _WORD_BYTES
+        for place in range(item, items_end):
+            write_word(buffer, at, SLOT_BYTES, memories.items[place])
+            at += SLOT_BYTES
+        for place in range(word, words_end):
+            write_word(buffer, at, SLOT_BYTES, memories.words[place])
+            at += SLOT_BYTES
 
 
 @kernel
 def _measure_memories(raw, ends, item_bounds, word_bounds):
     # raw: uint8[...]  ends: int64[h + 1], of the values; a missing value is empty  ->  item_bounds, word_bounds:
-    # int64[h + 1]; returns the first value with a wrong version or length, or -1
+    # int64[h + 1]; returns the first value with a wrong version or length, or without URLs, or -1
     for host in range(len(ends) - 1):
         at, size = ends[host], ends[host + 1] - ends[host]
         items, words = np.int64(0), np.int64(0)
-        if size > 0 and raw[at] == MEMORY_VERSION and size >= _HEAD_BYTES:
-            items, words = np.int64(read_word(raw, at + _SIZES_AT, 2)), np.int64(raw[at + _SIZES_AT + 2])
-            if size != _HEAD_BYTES + _ITEM_BYTES * items + _WORD_BYTES * words:
+        if size > 0:
+            if raw[at] != MEMORY_VERSION or size < _HEAD_BYTES or read_word(raw, at + _URLS_AT, 8) == 0:
                 return host
-        elif size > 0 and (raw[at] != LEAD_VERSION or size != _LEAD_BYTES):
-            return host
+            items, words = np.int64(read_word(raw, at + _SIZES_AT, 2)), np.int64(raw[at + _SIZES_AT + 2])
+            if size != _HEAD_BYTES + SLOT_BYTES * (items + words):
+                return host
         item_bounds[host + 1], word_bounds[host + 1] = item_bounds[host] + items, word_bounds[host] + words
     return -1
 
 
 @kernel
-def _read_memories(raw, ends, pages, last, first, items, item_bounds, words, word_bounds):
-    # raw: uint8[...]  ends: int64[h + 1]  item_bounds, word_bounds: int64[h + 1]  ->  other columns of HostMemories;
-    # returns the first value with 0 pages, or with items or words that do not ascend or have a count of 0, or -1
+def _read_memories(raw, ends, memories):
+    # raw: uint8[...]  ends: int64[h + 1]  ->  memories: HostMemories, whose bounds are given
     for host in range(len(ends) - 1):
         at = ends[host]
         if at == ends[host + 1]:
             continue
-        last[host] = read_word(raw, at + 1, NUMBER_BYTES)
-        if raw[at] == LEAD_VERSION:
-            pages[host] = 1
-            first[host] = np.int64(read_word(raw, at + 1 + NUMBER_BYTES, NUMBER_BYTES))
-            continue
-        pages[host] = read_word(raw, at + 1 + NUMBER_BYTES, 4)
-        if pages[host] == 0:
-            return host
+        memories.last[host] = read_word(raw, at + 1, NUMBER_BYTES)
+        memories.urls[host], memories.texts[host] = read_word(raw, at + _URLS_AT, 8), read_word(raw, at + _TEXTS_AT, 8)
+        memories.item_hand[host], memories.word_hand[host] = (
+            read_word(raw, at + _HANDS_AT, 2),
+            read_word(raw, at + _HANDS_AT + 2, 2),
+        )
+        memories.item_floor[host], memories.word_floor[host] = raw[at + _FLOORS_AT], raw[at + _FLOORS_AT + 1]
         at += _HEAD_BYTES
-        for place in range(item_bounds[host], item_bounds[host + 1]):
-            items[place] = read_word(raw, at, _ITEM_BYTES)
-            at += _ITEM_BYTES
-        for place in range(word_bounds[host], word_bounds[host + 1]):
-            words[place] = read_word(raw, at, _WORD_BYTES)
-            at += _WORD_BYTES
-        if not _counted(items, item_bounds[host : host + 2], ITEM_COUNT_BITS):
+        for place in range(memories.item_bounds[host], memories.item_bounds[host + 1]):
+            memories.items[place] = read_word(raw, at, SLOT_BYTES)
+            at += SLOT_BYTES
+        for place in range(memories.word_bounds[host], memories.word_bounds[host + 1]):
+            memories.words[place] = read_word(raw, at, SLOT_BYTES)
+            at += SLOT_BYTES
+
+
+@kernel
+def _first_fault(memories, ends):
+    # memories: HostMemories of h hosts  ->  ends: int64[h + 1], of the values of all sound
+    # memories; returns the first host whose memory breaks a rule, or -1
+    table = np.zeros(_TABLE_SIZE, np.uint64)
+    for host in range(len(memories.urls)):
+        counted, worded = (
+            memories.item_bounds[host + 1] - memories.item_bounds[host],
+            memories.word_bounds[host + 1] - memories.word_bounds[host],
+        )
+        ends[host + 1] = ends[host]
+        if memories.urls[host] == 0:
+            if counted or worded:
+                return host
+            continue
+        if counted > MAX_ITEMS or worded > MAX_WORDS or memories.last[host] >> np.uint64(8 * NUMBER_BYTES):
             return host
-        if not _counted(words, word_bounds[host : host + 2], WORD_COUNT_BITS):
+        if memories.item_hand[host] >= max(counted, 1) or memories.word_hand[host] >= max(worded, 1):
+            return host
+        ends[host + 1] += _HEAD_BYTES + SLOT_BYTES * (counted + worded)
+        stamp = np.uint64(2 * host + 1)
+        if not _distinct(memories.items, memories.item_bounds[host], memories.item_bounds[host + 1], table, stamp):
+            return host
+        if not _distinct(
+            memories.words, memories.word_bounds[host], memories.word_bounds[host + 1], table, stamp + np.uint64(1)
+        ):
             return host
     return -1
 
 
 @kernel
-def _counted(column, bounds, count_bits):
-    # column: uint32[...]  bounds: int64[2]  ->  whether the items or words there ascend, and no count is 0
-    for place in range(bounds[0], bounds[1]):
-        if column[place] & ((1 << count_bits) - 1) == 0:
+def _distinct(slots, first, end, table, stamp):
+    # slots: uint64[...]  first, end: int64, one row of them  table: uint64[_TABLE_SIZE], free slots have other stamps
+    # ->  whether all have another identity, and a URL and a text
+    for place in range(first, end):
+        slot = slots[place]
+        if slot >> np.uint64(8 * SLOT_BYTES) or not slot & np.uint64(BITMAP):
             return False
-        if place > bounds[0] and column[place] >> count_bits <= column[place - 1] >> count_bits:
+        if not slot >> np.uint64(URLS_SHIFT) & np.uint64(BITMAP):
             return False
+        identity = slot >> np.uint64(IDENTITY_SHIFT)
+        marked = stamp << np.uint64(IDENTITY_SHIFT) | identity
+        at = (identity * SPREAD) >> np.uint64(64 - _TABLE_BITS)
+        while table[at] >> np.uint64(IDENTITY_SHIFT) == stamp:
+            if table[at] == marked:
+                return False
+            at = (at + np.uint64(1)) & np.uint64(_TABLE_SIZE - 1)
+        table[at] = marked
     return True

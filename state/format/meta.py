@@ -42,7 +42,7 @@ IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
 LOCAL = "local"
 """The name of a local log: a file in the state directory."""
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 """Increased when a release can no longer read states of the previous format."""
 PROGRESS_VERSION = 3
 MARKS_VERSION = 1

@@ -1,21 +1,23 @@
 """Encodes and decodes the body of a record that holds the signatures of pages (kind 1), column by column.
 
     body      = pages u32 (n), sources u16, sources of marks alone u16, marks u16, sketch words u8 (w), columns u32,
-                source*, mark*, offset i64[n], column*, features, sketch, prints, titles, addresses
+                source*, mark*, offset i64[n], column*, features, sketch, blocks, samples, titles, addresses
     source    = length u16, UTF-8
     mark      = source u16, partition i32, offset i64
     column*   = the columns with a set bit in `columns`, lowest bit first; a column of zeros only is left out:
                 source u16[n], partition i32[n], event_time_ms i64[n], digest u64[n][2], text_digest u64[n][2],
                 host u64[n], fingerprint u64[n], status u8[n], language u8[n], feature_count u32[n], site u16[n],
-                features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n]
+                features u16[n], blocks u16[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n]
     features  = u64*, page after page
     sketch    = u64[n][w]
-    prints    = u32*, page after page
+    blocks    = u64[b], page after page, in page order: b in all
+    samples   = samples u8[b], hash u32[s], position u16[s], block after block: s in all
     titles    = u16*, page after page
     addresses = all URLs, then all labels
 
-All integers are little endian. Offsets are never left out, so a record of few bytes cannot declare many
-pages. `prints` are block fingerprints. `sources of marks alone` are sources that only commit marks name.
+All integers are little endian. Offsets are never left out, so a record of few bytes cannot declare many pages.
+`sources of marks alone` are sources that only commit marks name. stream/base/page_text.py has the layout of blocks and
+samples. Samples are stored by block: the place of the block follows from the counts, and the width from the block.
 """
 
 import struct
@@ -28,10 +30,25 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import CommitMark
 from spotsieve.stream.base.arrays import ByteTexts, bounds_of, sizes_of, text_lengths
-from spotsieve.stream.base.jit import kernel
+from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.page_text import (
+    HASH_SHIFT,
+    MAIN_SAMPLES,
+    MOST_BLOCKS,
+    PLACE_SHIFT,
+    POSITION_SHIFT,
+    REST_SAMPLES,
+    SHINGLE,
+    WIDE,
+    WIDE_SHINGLE,
+    is_kept,
+    place_of,
+    position_of,
+    width_of,
+    words_of,
+)
 from spotsieve.stream.base.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MAX_URL_BYTES, Signatures, SignatureStatus
-from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MOST_FINGERPRINTS
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 MAX_MARKS = 4096
@@ -72,7 +89,7 @@ _COLUMNS = (
     _Column("feature_count", "<u4"),
     _Column("site", "<u2"),
     _Column("features", "<u2"),
-    _Column("prints", "u1"),
+    _Column("blocks", "<u2"),
     _Column("titles", "u1"),
     _Column("urls", "<u2"),
     _Column("labels", "<u2"),
@@ -82,8 +99,11 @@ _COLUMNS = (
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
 """Size of a page in all columns."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)
-_RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_FINGERPRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
+_RAGGED = {"features": ("<u8", MAX_FEATURES), "blocks": ("<u8", MOST_BLOCKS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The ragged columns, with a varying count of numbers for each page: dtype, and the greatest count."""
+_TEXT_COLUMNS = ("blocks", "blocks_bounds", "samples", "samples_bounds", "titles", "titles_bounds")
+_COUNT_BYTES, _SAMPLE_BYTES = 1, 6
+"""Sizes of the number of samples of a block, and of a sample: hash and position."""
 
 
 def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> bytes:
@@ -107,7 +127,8 @@ def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> byt
             *(raw for raw, there in zip(columns, present, strict=True) if there),
             np.ascontiguousarray(signatures.features, "<u8").tobytes(),
             np.ascontiguousarray(signatures.sketch, "<u8").tobytes(),
-            np.ascontiguousarray(signatures.prints, "<u4").tobytes(),
+            np.ascontiguousarray(signatures.blocks, "<u8").tobytes(),
+            *_sample_columns(signatures),
             np.ascontiguousarray(signatures.titles, "<u2").tobytes(),
             *signatures.urls,
             *signatures.labels,
@@ -132,14 +153,16 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
     columns["features"], columns["features_bounds"], at = _ragged(raw, "features", counts, at)
     columns["sketch"] = np.frombuffer(raw, "<u8", pages * words, at).reshape(pages, words)
     at += columns["sketch"].nbytes
-    for name in ("prints", "titles"):
-        columns[name], columns[f"{name}_bounds"], at = _ragged(raw, name, counts, at)
+    columns["blocks"], columns["blocks_bounds"], at = _ragged(raw, "blocks", counts, at)
+    columns["samples"], columns["samples_bounds"], at = _read_samples(
+        raw, columns["blocks"], columns["blocks_bounds"], at
+    )
+    columns["titles"], columns["titles_bounds"], at = _ragged(raw, "titles", counts, at)
     # URLs and labels share a buffer of their own, so that a reference to one does not keep the whole record.
     lengths = np.concatenate([url_lengths, label_lengths])
     bounds = bounds_of(lengths)
     texts = ByteTexts(body[at:], bounds)
-    own = tuple(columns[name] for name in ("prints", "prints_bounds", "titles", "titles_bounds"))
-    sound = _sound(columns["source"], source_count, columns["status"], _KNOWN_STATUS, *own)
+    sound = _sound(columns["source"], source_count, columns["status"], _KNOWN_STATUS, *map(columns.get, _TEXT_COLUMNS))
     if bounds[-1] != len(texts.raw) or not sound:
         raise ValueError
     named = tuple(sources[:source_count])
@@ -183,6 +206,8 @@ def split(
     extra = _OFFSET_BYTES + 8 * signatures.sketch.shape[1] + text_lengths(urls) + text_lengths(labels)
     for name, (dtype, _) in _RAGGED.items():
         extra = extra + np.dtype(dtype).itemsize * sizes_of(getattr(signatures, f"{name}_bounds"))
+    extra = extra + _COUNT_BYTES * sizes_of(signatures.blocks_bounds)
+    extra = extra + _SAMPLE_BYTES * sizes_of(signatures.samples_bounds)
     made = zip(_COLUMNS, _columns(cut), strict=True)
     filled = np.stack([column.reshape(len(cut), of.words).any(axis=1) for of, column in made])
     widths = np.array([column.bytes for column in _COLUMNS])
@@ -201,9 +226,10 @@ def split(
 
 def _surely_fits(signatures: Signatures, room: int) -> bool:
     """Whether a record of all pages fits in `room` bytes even with every column, and no URL is cut."""
-    pages, rest = len(signatures), (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
+    pages, rest = len(signatures), (signatures.features, signatures.sketch, signatures.blocks, signatures.titles)
     texts = [len(text) for texts in (signatures.urls, signatures.labels) for text in texts]
     most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in rest)
+    most += _COUNT_BYTES * len(signatures.blocks) + _SAMPLE_BYTES * len(signatures.samples)
     return pages > 0 and most <= room and max(texts) <= MAX_URL_BYTES
 
 
@@ -224,15 +250,16 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
     most = {name: int(sizes_of(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
     if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
-    if most["prints"] > MOST_FINGERPRINTS or most["titles"] > MOST_TITLE_WORDS:
-        raise ValueError(
-            f"a page has at most {MOST_FINGERPRINTS} block fingerprints and {MOST_TITLE_WORDS} title words"
-        )
+    if most["blocks"] > MOST_BLOCKS or most["titles"] > MOST_TITLE_WORDS:
+        raise ValueError(f"a page has at most {MOST_BLOCKS} blocks and {MOST_TITLE_WORDS} title words")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
-    own = signatures.prints, signatures.prints_bounds, signatures.titles, signatures.titles_bounds
-    if not _sound(signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS, *own):
-        raise ValueError("a page has a known source and status, and block fingerprints and title words that ascend")
+    columns = (getattr(signatures, name) for name in _TEXT_COLUMNS)
+    if not _sound(signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS, *columns):
+        raise ValueError(
+            f"a page has a known source and status, title words that ascend, and samples of its blocks in page order: "
+            f"at most {MAIN_SAMPLES} of main text and {REST_SAMPLES} of other text"
+        )
 
 
 def _sources(signatures: Signatures, committed: Sequence[CommitMark]) -> list[str]:
@@ -302,28 +329,86 @@ def _ragged(
     return numbers, bounds, at + numbers.nbytes
 
 
+def _sample_columns(signatures: Signatures) -> tuple[bytes, bytes, bytes]:
+    """Return the stored columns of samples: their numbers by block, hashes and positions."""
+    samples, counts = signatures.samples, np.zeros(len(signatures.blocks), np.uint8)
+    _count_samples(signatures.blocks_bounds, samples, signatures.samples_bounds, counts)
+    hashes, positions = samples >> np.uint64(HASH_SHIFT), samples >> np.uint64(POSITION_SHIFT)
+    return counts.tobytes(), hashes.astype("<u4").tobytes(), positions.astype("<u2").tobytes()
+
+
+def _read_samples(
+    raw: bytearray, blocks: NDArray[np.uint64], block_bounds: NDArray[np.int64], at: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    """Return the samples, their bounds by page, and the next place in the body. Raises ValueError for missing bytes."""
+    counts = np.frombuffer(raw, np.uint8, len(blocks), at)
+    count = int(counts.sum(dtype=np.int64))
+    hashes = np.frombuffer(raw, "<u4", count, at + counts.nbytes)
+    positions = np.frombuffer(raw, "<u2", count, at + counts.nbytes + hashes.nbytes)
+    samples, bounds = np.empty(count, np.uint64), np.zeros(len(block_bounds), np.int64)
+    _join_samples(blocks, block_bounds, counts, hashes, positions, samples, bounds)
+    return samples, bounds, at + counts.nbytes + hashes.nbytes + positions.nbytes
+
+
+@inlined
+def _shingle_width(block):  # uint64 -> int64
+    # the number of words of each shingle of a block
+    return min(words_of(block), WIDE_SHINGLE if block & WIDE else SHINGLE)
+
+
 @kernel
-def _sound(
-    source: NDArray[np.uint16],
-    sources: int,
-    status: NDArray[np.uint8],
-    known: NDArray[np.bool_],
-    prints: NDArray[np.uint32],
-    print_bounds: NDArray[np.int64],
-    titles: NDArray[np.uint16],
-    title_bounds: NDArray[np.int64],
-) -> bool:
-    """Whether sources and statuses are known, and fingerprints and title words ascend strictly within a page.
+def _count_samples(block_bounds, samples, sample_bounds, counts):
+    # block_bounds, sample_bounds: int64[n + 1]  samples: uint64[s]  ->  counts: uint8[b], of each block
+    for page in range(len(block_bounds) - 1):
+        for place in range(sample_bounds[page], sample_bounds[page + 1]):
+            counts[block_bounds[page] + place_of(samples[place])] += np.uint8(1)
+
+
+@kernel
+def _join_samples(blocks, block_bounds, counts, hashes, positions, samples, sample_bounds):
+    # blocks: uint64[b]  block_bounds: int64[n + 1]  counts: uint8[b]  hashes: uint32[s]  positions: uint16[s]
+    # ->  samples: uint64[s]  sample_bounds: int64[n + 1]
+    at = 0
+    for page in range(len(block_bounds) - 1):
+        for row in range(block_bounds[page], block_bounds[page + 1]):
+            of_block = np.uint64((row - block_bounds[page]) << PLACE_SHIFT | _shingle_width(blocks[row]))
+            for _ in range(counts[row]):
+                position = np.uint64(positions[at]) << np.uint64(POSITION_SHIFT)
+                samples[at] = np.uint64(hashes[at]) << np.uint64(HASH_SHIFT) | position | of_block
+                at += 1
+        sample_bounds[page + 1] = at
+
+
+@kernel
+def _sound(source, sources, status, known, blocks, block_bounds, samples, sample_bounds, titles, title_bounds):
+    """Whether sources and statuses are known, title words ascend strictly, and samples follow the blocks of each page.
 
     source: uint16[n], each below `sources`  status: uint8[n]  known: bool[256], by status
+    blocks, samples: uint64[...]  titles: uint16[...]  *_bounds: int64[n + 1]
     """
     for page in range(len(source)):
         if source[page] >= sources or not known[status[page]]:
             return False
-        for place in range(print_bounds[page] + 1, print_bounds[page + 1]):
-            if prints[place] >> IDENTITY_SHIFT <= prints[place - 1] >> IDENTITY_SHIFT:
-                return False
+        if not _samples_sound(blocks, block_bounds[page : page + 2], samples, sample_bounds[page : page + 2]):
+            return False
         for place in range(title_bounds[page] + 1, title_bounds[page + 1]):
             if titles[place] <= titles[place - 1]:
                 return False
     return True
+
+
+@kernel
+def _samples_sound(blocks, block_bounds, samples, sample_bounds):
+    # blocks, samples: uint64[...]  block_bounds, sample_bounds: int64[2], of one page  ->  whether places and positions
+    # do not descend, places are those of blocks with words, widths follow from them, and counts are within bounds
+    main, rest, last_place, last_position = 0, 0, 0, 0
+    for at in range(sample_bounds[0], sample_bounds[1]):
+        place, position = place_of(samples[at]), position_of(samples[at])
+        if place < last_place or place >= block_bounds[1] - block_bounds[0] or position < last_position:
+            return False
+        block = blocks[block_bounds[0] + place]
+        if width_of(samples[at]) != _shingle_width(block) or words_of(block) == 0:
+            return False
+        main, rest = main + np.int64(is_kept(block)), rest + np.int64(not is_kept(block))
+        last_place, last_position = place, position
+    return main <= MAIN_SAMPLES and rest <= REST_SAMPLES

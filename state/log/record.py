@@ -1,15 +1,15 @@
 """Encodes and decodes log records. The log defines the order of pages, so every reader reaches the same state.
 
 Kind 1 holds the signatures of a micro-batch, and commit marks. Kind 2 names pages to forget. Kind 3 is the first record
-of a log: the settings that change verdicts. Kind 4 names a record that cannot be applied, and that all readers skip.
-Kind 5 says that the log ends here and continues in another log, or that it is open and continues another log. Bytes
-without the magic are foreign records, which every reader skips.
+of a log: its id and its salt, which are random, and the settings that change verdicts. Kind 4 names a record that
+cannot be applied, and that all readers skip. Kind 5 says that the log ends here and continues in another log, or that
+it is open and continues another log. Bytes without the magic are foreign records, which every reader skips.
 
-    record   = magic F5 73 70 73, version u8 (3), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes,
+    record   = magic F5 73 70 73, version u8 (4), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes,
                body, checksum u64
     checksum = xxh3-64 of everything before it
 
-    body     = settings text, UTF-8                            (kind 3, configuration)
+    body     = log id 16 bytes, salt u64, settings text UTF-8  (kind 3, configuration)
              | offset u64                                      (kind 4, skip)
 
 state/log/pages_body.py has the body of kind 1 (signatures), state/log/bodies.py the bodies of kind 2 (forget) and
@@ -17,6 +17,7 @@ kind 5 (handover). All integers are little endian.
 """
 
 import json
+import secrets
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +47,7 @@ from spotsieve.stream.base.signature import Signatures, unused_columns
 
 MAGIC = b"\xf5sps"
 """No UTF-8 text begins with it."""
-RECORD_VERSION = 3
+RECORD_VERSION = 4
 KIND_SIGNATURES = 1
 KIND_FORGET = 2
 KIND_CONFIGURATION = 3
@@ -62,8 +63,12 @@ _KINDS = {
 
 _HEAD = struct.Struct("<4sBB16sQ16s")
 _OFFSET = struct.Struct("<Q")
+_CONFIGURATION = struct.Struct("<16sQ")
+_ID_BYTES, _SALT_BYTES = 16, 8
 _CHECKSUM_BYTES = 8
 _NEXT_STEP = "restore the log, or begin a new log and a new state"
+_NEWER = "a newer release wrote it: upgrade this worker"
+_OLDER = "an older release wrote it: continue with that release, or begin a new log (topics.log) and a new state"
 FRAME_BYTES = _HEAD.size + _CHECKSUM_BYTES
 """Size of a record without its body."""
 NO_PAGES = Signatures(
@@ -89,7 +94,8 @@ class LogRecord:
     writer: id of the writer, 16 bytes  sequence: number of the record of this writer
     signatures: of kind 1, else empty  forgotten: pages to forget, of kind 2
     committed: commit marks that the writer knew, of kind 1
-    configuration: settings text, of kind 3  skips: offset of the record to skip, of kind 4
+    configuration: settings text, of kind 3  log_id: 16 bytes, of kind 3  salt: uint64, of kind 3
+    skips: offset of the record to skip, of kind 4
     handover: link to another log, of kind 5
     foreign: not a record of Spotsieve: only the checksum is set
     checksum: xxh3-64 of all bytes before it; it covers writer and sequence, so no two appends share one
@@ -103,6 +109,8 @@ class LogRecord:
     forgotten: tuple[ForgottenPage, ...] = ()
     committed: tuple[CommitMark, ...] = ()
     configuration: str | None = None
+    log_id: bytes = b""
+    salt: int = 0
     skips: int | None = None
     handover: Handover | None = None
     foreign: bool = False
@@ -153,9 +161,16 @@ def encode_forget_records(pages: Iterable[ForgottenPage], settings_digest: bytes
     return [encode_forget(part, writer, number, settings_digest) for number, part in enumerate(parts)]
 
 
-def encode_configuration(text: str, writer: bytes) -> bytes:
-    """Write the first record of a log. text: the canonical text of the settings that change verdicts"""
-    return _sealed(KIND_CONFIGURATION, writer, 0, settings_digest(text), text.encode())
+def encode_configuration(text: str, writer: bytes, log_id: bytes | None = None, salt: int | None = None) -> bytes:
+    """Write the first record of a log. text: the canonical text of the settings that change verdicts
+
+    log_id: 16 bytes  salt: uint64; both are drawn if they are not given
+    """
+    identity = _CONFIGURATION.pack(
+        secrets.token_bytes(_ID_BYTES) if log_id is None else log_id,
+        secrets.randbits(8 * _SALT_BYTES) if salt is None else salt,
+    )
+    return _sealed(KIND_CONFIGURATION, writer, 0, settings_digest(text), identity + text.encode())
 
 
 def encode_skip(offset: int, settings_digest: bytes) -> bytes:
@@ -187,7 +202,9 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
         if kind == KIND_FORGET:
             return replace(found, forgotten=decode_body(body))
         if kind == KIND_CONFIGURATION:
-            return replace(found, configuration=_settings_text(body, digest))
+            log_id, salt = _CONFIGURATION.unpack_from(body)
+            text = _settings_text(body[_CONFIGURATION.size :], digest)
+            return replace(found, configuration=text, log_id=log_id, salt=salt)
         if kind == KIND_SKIP:
             return replace(found, skips=_OFFSET.unpack(body)[0])
         return replace(found, handover=decode_handover_body(body))
@@ -261,13 +278,6 @@ def _sealed(kind: int, writer: bytes, sequence: int, settings_digest: bytes, bod
 
 
 def _check(record: bytes, log_name: str, offset: int) -> None:
-    if is_older(record):
-        raise StateError(
-            f"{log_name}[{offset}]",
-            f"must be record version {RECORD_VERSION}",
-            record[0],
-            "an older release wrote it: continue with that release, or begin a new log (topics.log) and a new state",
-        )
     if not record.startswith(MAGIC):
         raise DamagedRecord(log_name, offset, f"must begin with {MAGIC!r}", _NEXT_STEP)
     if len(record) < FRAME_BYTES:
@@ -280,7 +290,7 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             f"{log_name}[{offset}]",
             f"must be record version {RECORD_VERSION}",
             version,
-            "a newer release wrote it: upgrade this worker",
+            _NEWER if version > RECORD_VERSION else _OLDER,
         )
     if kind not in _KINDS:
         known = ", ".join(f"{number}: {name}" for number, name in _KINDS.items())
@@ -288,7 +298,7 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             f"{log_name}[{offset}]",
             f"must be of a kind known here ({known})",
             kind,
-            "a newer release wrote it: upgrade this worker",
+            _NEWER,
         )
 
 
@@ -307,11 +317,6 @@ def _is_sound(record: bytes) -> bool:
 
 def is_foreign(record: bytes) -> bool:
     """Whether these bytes are no record of Spotsieve: without the magic, and not a record with a damaged magic."""
-    if record.startswith(MAGIC) or is_older(record):
+    if record.startswith(MAGIC):
         return False
     return len(record) < FRAME_BYTES or not _is_sound(MAGIC + record[len(MAGIC) :])
-
-
-def is_older(record: bytes) -> bool:
-    """Whether this record has version 1 or 2. Such records begin with the version, without a magic."""
-    return record[:1] in (b"\x01", b"\x02") and len(record) >= FRAME_BYTES - len(MAGIC) and _is_sound(record)

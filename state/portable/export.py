@@ -1,24 +1,26 @@
 """Exports a state as JSON Lines for other programs, and encodes and decodes each line.
 
     export  = header LF, (source LF)*, (entry LF)*, (bucket LF)*, (memory LF)*, (attempt LF)*, trailer LF
-    header  = {"spotsieve_state": 2, "format", "log", "log_position", "pages_applied", "last_record", "entries",
+    header  = {"spotsieve_state": 3, "format", "log", "log_position", "pages_applied", "last_record", "entries",
                "first_entry", "watermark_ms", "marks", "sweep", "host_sweep", "settings", "settings_digest"}
     source  = {"source": number, "text"}
     entry   = {"entry": number, "source", "partition", "offset", "event_time_ms", "url", "label", "host",
                "feature_count", "sketch", "features"?, "own"?, "rank"?} | {"entry": number, "forgotten": true}
-    own     = {"site", "share", "listed", "prints": [print*], "titles": [word*]}
+    own     = {"site", "main", "whole", "every", "limit", "sample": [hash*], "blocks": [block*], "titles": [word*]}
     bucket  = {"bucket": key, "entries": [number*], "inline": [word*]}
-    memory  = {"memory": host, "pages", "last", "first", "items": [[identity, count]*], "words": [[word, count]*]}
+    memory  = {"memory": host, "urls", "texts", "last", "item_hand", "word_hand", "item_floor", "word_floor",
+               "items": [slot*], "words": [slot*]}
+    slot    = [identity, error, urls, texts]
     attempt = {"attempt": offset, "source", "partition", "original", "score", "reason", "found_by"}
     trailer = {"end": true, "sources", "entries", "buckets", "memories", "attempts", "postings", "xxh3_128"}
 
-state/FORMATS.md describes each field. 64-bit words that are no numbers (keys, hosts, sketches, checksums) are 16 hex
-digits. xxh3_128 covers every line before the trailer, with its line feed.
+state/FORMATS.md describes each field. 64-bit words that are no numbers (keys, hosts, blocks, checksums) are 16
+hex digits. xxh3_128 covers every line before the trailer, with its line feed.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from math import nan
 from typing import Any, TypeVar
 
@@ -30,7 +32,15 @@ from numpy.typing import NDArray
 from spotsieve.state.format.buckets import INLINE_BYTES, decode_buckets, decode_keys, encode_buckets, encode_keys
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
 from spotsieve.state.format.entry_bytes import OwnParts
-from spotsieve.state.format.host_memory import decode_memories, encode_memories
+from spotsieve.state.format.host_memory import (
+    BITMAP,
+    ERROR_SHIFT,
+    IDENTITY_SHIFT,
+    SLOT_BYTES,
+    URLS_SHIFT,
+    decode_memories,
+    encode_memories,
+)
 from spotsieve.state.format.meta import (
     StateProgress,
     decode_pending_verdict,
@@ -39,7 +49,7 @@ from spotsieve.state.format.meta import (
     pending_verdict_key,
 )
 from spotsieve.state.horizon import NO_TIME, Clock, StepMark
-from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Buckets, HostMemories, PendingVerdict
+from spotsieve.state.index import NOBODY, Buckets, HostMemories, PendingVerdict
 from spotsieve.state.removal import Sweep
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import bounds_of
@@ -47,10 +57,19 @@ from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
-VERSION = 2
+VERSION = 3
 COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")
 """The counts in the trailer."""
 Fields = dict[str, Any]
+_NUMBERS = ("last", "item_hand", "word_hand", "item_floor", "word_floor")
+"""The columns of memories that are numbers, in the order of HostMemories."""
+_SLOT_FIELDS = (
+    (IDENTITY_SHIFT, 2 ** (8 * SLOT_BYTES - IDENTITY_SHIFT) - 1),
+    (ERROR_SHIFT, 2 ** (IDENTITY_SHIFT - ERROR_SHIFT) - 1),
+    (URLS_SHIFT, BITMAP),
+    (0, BITMAP),
+)
+"""The fields of an item or word: lowest bit, and greatest value."""
 
 
 def header_of(state: State) -> Fields:
@@ -101,7 +120,7 @@ def entry_fields(key: bytes, value: bytes) -> Fields:
     if parts.features:
         words["features"] = [hexed(word) for word in parts.features]
     if parts.own is not None:
-        words["own"] = parts.own._asdict()
+        words["own"] = parts.own._asdict() | {"blocks": [hexed(block) for block in parts.own.blocks]}
     if parts.rank is not None:
         words["rank"] = hexed(parts.rank)
     named = {name: value for name, value in parts._asdict().items() if name not in ("features", "own", "rank")}
@@ -122,7 +141,8 @@ def entry_value(fields: Fields) -> tuple[int, bytes]:
     if "rank" in fields:
         fields["rank"] = int(fields["rank"], 16)
     if "own" in fields:
-        fields["own"] = OwnParts(**fields["own"])
+        blocks = tuple(int(block, 16) for block in fields["own"]["blocks"])
+        fields["own"] = OwnParts(**fields["own"] | {"blocks": blocks})
     return number, pack_entry(EntryParts(**fields))
 
 
@@ -159,36 +179,36 @@ def bucket_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes], Bu
 def memory_lines(keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes]:
     """Write memories of hosts -> one line for each. Raises CorruptRecord."""
     memories = decode_memories(decode_keys(keys), values)
-    bounds, word_bounds = memories.item_bounds.tolist(), memories.word_bounds.tolist()
-    items, words = _counted(memories.items, ITEM_COUNT_BITS), _counted(memories.words, WORD_COUNT_BITS)
-    rows = zip(memories.pages.tolist(), memories.last.tolist(), memories.first.tolist(), strict=True)
+    items, words = _slots(memories.items, memories.item_bounds), _slots(memories.words, memories.word_bounds)
+    columns = {name: getattr(memories, name).tolist() for name in ("urls", "texts", *_NUMBERS)}
     return [
         dumped(
             {
-                "memory": keys[place].hex(),
-                "pages": pages,
-                "last": last,
-                "first": None if first == NOBODY else first,
-                "items": items[bounds[place] : bounds[place + 1]],
-                "words": words[word_bounds[place] : word_bounds[place + 1]],
+                "memory": keys[row].hex(),
+                **{name: hexed(columns[name][row]) for name in ("urls", "texts")},
+                **{name: columns[name][row] for name in _NUMBERS},
+                "items": items[row],
+                "words": words[row],
             }
         )
-        for place, (pages, last, first) in enumerate(rows)
+        for row in range(len(keys))
     ]
 
 
 def memory_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes]]:
     """Read lines of memories -> keys and values. Raises KeyError, TypeError, ValueError, OverflowError."""
-    if any(len(fields) != 6 for fields in lines):
+    if any(len(fields) != 10 for fields in lines):
         raise ValueError
-    items, item_bounds = _packed([fields["items"] for fields in lines], ITEM_COUNT_BITS)
-    words, word_bounds = _packed([fields["words"] for fields in lines], WORD_COUNT_BITS)
+    sketches = ([int(fields[name], 16) for fields in lines] for name in ("memory", "urls", "texts"))
+    dtypes = (np.uint64, np.uint16, np.uint16, np.uint8, np.uint8)
+    numbers = (
+        np.array([fields[name] for fields in lines], dtype) for name, dtype in zip(_NUMBERS, dtypes, strict=True)
+    )
     memories = HostMemories(
-        np.array([int(fields["memory"], 16) for fields in lines], np.uint64),
-        np.array([fields["pages"] for fields in lines], np.uint32),
-        np.array([fields["last"] for fields in lines], np.uint64),
-        np.array([NOBODY if fields["first"] is None else fields["first"] for fields in lines], np.int64),
-        *(items, item_bounds, words, word_bounds),
+        *(np.array(column, np.uint64) for column in sketches),
+        *numbers,
+        *_packed([fields["items"] for fields in lines]),
+        *_packed([fields["words"] for fields in lines]),
     )
     values = [value for value in encode_memories(memories) if value is not None]
     if len(values) != len(lines):
@@ -217,22 +237,21 @@ def pending_verdict_value(fields: Fields) -> tuple[bytes, bytes]:
     return key, encode_pending_verdict(verdict)
 
 
-def _counted(column: NDArray[np.uint32], count_bits: int) -> list[list[int]]:
-    """Split items or words: uint32[n] -> n pairs (identity or word, count)."""
-    counts = column & np.uint32(2**count_bits - 1)
-    pairs: list[list[int]] = np.stack([column >> np.uint32(count_bits), counts], axis=1).tolist()
-    return pairs
+def _slots(column: NDArray[np.uint64], bounds: NDArray[np.int64]) -> list[list[list[int]]]:
+    """Split the items or words of each host: uint64[n] -> for each host, lists of identity, error, urls and texts."""
+    fields = (column >> np.uint64(shift) & np.uint64(mask) for shift, mask in _SLOT_FIELDS)
+    slots = np.stack(list(fields), axis=1).tolist()
+    return [slots[first:end] for first, end in pairwise(bounds.tolist())]
 
 
-def _packed(rows: Sequence[Sequence[Sequence[int]]], count_bits: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Join pairs, row by row -> a column and its bounds. Raises ValueError, TypeError, OverflowError."""
+def _packed(rows: Sequence[Sequence[Sequence[int]]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Join the items or words of all hosts -> a column and its bounds. Raises ValueError, TypeError, OverflowError."""
     words = list[int]()
-    for counted, count in (pair for row in rows for pair in row):
-        if not 0 <= count < 2**count_bits:
+    for slot in (slot for row in rows for slot in row):
+        if any(not 0 <= field <= mask for field, (_, mask) in zip(slot, _SLOT_FIELDS, strict=True)):
             raise ValueError
-        words.append(counted << count_bits | count)
-    bounds = bounds_of(list(map(len, rows)))
-    return np.array(words, np.uint32), bounds
+        words.append(sum(field << shift for field, (shift, _) in zip(slot, _SLOT_FIELDS, strict=True)))
+    return np.array(words, np.uint64), bounds_of(list(map(len, rows)))
 
 
 def dumped(fields: Fields) -> bytes:

@@ -148,7 +148,7 @@ class Importer:
         line = self._next()
         header = self._parsed(line)
         if "spotsieve_state" not in header:
-            raise self._wrong('must begin with the header of an export, {"spotsieve_state": 2, ...}')
+            raise self._wrong('must begin with the header of an export, {"spotsieve_state": 3, ...}')
         if (header["spotsieve_state"], header.get("format")) != (VERSION, STATE_FORMAT):
             raise InputError(
                 self._name,
@@ -249,7 +249,6 @@ class Importer:
 
     def _memories(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
         keys, values = memory_values(lines)
-        # Decoding checks that items and words ascend and have counts.
         memories = decode_memories(decode_keys(keys), values)
         ascending = all(one < other for one, other in pairwise([self._last_memory, *keys]))
         if not ascending or int(memories.last.max()) > header["entries"]:

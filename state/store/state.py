@@ -334,7 +334,7 @@ class State:
             sweep = swept.sweep
         stored, dead = dict[bytes, bytes](), list[bytes]()
         for key, value in zip(encode_keys(learned.memories.hosts), encode_memories(learned.memories), strict=True):
-            if value is None:  # a memory of 0 pages
+            if value is None:
                 dead.append(key)
             else:
                 stored[key] = value

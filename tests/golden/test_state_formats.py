@@ -45,7 +45,7 @@ from spotsieve.state.format.meta import (
     seal,
 )
 from spotsieve.state.horizon import Clock, StepMark
-from spotsieve.state.index import Buckets, CommitMark, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict
+from spotsieve.state.index import Buckets, CommitMark, HostMemories, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict
 from spotsieve.state.log.bodies import Handover
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import (
@@ -89,7 +89,7 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     TITLE_TAG,
 )
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
-from tests.fixtures.states.host_filings import memories_of, own_text
+from tests.fixtures.states.host_filings import HostRow, memories_of, own_text, slot
 from tests.reference.signatures import assert_same, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
@@ -107,7 +107,7 @@ BUCKET_VALUES = [
     ("02" "0700000000"),
 ]  # fmt: skip
 ENTRY = (
-    "03"
+    "05"
     "02"
     "00000000"
     "07000000"
@@ -123,34 +123,35 @@ ENTRY = (
 )
 MARKS = (CommitMark("pages", 7, 258), CommitMark("other", 1, 513))
 RECORD = (
-    "f57370730301000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0100"
+    "f57370730401000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0100"
     "0000010001000200027eff00000500706167657305006f74686572000007000000020100000000000001000100000001"
     "020000000000000201000000000000070000000068e5cf8b010000887766554433221100ffeeddccbbaa990807060504"
-    "030201100f0e0d0c0b0a09ddccbbaa00000000efcdab8967452301032c01000072710200020315000100050000000000"
-    "000058575655545352516867666564636261010000000000000033000000848382819291a2a1b2b168747470733a2f2f"
-    "6578616d706c652e6f72672f6161b3e71876d1d96963"
+    "030201100f0e0d0c0b0a09ddccbbaa00000000efcdab8967452301032c01000072710200020003150001000500000000"
+    "000000585756555453525168676665646362610100000000000000f10c000504030201f0020785848382810201e4e3e2"
+    "e114131211242322210000050002019291a2a1b2b168747470733a2f2f6578616d706c652e6f72672f61611e049d9af7"
+    "b77ded"
 )
 FORGET = (
-    "f57370730302000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0200"
+    "f57370730402000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0200"
     "0000020100000000000007000000010200000000000005000200000070616765730500000000000000ffffffffffffff"
-    "ff0300000000000000ffffffff0000000000000000040000000000612fc3a4b672aa42708d434a"
+    "ff0300000000000000ffffffff0000000000000000040000000000612fc3a4dd0d184cb75297ee"
 )
 CONFIGURATION = (
-    "f57370730303000102030405060708090a0b0c0d0e0f00000000000000003c8c141663acf5a1b6b7137162fa70fb7b22"
-    "61223a317d50f7602aa2c511f1"
+    "f57370730403000102030405060708090a0b0c0d0e0f00000000000000003c8c141663acf5a1b6b7137162fa70fb2021"
+    "22232425262728292a2b2c2d2e2f8090a0b0c0d0e0f07b2261223a317dc603f8489502b5ed"
 )
 SKIP = (
-    "f57370730304000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0201"
-    "000000000000b9d998cd58d499cf"
+    "f57370730404000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0201"
+    "0000000000002a3ad519505200bc"
 )
 HANDOVERS = {
     Handover(True, "signatures-2"): (
-        "f57370730305000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0100"
-        "000000000000007369676e6174757265732d32a7471417072d7eae"
+        "f57370730405000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0100"
+        "000000000000007369676e6174757265732d325117a1af1d36e45d"
     ),
     Handover(False, "signatures", 258): (
-        "f57370730305000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0002"
-        "010000000000007369676e617475726573654fff09c6b5ffe8"
+        "f57370730405000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0002"
+        "010000000000007369676e61747572657390368c355693dc1d"
     ),
 }
 MANIFEST = (
@@ -161,8 +162,8 @@ MANIFEST = (
     b"81ea2077f0ccbeb5\n"
 )
 EXPORT = b"""
-{"spotsieve_state":2,"format":3,"log":"local","log_position":5,"pages_applied":0,\
-"last_record":"6369d9d17618e7b3","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
+{"spotsieve_state":3,"format":4,"log":"local","log_position":5,"pages_applied":0,\
+"last_record":"ed7db7f79a9d041e","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
 "sweep":["0000000000000000",0],"host_sweep":["0000000000000000",0],"settings":"{}","settings_digest":"dc7048f8f8747f561349cde127705c16"}
 {"source":0,"text":"pages"}
 {"entry":0,"source":0,"partition":7,"offset":258,"event_time_ms":1700000000000,"url":"https://example.org/a",\
@@ -172,7 +173,7 @@ EXPORT = b"""
 {"bucket":"0100000000004567","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"02000000000089ab","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"030000000000cdef","entries":[0],"inline":["0123456789abcdef"]}
-{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"postings":4,"xxh3_128":"b50ab1be17f5be8d05187cadfe977b9b"}
+{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"postings":4,"xxh3_128":"8914328725677ffed9187c72bbf1bbe8"}
 """
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
@@ -245,13 +246,13 @@ def test_what_is_compared_is_read_from_the_heads_of_entries() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda v: v[:50], lambda v: b"\x09" + v[1:], lambda v: b"\3\1" + v[2:], lambda _: b""]
+    "damage", [lambda v: v[:50], lambda v: b"\x09" + v[1:], lambda v: b"\5\1" + v[2:], lambda _: b""]
 )
 def test_an_entry_without_a_sketch_like_that_of_the_others_is_corrupt_and_named(
     damage: Callable[[bytes], bytes],
 ) -> None:
     sound = bytes.fromhex(ENTRY)
-    with pytest.raises(CorruptRecord, match=r"entries\[00ff\] must be version 3 with a sketch of 2 words"):
+    with pytest.raises(CorruptRecord, match=r"entries\[00ff\] must be version 5 with a sketch of 2 words"):
         decode_compared([b"\0", b"\x00\xff"], [sound, damage(sound)])
 
 
@@ -325,10 +326,10 @@ def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> 
 
 def test_the_identity_value() -> None:
     value = encode_identity(Identity(STATE_FORMAT, '{"a":1}', "local"))
-    assert value == b'\x01{"format": 3, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("456ccf101ea3dcac")
-    assert decode_identity(value) == (3, '{"a":1}', "local", None)
+    assert value == b'\x01{"format": 4, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("66473200287a668c")
+    assert decode_identity(value) == (4, '{"a":1}', "local", None)
     part = encode_identity(Identity(STATE_FORMAT, "{}", "signatures", StatePart(1, 3)))
-    assert part[:-8] == b'\x01{"format": 3, "log": "signatures", "part": [1, 3, 2], "settings": "{}"}'
+    assert part[:-8] == b'\x01{"format": 4, "log": "signatures", "part": [1, 3, 2], "settings": "{}"}'
     assert decode_identity(part).part == StatePart(1, 3)
     for earlier in (b"[1, 3]", b"[0, 2]", b"[1, 3, 3]"):
         with pytest.raises(CorruptRecord, match="must name the part of a shard in version 2; delete the directory"):
@@ -361,8 +362,13 @@ def test_a_log_record_that_forgets() -> None:
 
 
 def test_the_log_record_of_a_configuration() -> None:
-    assert encode_configuration('{"a":1}', WRITER).hex() == CONFIGURATION
-    assert decode(bytes.fromhex(CONFIGURATION)).configuration == '{"a":1}'
+    log_id, salt = bytes(range(32, 48)), 0xF0E0D0C0B0A09080
+    assert encode_configuration('{"a":1}', WRITER, log_id, salt).hex() == CONFIGURATION
+    decoded = decode(bytes.fromhex(CONFIGURATION))
+    assert (decoded.configuration, decoded.log_id, decoded.salt) == ('{"a":1}', log_id, salt)
+    drawn = [decode(encode_configuration('{"a":1}', WRITER)) for _ in range(2)]
+    assert drawn[0].log_id != drawn[1].log_id
+    assert drawn[0].salt != drawn[1].salt
 
 
 def test_the_log_record_that_has_another_one_passed_over() -> None:
@@ -431,7 +437,7 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
         '{"index.bucket_cap":256,"index.candidate_limit":0,"index.domain_list":"","index.horizon_hours":0.0,'
     )
     assert ',"index.scope":"global",' in text
-    assert '"revision":3' in text
+    assert '"revision":4' in text
     names = set(json.loads(text))
     assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.template_share"}
     assert "directory" not in text
@@ -460,28 +466,29 @@ def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
         ranked, np.array([0]), 0, none, Buckets(np.zeros(1, np.int64), none, none), 0, keeps_ranks=True
     )
     (value,) = encode_entries(index_update, np.array([0], np.uint32))
-    assert value.hex() == "04" + ENTRY[2:].replace("68747470", RANK + "68747470")
+    assert value.hex() == "06" + ENTRY[2:].replace("68747470", RANK + "68747470")
     assert StoredEntries([b""], [value], ["pages"]).ranks().tolist() == [0xC00C000000000000]
     assert pack_entry(unpack_entry(b"", value)) == value
     number, again = entry_value(entry_fields(bytes(8), value))
     assert (number, again) == (0, value)
-    with pytest.raises(CorruptRecord, match="must be version 4, with the rank of its page"):
+    with pytest.raises(CorruptRecord, match="must be version 6, with the rank of its page"):
         StoredEntries([b""], [bytes.fromhex(ENTRY)], ["pages"]).ranks()
 
 
+OWN = OwnParts(0x1234, 127, 128, 129, 0xFFEEDDCC, (0xA5, 0xBEEF, 0xBEEF), (0x0102030405000CF1, 2**64 - 1), (0xABCD,))
 OWN_TEXT = (
     "3412"  # site
-    "7f"  # share
-    "0201"  # listed
-    "02" "01"  # prints, title words
-    "a5000000" "efbeadde"
+    "7f" "80" "81"  # main, whole, every
+    "ccddeeff"  # limit
+    "03" "02" "01"  # sampled hashes, blocks, title words
+    "a500" "efbe" "efbe"
+    "f10c000504030201" "ffffffffffffffff"
     "cdab"
 )  # fmt: skip
 
 
 def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address() -> None:
-    own = own_text([(0x1234, 0x7F, 0x0102, [0xA5, 0xDEADBEEF], [0xABCD])])
-    learned = HostUpdate(own, memories_of([]), (), ())
+    learned = HostUpdate(own_text([OWN]), memories_of([]), (), ())
     index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
     (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", OWN_TEXT + "68747470")
@@ -490,31 +497,37 @@ def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address()
     assert both.hex() == ENTRY.replace("15000100", "15c00100").replace("68747470", features + OWN_TEXT + "68747470")
     assert decode_entry(b"\0", both, ["pages"]).url == "https://example.org/a"
     found = decode_own_texts([b"\0", b"\1"], [value, both])
-    assert found.prints.tolist() == [0xA5, 0xDEADBEEF] * 2
+    assert found.sample.tolist() == [0x00A5, 0xBEEF, 0xBEEF] * 2
+    assert found.blocks.tolist() == [0x0102030405000CF1, 2**64 - 1] * 2
     assert found.titles.tolist() == [0xABCD] * 2
 
 
+MEMORIES = memories_of(
+    [
+        HostRow(1, 1 << 63, 5, 258, 0, 0, 0, 0, [slot(0x0A0B0C0, 0, 1, 4), slot(5, 0, 1, 4)], [slot(0x9192, 0, 1, 4)]),
+        HostRow(2, 3, 0, 2**40 - 1, 1, 0, 7, 15, [slot(2**28 - 1, 15, 0xFFF, 0xFFE), slot(1, 2, 3, 4)], []),
+        HostRow(3, 0, 0, 5),
+    ]
+)
+MEMORY_VALUES = [
+    (
+        "03" "0201000000" "0000000000000080" "0500000000000000" "0000" "0000" "00" "00" "0200" "01"
+        "041000000c0b0a" "04100050000000" "04100020190900"
+    ),
+    (
+        "03" "ffffffffff" "0300000000000000" "0000000000000000" "0100" "0000" "07" "0f" "0200" "00"
+        "feffffffffffff" "04300012000000"
+    ),
+]  # fmt: skip
+
+
 def test_the_memory_of_a_host() -> None:
-    memories = memories_of(
-        [
-            (1, 1, 258, 257, [], []),
-            (2, 1000, 2**40 - 1, -1, [0x2F, 0x7FFFFFF1], [0x101, 0xABCDFF]),
-            (3, 1, 5, -1, [], []),
-            (4, 0, 5, -1, [], []),
-        ]
-    )
-    values = encode_memories(memories)
-    assert [value and value.hex() for value in values] == [
-        ("01" "0201000000" "0101000000"),
-        ("02" "ffffffffff" "e8030000" "0200" "02" "2f000000" "f1ffff7f" "010100" "ffcdab"),
-        ("02" "0500000000" "01000000" "0000" "00"),
-        None,
-    ]  # fmt: skip
-    decoded = decode_memories(memories.hosts, values)
-    assert decoded.pages.tolist() == [1, 1000, 1, 0]
-    assert decoded.first.tolist() == [257, -1, -1, -1]
-    assert decoded.items.tolist() == [0x2F, 0x7FFFFFF1]
-    assert decoded.words.tolist() == [0x101, 0xABCDFF]
+    values = encode_memories(MEMORIES)
+    assert [value and value.hex() for value in values] == [*MEMORY_VALUES, None]
+    decoded = decode_memories(MEMORIES.hosts, values)
+    for name in set(HostMemories._fields) - {"last"}:
+        assert getattr(decoded, name).tolist() == getattr(MEMORIES, name).tolist()
+    assert decoded.last.tolist() == [258, 2**40 - 1, 0]
 
 
 def test_an_attempt() -> None:
@@ -528,19 +541,24 @@ def test_an_attempt() -> None:
 
 
 def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
-    own = OwnParts(0x1234, 127, 258, (0xA5, 0xDEADBEEF), (0xABCD,))
-    entry = pack_entry(unpack_entry(b"", bytes.fromhex(ENTRY))._replace(own=own))
+    entry = pack_entry(unpack_entry(b"", bytes.fromhex(ENTRY))._replace(own=OWN))
     line = dumped(entry_fields(b"\0", entry))
-    wanted = b'"own":{"site":4660,"share":127,"listed":258,"prints":[165,3735928559],"titles":[43981]}}'
+    wanted = (
+        b'"own":{"site":4660,"main":127,"whole":128,"every":129,"limit":4293844428,"sample":[165,48879,48879],'
+        b'"blocks":["0102030405000cf1","ffffffffffffffff"],"titles":[43981]}}'
+    )
     assert line.endswith(wanted)
     assert entry_value(loaded(line)) == (0, entry)
     keys = encode_keys(np.array([1, 0xABCD], np.uint64))
-    values = [bytes.fromhex(value) for value in ("0102010000000101000000", "02ffffffffffe80300000100012f000000ffcdab")]
-    lines = memory_lines(keys, values)
-    assert lines[0] == b'{"memory":"0000000000000001","pages":1,"last":258,"first":257,"items":[],"words":[]}'
+    lines = memory_lines(keys, values := [bytes.fromhex(value) for value in MEMORY_VALUES])
+    assert lines[0] == (
+        b'{"memory":"0000000000000001","urls":"8000000000000000","texts":"0000000000000005","last":258,"item_hand":0,'
+        b'"word_hand":0,"item_floor":0,"word_floor":0,"items":[[10530496,0,1,4],[5,0,1,4]],"words":[[37266,0,1,4]]}'
+    )
     assert lines[1] == (
-        b'{"memory":"000000000000abcd","pages":1000,"last":1099511627775,"first":null,"items":[[2,15]],'
-        b'"words":[[43981,255]]}'
+        b'{"memory":"000000000000abcd","urls":"0000000000000003","texts":"0000000000000000","last":1099511627775,'
+        b'"item_hand":1,"word_hand":0,"item_floor":7,"word_floor":15,"items":[[268435455,15,4095,4094],[1,2,3,4]],'
+        b'"words":[]}'
     )
     assert memory_values([loaded(line) for line in lines]) == (keys, values)
     key = pending_verdict_key(1, -2, 258)

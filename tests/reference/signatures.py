@@ -46,17 +46,42 @@ def make_signatures(
         *_minima(random, count),
         random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64),
         random.integers(0, 3, count).astype(np.uint16),
-        *_prints(random, count),
+        *some_blocks(random, count),
         *_titles(random, count),
         np.zeros(count, np.uint64),
     )
 
 
-def _prints(random: np.random.Generator, count: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """0..5 of a few blocks for each page, ascending, each identity once."""
-    rows = [np.unique(random.integers(0, 2**10, random.integers(0, 6))) << 5 for _ in range(count)]
-    flagged = [(row | random.integers(0, 2**5, len(row))).astype(np.uint32) for row in rows]
-    return np.concatenate([np.empty(0, np.uint32), *flagged]), np.cumsum([0, *map(len, rows)])
+def packed_block(identity: int, words: int, kept: bool = True, wide: bool = False, numbers: int = 0) -> int:
+    """A packed block of fewer than 32 words, all outside links."""
+    return identity << 24 | numbers << 16 | words << 8 | 15 << 4 | wide << 1 | kept
+
+
+def packed_sample(shingle: int, position: int, place: int, width: int) -> int:
+    """A packed sample of a shingle whose block has this place on its page."""
+    return shingle << 32 | position << 16 | place << 4 | width
+
+
+def some_blocks(
+    random: np.random.Generator, count: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+    """0..5 of a few blocks for each page, in any order, and 0..4 samples of each: the two columns and their bounds."""
+    blocks, samples = list[list[int]](), list[list[int]]()
+    for _ in range(count):
+        its_blocks, its_samples, position = list[int](), list[int](), 0
+        for place in range(random.integers(0, 6)):
+            words, kept, wide = int(random.integers(1, 32)), random.random() < 0.5, random.random() < 0.5
+            its_blocks.append(packed_block(int(random.integers(0, 2**10)), words, kept, wide))
+            for _ in range(random.integers(0, 5)):
+                position += int(random.integers(0, 9))
+                shingle, width = int(random.integers(0, 2**32)), min(words, 8 if wide else 3)
+                its_samples.append(packed_sample(shingle, position, place, width))
+        blocks.append(its_blocks)
+        samples.append(its_samples)
+    columns = (np.array([word for row in rows for word in row], np.uint64) for rows in (blocks, samples))
+    bounds = (np.cumsum([0, *map(len, rows)]) for rows in (blocks, samples))
+    (of_blocks, of_samples), (block_bounds, sample_bounds) = columns, bounds
+    return of_blocks, block_bounds, of_samples, sample_bounds
 
 
 def _titles(random: np.random.Generator, count: int) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
@@ -93,8 +118,13 @@ def one_page() -> Signatures:
         np.array([0, 2]),
         np.array([[0x6162636465666768, 1]], np.uint64),
         np.array([0x7172], np.uint16),
-        np.array([0x00000033, 0x81828384], np.uint32),
+        np.array([packed_block(0x0102030405, 12), packed_block(0x8182838485, 2, kept=False, numbers=7)], np.uint64),
         np.array([0, 2]),
+        np.array(
+            [packed_sample(*row) for row in ((0xE1E2E3E4, 0, 0, 3), (0x11121314, 5, 0, 3), (0x21222324, 258, 1, 2))],
+            np.uint64,
+        ),
+        np.array([0, 3]),
         np.array([0x9192, 0xA1A2, 0xB1B2], np.uint16),
         np.array([0, 3]),
         np.zeros(1, np.uint64),

@@ -10,7 +10,7 @@ from typing import Any
 import xxhash
 from pydantic import BaseModel
 
-VERDICTS_REVISION = 3
+VERDICTS_REVISION = 4
 """Incremented when the same settings give other verdicts than before: a changed kernel or built-in word list."""
 
 _SCHEME = "scheme.name"
