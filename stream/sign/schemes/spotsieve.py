@@ -72,19 +72,17 @@ class SpotsieveScheme:
         self.sieve = SieveSettings(settings.shingle_words, settings.minima, settings.sketch_bits)
         self.bars = HostThresholds(
             settings.template_share,
-            settings.min_alike,
-            settings.other_title_min_alike,
-            settings.no_title_min_alike,
-            settings.min_jaccard,
-            settings.thin_min_jaccard,
+            settings.min_containment,
+            float(settings.max_fresh_words),
             one_host=False,
+            drop_parts=False,
             keep_variants=False,
         )
 
-    def keeping_variants(self) -> "SpotsieveScheme":
-        """The same scheme, except that pages of one host that differ only in numbers are not copies."""
+    def with_policy(self, keep_variants: bool, drop_parts: bool) -> "SpotsieveScheme":
+        """The same scheme with policies: variants are not copies, and small parts of longer pages are."""
         scheme = SpotsieveScheme(self.settings)
-        scheme.bars = self.bars._replace(keep_variants=True)
+        scheme.bars = self.bars._replace(keep_variants=keep_variants, drop_parts=drop_parts)
         return scheme
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -131,22 +129,12 @@ class SpotsieveScheme:
         )
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """Confirm candidates by estimated Jaccard alone, as for pages of two hosts without a memory.
-
-        The judge uses stream/judge/by_host instead.
-        """
-        (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, way.bars[0].had)
+        """Raises NotImplementedError: the judge confirms candidates (stream/judge/by_host)."""
+        raise NotImplementedError("the judge confirms the candidates of a scheme with host memories")
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """The test of confirm(), with its values and thresholds.
-
-        The tests of the judge are in stream/judge/by_host/thresholds.py.
-        """
-        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
-        name = "Jaccard of the main texts, by sketches"
-        return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.min_jaccard),)),)
+        """Raises NotImplementedError, as confirm() does."""
+        raise NotImplementedError("the judge confirms the candidates of a scheme with host memories")
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Scores of decisive pairs: 1, because only equal digests are decisive."""
