@@ -16,13 +16,12 @@ has the same table.
 
 import numpy as np
 
+from spotsieve.state.format.common_text import COMMON_WINDOW as WINDOW
 from spotsieve.state.index import COMMON_SLOTS
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import identity_of, words_of
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
-WINDOW = 8
-"""The slots in which a block may stand."""
 LEAST_WORDS = 8
 LEAST_HOSTS = 3
 """Of 16 bits, three hosts set three with a chance of 0.82, and four hosts at least three with 0.95."""
