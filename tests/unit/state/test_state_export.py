@@ -108,7 +108,7 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
 
 def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -> None:
     header, *lines = map(json.loads, exported)
-    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (2, "local", AT + 1)
+    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (3, "local", AT + 1)
     assert (header["settings"], header["settings_digest"]) == (TEXT, DIGEST.hex())
     assert [line["text"] for line in lines if "source" in line and "text" in line] == [
         "pages",
