@@ -481,7 +481,7 @@ OWN_TEXT = (
     "7f" "80" "81"  # main, whole, every
     "ccddeeff"  # limit
     "03" "02" "01"  # sampled hashes, blocks, title words
-    "a500" "efbe" "efbe"
+    "a5c0bbffee67"  # 14 low bits of each hash, then 1, 001 and 1 for high bits of 0, 2 and 2
     "f10c000504030201" "ffffffffffffffff"
     "cdab"
 )  # fmt: skip

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rocksdict import Options, Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
@@ -46,7 +48,7 @@ from tests.fixtures.states.host_filings import (
     some_own_text,
 )
 from tests.reference.signatures import make_signatures
-from tests.reference.stored import ObviousMemory, memory_value, own_text_of
+from tests.reference.stored import ObviousMemory, memory_value, obvious_sample_bytes, own_text_of
 
 NO_TEXT = OwnParts(0, 0, 0, 0, 0, (), (), ())
 EVERYTHING = CommitMark("", -1, 0)
@@ -123,11 +125,14 @@ def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() ->
         (lambda value: changed(value, 9, b"\xff"), "the length that it declares"),
         (lambda value: changed(value, 10, b"\xff"), "the length that it declares"),
         (lambda value: changed(value, 11, b"\xff"), "the length that it declares"),
-        (lambda value: changed(value, 12, b"\7\0\6\0"), "ascend"),
-        (lambda value: changed(value, 16, (8).to_bytes(8, "little") + (7).to_bytes(8, "little")), "ascend"),
-        (lambda value: changed(value, 16, 2 * (8).to_bytes(8, "little")), "ascend"),
-        (lambda value: changed(value, 32, b"\x0a\0\x09\0"), "ascend"),
-        (lambda value: changed(value, 32, b"\x09\0\x09\0"), "ascend"),
+        (lambda value: changed(value, 12, (7 | 6 << 15 | 0b011 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 12, (6 | 7 << 15 | 0b001 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 12, (6 | 7 << 15 | 0b111 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 12, (6 | 7 << 15 | 0b1011 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 17, (8).to_bytes(8, "little") + (7).to_bytes(8, "little")), "ascend"),
+        (lambda value: changed(value, 17, 2 * (8).to_bytes(8, "little")), "ascend"),
+        (lambda value: changed(value, 33, b"\x0a\0\x09\0"), "ascend"),
+        (lambda value: changed(value, 33, b"\x09\0\x09\0"), "ascend"),
     ],
 )
 def test_a_damaged_own_text_is_corrupt_and_named(damage: Callable[[bytes], bytes], rule: str) -> None:
@@ -150,6 +155,30 @@ def indexed_with(own: OwnParts) -> IndexUpdate:
     index_update = index_update_of(0, 1)
     assert index_update.learned is not None
     return dataclasses.replace(index_update, learned=dataclasses.replace(index_update.learned, own=own_text([own])))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**16 - 1) | st.sampled_from([0, 1, 2**16 - 1]), max_size=128), st.data())
+def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
+    hashes: list[int], data: st.DataObject
+) -> None:
+    own = NO_TEXT._replace(sample=tuple(sorted(hashes)))
+    (entry,) = encode_entries(indexed_with(own), np.zeros(1, np.uint32))
+    assert decode_own_texts([b""], [entry]).sample.tolist() == sorted(hashes)
+    assert own_text_of(entry) == unpack_entry(b"", entry).own == own
+    size = obvious_sample_bytes(len(hashes))
+    assert size <= 176
+    bit = data.draw(st.integers(0, max(8 * size - 1, 0)))
+    damaged = changed(entry, 12 + bit // 8, bytes([entry[42 + 16 + 12 + bit // 8] ^ 1 << bit % 8]))
+    if not size:
+        return
+    try:
+        found = decode_own_texts([b""], [damaged])
+    except CorruptRecord:
+        assert entry_fault(damaged, 2, 1) is not None
+    else:
+        assert unpack_entry(b"", damaged).own == own._replace(sample=tuple(found.sample.tolist()))
+        assert sorted(found.sample) == found.sample.tolist()
 
 
 MOST = NO_TEXT._replace(sample=(7,) * 128, blocks=tuple(range(16)), titles=tuple(range(10)))
