@@ -162,7 +162,7 @@ def test_a_page_names_its_language() -> None:
 
 
 def test_shorter_texts_are_one_shingle_and_repeats_in_a_block_count() -> None:
-    found = sieved([b"one two", b"one", b"a b c a b c a b c"], False)
+    found = sieved([b"one two", b"one", b"red oak log red oak log red oak log"], False)
     assert found.feature_counts.tolist() == [1, 1, 7]
     assert np.diff(found.minima_bounds).tolist() == [1, 1, 3]
     assert len(set(found.minima.tolist())) == 5
@@ -199,6 +199,6 @@ def test_a_changed_scorecard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 GOLDEN_PAGE = "<title>Bridge closed 2026</title><h1>Bridge closed</h1><p>It costs 12 or 13 coins</p><p>14</p>"
 GOLDEN_MINIMA = [0xEBBF9531A2D94, 0xF8193F9537395]
-GOLDEN_BLOCKS: list[int] = []
-GOLDEN_SAMPLES: list[int] = []
+GOLDEN_BLOCKS = [0x97B72AAB110002F0, 0x4462441EB25F06F1, 0x9E17A824A58A01F0]
+GOLDEN_SAMPLES = [0xFE4B55D800020013, 0x4D8D209900030013, 0x97A9578D00040013, 0x9F044FB600050013, 0x89C7030100080021]
 GOLDEN_TITLES = [0x26E2, 0x9CC6, 0xE4B1]
