@@ -96,6 +96,24 @@ class HostMemories(NamedTuple):
     word_bounds: NDArray[np.int64]
 
 
+COMMON_SLOTS = 1 << 18
+"""The size of the table of common text: 2 MB."""
+
+
+class CommonText(NamedTuple):
+    """Blocks that were seen on several hosts (stream/judge/by_host/common_text.py).
+
+    slots: uint64[COMMON_SLOTS], key << 32 | sketch of hosts << 16 | sketch of titles; 0: empty
+    """
+
+    slots: NDArray[np.uint64]
+
+
+def no_common_text() -> CommonText:
+    """The table before the first page."""
+    return CommonText(np.zeros(COMMON_SLOTS, np.uint64))
+
+
 @dataclass(frozen=True, slots=True)
 class HostUpdate:
     """The additions of a scheme with host memories to an index update.
@@ -103,12 +121,14 @@ class HostUpdate:
     own: own texts of the f indexed pages, as stored in their entries
     memories: the WHOLE new memory of every host that learned
     page_ids, pending_verdicts: verdicts of pages that are not indexed, to be recorded until the pages are committed
+    common: the WHOLE new table of common text
     """
 
     own: OwnText
     memories: HostMemories
     page_ids: tuple[PageId, ...]
     pending_verdicts: tuple[PendingVerdict, ...]
+    common: CommonText
 
 
 class OutcomeRef(NamedTuple):
@@ -232,6 +252,9 @@ class StateView(Protocol):
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         """Return the memories of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
 
+    def common_text(self) -> CommonText:
+        """Return the table of common text. The caller does not write to it."""
+
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the pending verdict of each page, None for a page without one. Raises CorruptRecord."""
 
@@ -262,6 +285,10 @@ class WrappedView:
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         """Return the memories of these hosts: uint64[h], ascending, all different -> h rows."""
         return self._state.memories(hosts)
+
+    def common_text(self) -> CommonText:
+        """Return the table of common text. The caller does not write to it."""
+        return self._state.common_text()
 
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the pending verdict of each page, None for a page without one."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 META = "default"
 """The family of the meta values. RocksDB has a family of this name in every database."""
-FAMILIES = ("buckets", "entries", "sources", "hosts", "attempts")
+FAMILIES = ("buckets", "entries", "sources", "hosts", "attempts", "common")
 """The other families, in the order in which states are compared."""
 
 

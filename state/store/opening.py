@@ -7,6 +7,7 @@ from pathlib import Path
 from rocksdict import Options, Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER, make_directory
+from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import (
     HEARD,
@@ -82,7 +83,8 @@ def checkpoint_state(directory: Path, path: Path, *, part: bool = False) -> Iter
         if not part:
             check_whole(str(directory), meta.identity)
         sources = [decode_source(key, value) for key, value in backend.scan("sources")]
-        yield State(backend, StoredBuckets(backend), meta, sources, read_pending_verdicts(backend))
+        common = read_common_text(backend.scan("common"))
+        yield State(backend, StoredBuckets(backend), meta, sources, read_pending_verdicts(backend), common=common)
 
 
 @contextmanager
@@ -146,7 +148,8 @@ def _loaded(backend: RocksBackend, wanted: Identity, unflushed_bytes: int) -> St
     if wanted.part is None:
         # The part of a shard has gaps, so missing last entries prove nothing.
         check_last_entries(backend, meta, unflushed_bytes // ENTRY_BYTES + 1)
-    return State(backend, StoredBuckets(backend), meta, sources, pending_verdicts, EntryCache())
+    common = read_common_text(backend.scan("common"))
+    return State(backend, StoredBuckets(backend), meta, sources, pending_verdicts, EntryCache(), common)
 
 
 def read_sources(backend: Backend) -> list[str]:

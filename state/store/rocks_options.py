@@ -103,6 +103,7 @@ def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> 
         sources,
         _hosts(cache, tuning),
         _pending_verdicts(),
+        Options(raw_mode=True),
     )
     return dict(zip(FAMILIES, options, strict=True))
 

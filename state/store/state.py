@@ -11,6 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_keys, encode_keys
+from spotsieve.state.format.common_text import (
+    BASE_KEY,
+    StoredCommonText,
+    changes_key,
+    encode_base,
+    encode_changes,
+    is_base_due,
+)
 from spotsieve.state.format.entries import FORGOTTEN, StoredEntries, all_found, encode_entries, page_ids
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.meta import (
@@ -30,7 +38,7 @@ from spotsieve.state.format.meta import (
     pending_verdict_key,
 )
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict, Removal
+from spotsieve.state.index import Buckets, CommonText, HostMemories, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict, Removal, no_common_text
 from spotsieve.state.removal import Sweep, sweep_buckets, sweep_hosts
 from spotsieve.state.store.backend import FAMILIES, META, Backend, Batch
 from spotsieve.state.store.buckets import BucketTable
@@ -78,8 +86,10 @@ class State:
         sources: Sequence[str] = (),
         pending_verdicts: PendingVerdictRanges | None = None,
         entries: EntryCache | None = None,
+        common: StoredCommonText | None = None,
     ) -> None:
         """sources: texts by number  pending_verdicts: offset ranges by partition  entries: cache of read entries"""
+        self._common = StoredCommonText(no_common_text(), 0, 0) if common is None else common
         self.backend = backend
         self.identity = meta.identity
         self._buckets = buckets
@@ -170,6 +180,10 @@ class State:
         """Return the memories of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
         return decode_memories(hosts, self.backend.get("hosts", encode_keys(hosts)))
 
+    def common_text(self) -> CommonText:
+        """Return the table of common text. The caller does not write to it."""
+        return self._common.table
+
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the pending verdict of each page, None for a page without one. Raises CorruptRecord."""
         found: list[PendingVerdict | None] = [None] * len(page_ids)
@@ -207,7 +221,9 @@ class State:
         self._put_entries(batch, index_update, numbered.indexed, numbered.new)
         for first, end in self._pending_verdicts.below(index_update.committed, self._sources):
             batch.delete_range("attempts", first, end)
+        common = self._common
         if index_update.learned is not None:
+            common = self._put_common_text(batch, index_update.learned.common)
             host_sweep = self._put_memories(batch, index_update, index_update.learned, clock.floor)
             self._put_pending_verdicts(batch, index_update.learned, numbered.pending_verdicts)
         heard = index_update.places.heard if index_update.places is not None else None
@@ -220,6 +236,7 @@ class State:
             sweep = self._put_postings(batch, index_update, clock.floor)
         self._write(batch, StateProgress(position, index_update.next_number, *applied, sweep, host_sweep), clock)
         self._heard = self._heard if heard is None else heard
+        self._common = common
         self._pending_verdicts.commit(index_update.committed, self._sources)
         for text in numbered.new:
             self._sources.add(text)
@@ -250,7 +267,9 @@ class State:
             if stored is not None:
                 yield b"meta/" + key, stored
         for name in FAMILIES:
-            for key, value in self.scan(name):
+            # How the table of common text is cut into changes depends on the size of the updates.
+            rows = self.scan(name) if name != "common" else [(b"", encode_base(self._common.table))]
+            for key, value in rows:
                 yield name.encode() + b"/" + key, value
 
     def stats(self) -> dict[str, int]:
@@ -341,6 +360,19 @@ class State:
         batch.put("hosts", list(stored), list(stored.values()))
         batch.delete("hosts", dead)
         return sweep
+
+    def _put_common_text(self, batch: Batch, table: CommonText) -> StoredCommonText:
+        """Put the new table of common text into the batch, and return it as it is stored then."""
+        before = self._common
+        if is_base_due(before.changed):
+            batch.put("common", [BASE_KEY], [encode_base(table)])
+            batch.delete_range("common", changes_key(1), changes_key(before.number + 1))
+            return StoredCommonText(table, 0, 0)
+        changes = encode_changes(before.table, table)
+        if not changes:
+            return before
+        batch.put("common", [changes_key(before.number + 1)], [changes])
+        return StoredCommonText(table, before.number + 1, before.changed + len(changes))
 
     def _put_pending_verdicts(self, batch: Batch, learned: HostUpdate, sources: Sequence[int]) -> None:
         """Put pending verdicts into the batch. sources: source numbers of their pages"""

@@ -63,16 +63,14 @@ class RecordJudgment(NamedTuple):
 
     indexed: originals among the indexed pages
     resolution: originals within the record
-    taught: uint8[n] (TAUGHT_NOTHING, ...), what each page taught its host
     is_new: bool[n], pages whose id was not seen before
-    taught and is_new are None if the scheme has no host memory.
+    is_new is None if the scheme has no host memory.
     """
 
     verdicts: Verdicts
     index_update: IndexUpdate
     indexed: IndexedOriginals
     resolution: Resolution
-    taught: NDArray[np.uint8] | None = None
     is_new: NDArray[np.bool_] | None = None
 
 
@@ -114,9 +112,9 @@ def judge_record(
     preferences = preferences_of_pages(signatures, limits.preference)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    first_number, learned, taught, is_new = view.entry_count, None, None, None
+    first_number, learned, is_new = view.entry_count, None, None
     if scheme.bars is not None:
-        indexed, resolution, learned, taught, is_new = judge_with_hosts(
+        indexed, resolution, learned, is_new = judge_with_hosts(
             signatures, slots, buckets, view, scheme.bars, preferences, limits, policy.rules, alone
         )
     else:
@@ -141,7 +139,7 @@ def judge_record(
     verdicts = verdicts_of(signatures, scheme, indexed, resolution)
     if limits.preference != Preference.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
-    return RecordJudgment(verdicts, index_update, indexed, resolution, taught, is_new)
+    return RecordJudgment(verdicts, index_update, indexed, resolution, is_new)
 
 
 _NO_ROOM = 0

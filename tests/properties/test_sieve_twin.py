@@ -54,7 +54,7 @@ pages = st.one_of(
     st.lists(st.sampled_from(WEIGHTS)).map(lambda parts: "".join(parts).encode()),
     st.binary(max_size=100),
 )
-LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(5, 20, 192)]
+LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(9, 20, 2**64 - 1)]
 
 
 @settings(max_examples=800, deadline=None)
@@ -85,6 +85,6 @@ def test_every_column_of_a_batch_is_the_twin_s(batch: list[bytes], markup: bool,
         assert found.feature_counts[row] == expected.features
         assert found.language[row] == expected.language
         assert found.minima[found.minima_bounds[row] : found.minima_bounds[row + 1]].tolist() == expected.minima
-        assert found.sketch[row].tolist() == expected.sketch
-        assert found.prints[found.print_bounds[row] : found.print_bounds[row + 1]].tolist() == expected.prints
+        assert found.blocks[found.block_bounds[row] : found.block_bounds[row + 1]].tolist() == expected.packed
+        assert found.samples[found.sample_bounds[row] : found.sample_bounds[row + 1]].tolist() == expected.samples
         assert found.titles[found.title_bounds[row] : found.title_bounds[row + 1]].tolist() == expected.titles

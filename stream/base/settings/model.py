@@ -169,6 +169,13 @@ class PolicySettings(Section):
         verdicts=True,
         signs=False,
     )
+    parts: Literal["keep", "drop"] = setting(
+        "keep",
+        "a page that is a small part of a longer one, such as a post and the front page that shows it: keep: it is novel "
+        "if the longer page has more than twice its length; drop: it is a copy (only with scheme spotsieve)",
+        verdicts=True,
+        signs=False,
+    )
     recrawl: Literal["drop", "identical", "pass"] = setting(
         "drop",
         "a page whose URL was fetched before: drop: it is judged like other pages; identical: it is a copy of a page "

@@ -10,21 +10,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, IndexedEntries, PendingVerdict, StateView
-from spotsieve.stream.base.arrays import distinct, distinct_places, places_in
+from spotsieve.state.index import NOBODY, CommonText, IndexedEntries, PendingVerdict, StateView
+from spotsieve.stream.base.arrays import distinct, distinct_places, places_in, sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.base.signature import FINGERPRINTED, Signatures
 from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host.common_text import find_common_text
 from spotsieve.stream.judge.by_host.distinctive_text import (
-    HostLookup,
-    Texts,
+    EntryTexts,
+    PageTexts,
+    PageView,
     look_up,
-    new_lookup,
+    new_view,
+    no_texts,
     texts_of,
     texts_of_entries,
 )
-from spotsieve.stream.judge.by_host.memory import Memory, live_leads, load_leads, load_memories
-from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_pair_result
+from spotsieve.stream.judge.by_host.memory import Memory, load_memories
+from spotsieve.stream.judge.by_host.pairs import judge_pair, new_pair_result
 from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.candidates import CandidatePairs
 from spotsieve.stream.judge.policy import Preference, preferences_of_entries
@@ -40,6 +43,8 @@ class HostContext:
     numbers: uint64[e], ascending, the entries
     indexed: the contents of the entries; None if there are none
     texts: the columns by which the entries are compared
+    pages: the columns by which the pages of the record are compared
+    common: the table of common text behind the pages of the record
     preference: float64[e], of the entries
     """
 
@@ -47,7 +52,9 @@ class HostContext:
     memory: Memory
     numbers: NDArray[np.uint64]
     indexed: IndexedEntries | None
-    texts: Texts
+    texts: EntryTexts
+    pages: PageTexts
+    common: CommonText
     preference: NDArray[np.float64]
 
     def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -60,31 +67,51 @@ def load_host_context(
     met: CandidatePairs,
     view: StateView,
     pending_verdicts: list[PendingVerdict | None],
+    learns: bool,
     by: int = int(Preference.LENGTH),
 ) -> HostContext:
-    """Read host memories, candidates, the entries that stand for a memory, and the originals of pending verdicts.
+    """Read host memories, common text, candidates and the originals of pending verdicts.
 
+    learns: whether the pages of the record count for common text
     by: the value that decides which copy is kept (Preference)
     """
     hosts, row = distinct_places(np.ascontiguousarray(signatures.host, np.uint64))
-    memories = view.memories(hosts)
-    memory, leads = load_memories(memories), live_leads(memories, view)
+    memory = read_memories(signatures, hosts, row, view)
+    common, pages = read_pages(signatures, view, learns)
     originals = [attempt.original for attempt in pending_verdicts if attempt is not None and attempt.original != NOBODY]
-    wanted = distinct(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
+    wanted = distinct(np.concatenate([met.number, np.array(originals, np.int64)])).astype(np.uint64)
     if not len(wanted):
-        return HostContext(row, memory, wanted, None, no_texts(signatures.sketch.shape[1]), np.empty(0))
+        return HostContext(row, memory, wanted, None, no_texts(), pages, common, np.empty(0))
     indexed = view.indexed(wanted)
-    compared, own = indexed.compared(False), indexed.own_texts()
-    load_leads(memory, leads, places_in(wanted, leads), own)
-    texts = texts_of_entries(compared.host, compared.feature_count, compared.sketch, own)
-    return HostContext(row, memory, wanted, indexed, texts, preferences_of_entries(indexed, compared.feature_count, by))
+    compared = indexed.compared(False)
+    texts = texts_of_entries(compared.host, indexed.own_texts())
+    preference = preferences_of_entries(indexed, compared.feature_count, by)
+    return HostContext(row, memory, wanted, indexed, texts, pages, common, preference)
 
 
-def no_texts(words: int) -> Texts:
-    """The columns of no pages. words: number of 64-bit words in a sketch"""
-    none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
-    own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)
-    return texts_of_entries(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty((0, words), np.uint64), own)
+def read_memories(signatures: Signatures, hosts: NDArray[np.uint64], row: NDArray[np.int64], view: StateView) -> Memory:
+    """The memories of these hosts, with room for the pages of a record. row: int64[n], of each page's host, or
+    NOBODY"""
+    judged = (signatures.status == FINGERPRINTED) & (row != NOBODY)
+    sizes = sizes_of(signatures.blocks_bounds)[judged], sizes_of(signatures.titles_bounds)[judged]
+    blocks, words = (np.bincount(row[judged], size, len(hosts)).astype(np.int64) for size in sizes)
+    return load_memories(view.memories(hosts), blocks, words)
+
+
+def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[CommonText, PageTexts]:
+    """The table of common text behind a record, and the columns by which the pages of the record are compared."""
+    common = CommonText(view.common_text().slots.copy()) if learns else view.common_text()
+    is_common = find_common_text(
+        *(
+            common.slots,
+            signatures.status == FINGERPRINTED,
+            signatures.host,
+            signatures.titles,
+            signatures.titles_bounds,
+        ),
+        *(signatures.blocks, signatures.blocks_bounds, learns),
+    )
+    return common, texts_of(signatures, is_common)
 
 
 class PairNotes(NamedTuple):
@@ -114,7 +141,7 @@ class PageConfirmations(NamedTuple):
     score: NDArray[np.float64]
     reason: NDArray[np.uint8]
     noted: PairNotes
-    asked: HostLookup
+    asked: PageView
 
 
 def confirm_all(
@@ -148,11 +175,11 @@ def _confirm(
     noting: int,
 ) -> PageConfirmations:
     """Confirm pairs. noting: number of pairs whose values are recorded, all or 0"""
-    read = load_host_context(signatures, met, view, [])
-    place, asked = read.place(met.number), new_lookup()
+    read = load_host_context(signatures, met, view, [], False)
+    place, asked = read.place(met.number), new_view()
     noted = PairNotes(np.zeros((noting, thresholds.THRESHOLDS, 2)), np.zeros((noting, thresholds.FIGURES)))
     accepted, score, reason = _confirm_kernel(
-        *(met, place, read.row, texts_of(signatures), read.texts, read.memory),
+        *(met, place, read.row, read.pages, read.texts, read.memory),
         *(*thresholds_of_pages(signatures, bars, rules), asked, new_pair_result(), noted),
     )
     return PageConfirmations(read, place, accepted, score, reason, noted, asked)
@@ -160,10 +187,9 @@ def _confirm(
 
 @kernel
 def _confirm_kernel(met, place, row, pages, indexed, memory, chosen, table, asked, answer, noted):
-    # met: CandidatePairs of n pages and m pairs  place: int64[m], in indexed: Texts  row: int64[n]  pages: Texts
-    # chosen: int64[n], table: float64[r, 8], the thresholds of each page (thresholds_of_pages)  noted: PairNotes, of
-    # all pairs or of none
-    # -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
+    # met: CandidatePairs of n pages and m pairs  place: int64[m], in indexed: EntryTexts  row: int64[n]  pages:
+    # PageTexts chosen: int64[n], table: float64[r, 6], the thresholds of each page (thresholds_of_pages)  noted:
+    # PairNotes, of all pairs or of none -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
     pairs = len(place)
     accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
     for page in range(len(row)):
@@ -171,7 +197,7 @@ def _confirm_kernel(met, place, row, pages, indexed, memory, chosen, table, aske
         look_up(pages, page, memory, row[page], bars.template_share, asked)
         for at in range(met.bounds[page], met.bounds[page + 1]):
             if not met.proof[at]:
-                confirm_pair(pages, page, indexed, place[at], memory, row[page], asked, bars, answer)
+                judge_pair(pages, page, indexed, place[at], memory, row[page], asked, bars, answer)
                 accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
                 reason[at] = answer.reason[0]
                 if len(noted.figures):

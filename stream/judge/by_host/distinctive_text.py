@@ -1,8 +1,7 @@
-"""Finds the distinctive text of a page by its host memory, and lays out the columns by which pages are compared.
+"""Finds the distinctive text of a page, and lays out the columns by which pages are compared.
 
-Distinctive text is the part of a page that stands on few pages of its host: block fingerprints that are not template
-text, and title words that are not common on the host. `Texts` holds the columns, for the pages of a record and for
-indexed pages.
+Distinctive text is the part of a page that is neither template text of its host (memory.py) nor common text of many
+hosts (common_text.py). `PageTexts` holds the columns of a record's pages, `EntryTexts` those of indexed pages.
 """
 
 from typing import NamedTuple
@@ -10,267 +9,372 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
 from spotsieve.stream.base.jit import inlined
-from spotsieve.stream.base.signature import OwnText, Signatures
-from spotsieve.stream.judge.by_host import thresholds
-from spotsieve.stream.judge.by_host.memory import common_limit, pages_with, template_limit
-from spotsieve.stream.sign.features.block_fingerprints import (
-    CLASS_MASK,
-    CLASS_WEIGHTS,
-    IDENTITY_SHIFT,
-    KEPT,
-    MOST_FINGERPRINTS,
-    NUMBER,
+from spotsieve.stream.base.page_text import (
+    ENTRY_BLOCKS,
+    ENTRY_SAMPLES,
+    EVERY_HASH,
+    MAIN_SAMPLES,
+    MOST_BLOCKS,
+    REST_SAMPLES,
+    hash_of,
+    identity_of,
+    is_kept,
+    place_of,
+    scaled_hash,
+    size_code,
+    words_of,
+    words_outside_links,
 )
-from spotsieve.stream.sign.fingerprints.simhash import count_bits
+from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.judge.by_host.memory import (
+    BLOCK_TO_ITEM,
+    common_limit,
+    pages_of_host,
+    pages_with,
+    template_limit,
+)
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
-TENTHS, _LEFT_OUT_TENTHS = 10, 4
-"""The weight of a word, in tenths: of a main text block, and of a boilerplate block."""
-_WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
-NO_TITLE = thresholds.NONE
-PAGES, LIMIT, LISTED, TEMPLATE, OWN, OWN_PRINTS, OWN_TEXTS, OWN_NUMBERS, RARE = range(9)
-"""Places in the figures of HostLookup."""
-_TEMPLATE_MARKS, _COMMON_MARKS = 64, 2**16 // 64
-"""The size, in 64-bit words, of the bit sets of HostLookup: 4,096 bits for several hundred identities, and one bit for
-each title word."""
+PAGES, LIMIT, COMMON_LIMIT, RARE = range(4)
+"""Places in the figures of PageView: pages of the host, the number of pages from which a block is template text, the
+most pages of a title word that is not common, and the number of the page's rare title words."""
+MAIN, OUTSIDE, WHOLE, WHOLE_COMMON, OWN, EVERY = range(4, 10)
+"""Sizes in words: of the distinctive main text; of other distinctive text, outside links; of the main text without
+template text of the host, and of its part that is common text; of all distinctive text; of all text without template
+text, where links do not count outside the main text."""
+FIGURES = 10
+IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
+"""Flags of a block: distinctive, template text of its host, common text."""
+_LEAST_OWN = 8
+"""A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
+NO_TITLE = -1.0
+LEAST_MAIN = 20
+"""The least words of main text by which pages of two hosts are compared."""
 
 
-class HostFigures(NamedTuple):
-    """A page by its host memory, in figures for people.
+class PageTexts(NamedTuple):
+    """The columns by which the n pages of a record are compared, in the layouts of stream/base/page_text.py.
 
-    pages: number of pages that taught the host
-    limit: a block fingerprint on more pages than this is template text
-    template_share: share of the page's listed main text that is template text
-    own_words: words of the page's distinctive text
-    rare_title_words: number of title words that are not common on the host
-    """
-
-    pages: int
-    limit: float
-    template_share: float
-    own_words: float
-    rare_title_words: int
-
-
-class HostLookup(NamedTuple):
-    """The text of the page that is being judged, by its host memory.
-
-    figures: float64[9], by PAGES, LIMIT, ...: pages of the host; the limit of template text; words of the page's listed
-    main text; words of it that are template text; tenths of words of its distinctive text; number of its distinctive
-    block fingerprints, of those for main text, and of those for numbers in main text; number of its rare title words
-    template: bool[MOST_FINGERPRINTS], whether each block fingerprint of the page is template text
-    rare: uint16[MOST_TITLE_WORDS], the rare title words of the page
-    templates: uint64[_TEMPLATE_MARKS], a bit set of the identities that are template text of the host, by their lowest
-    bits. Most block fingerprints are not in it, and need no search in the host memory.
-    commons: uint64[_COMMON_MARKS], a bit set of the title words that are common on the host
-    """
-
-    figures: NDArray[np.float64]
-    template: NDArray[np.bool_]
-    rare: NDArray[np.uint16]
-    templates: NDArray[np.uint64]
-    commons: NDArray[np.uint64]
-
-
-def new_lookup() -> HostLookup:
-    """An empty lookup."""
-    marks = np.zeros(_TEMPLATE_MARKS, np.uint64), np.zeros(_COMMON_MARKS, np.uint64)
-    return HostLookup(np.zeros(9), np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16), *marks)
-
-
-def host_figures(asked: HostLookup) -> HostFigures:
-    """The figures of the page that was looked up last."""
-    figures = asked.figures.tolist()
-    share = figures[TEMPLATE] / figures[LISTED] if figures[LISTED] else 0.0
-    return HostFigures(int(figures[PAGES]), figures[LIMIT], share, figures[OWN] / TENTHS, int(figures[RARE]))
-
-
-@inlined
-def words_of(value):  # uint32 -> int64
-    """The number of words that a block fingerprint stands for."""
-    return _WEIGHTS[value & CLASS_MASK]
-
-
-@inlined
-def tenths_of(value):  # uint32 -> int64
-    """The weight of a block fingerprint, in tenths of words."""
-    return words_of(value) * (TENTHS if value & KEPT else _LEFT_OUT_TENTHS)
-
-
-@inlined
-def is_kept_text(value):  # uint32 -> bool
-    """Whether a block fingerprint stands for the text, not the numbers, of a main text block."""
-    return value & KEPT != 0 and value & NUMBER == 0
-
-
-@inlined
-def is_kept_number(value):  # uint32 -> bool
-    """Whether a block fingerprint stands for the numbers of a main text block."""
-    return value & KEPT != 0 and value & NUMBER != 0
-
-
-@inlined
-def _mark(rows, row, used, limit, count_bits, marks):  # limit: float64  ->  marks: uint64[m], m = 2^k
-    """Mark the items that stand on more pages than the limit.
-
-    rows: uint32[h, m], items or words; the first `used` elements of the row count
-    count_bits: int64, number of low bits that hold the count
-    """
-    marks[:] = 0
-    most, counts = np.int64(np.floor(limit)), (np.int64(1) << count_bits) - 1
-    for place in range(used):
-        value = np.int64(rows[row, place])
-        if value & counts > most:
-            at = value >> count_bits
-            marks[(at >> 6) & (len(marks) - 1)] |= np.uint64(1) << np.uint64(at & 63)
-
-
-@inlined
-def _is_marked(marks, wanted):  # uint64[m], int64 -> bool
-    return (marks[(wanted >> 6) & (len(marks) - 1)] >> np.uint64(wanted & 63)) & np.uint64(1) != 0
-
-
-@inlined
-def is_template(asked, memory, row, value):  # HostLookup, Memory, int64, uint32 -> bool
-    """Whether a block fingerprint is template text on the host of the page that was looked up last."""
-    identity = np.int64(value) >> IDENTITY_SHIFT
-    if not _is_marked(asked.templates, identity):
-        return False
-    return pages_with(memory.items, row, memory.item_count[row], identity, ITEM_COUNT_BITS) > asked.figures[LIMIT]
-
-
-@inlined
-def look_up(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: HostLookup
-    """Look up which text of a page is currently template text of its host. share: HostThresholds.template_share"""
-    figures = asked.figures
-    known = memory.pages[row]
-    limit = template_limit(known, share)
-    for place in range(len(figures)):
-        figures[place] = 0.0
-    figures[PAGES], figures[LIMIT] = known, limit
-    _mark(memory.items, row, memory.item_count[row], limit, ITEM_COUNT_BITS, asked.templates)
-    _mark(memory.words, row, memory.word_count[row], common_limit(known), WORD_COUNT_BITS, asked.commons)
-    first = pages.print_first[page]
-    for place in range(first, pages.print_end[page]):
-        value = pages.prints[place]
-        template = is_template(asked, memory, row, value)
-        asked.template[place - first] = template
-        if is_kept_text(value):
-            figures[LISTED] += words_of(value)
-            figures[TEMPLATE] += words_of(value) if template else 0
-        if not template:
-            figures[OWN] += tenths_of(value)
-            figures[OWN_PRINTS] += 1
-            figures[OWN_TEXTS] += is_kept_text(value)
-            figures[OWN_NUMBERS] += is_kept_number(value)
-    rare = np.int64(0)
-    for place in range(pages.title_first[page], pages.title_end[page]):
-        word = pages.titles[place]
-        if not _is_marked(asked.commons, np.int64(word)):
-            asked.rare[rare] = word
-            rare += 1
-    figures[RARE] = rare
-
-
-@inlined
-def listed_words(asked):  # HostLookup -> int64
-    """The number of words in the page's listed main text."""
-    return np.int64(asked.figures[LISTED])
-
-
-@inlined
-def template_share(asked):  # HostLookup -> float64
-    """The share of the page's listed main text that is template text."""
-    listed = asked.figures[LISTED]
-    return asked.figures[TEMPLATE] / listed if listed > 0 else 0.0
-
-
-@inlined
-def title_overlap(others, other, asked):  # Texts, int64, HostLookup -> float64
-    """The Jaccard similarity of both titles' rare words; NO_TITLE if neither title has one."""
-    mine, theirs, both = np.int64(asked.figures[RARE]), np.int64(0), np.int64(0)
-    for place in range(others.title_first[other], others.title_end[other]):
-        word = others.titles[place]
-        if not _is_marked(asked.commons, np.int64(word)):
-            theirs += 1
-            for rare in range(mine):
-                both += asked.rare[rare] == word
-    return both / (mine + theirs - both) if mine + theirs > 0 else NO_TITLE
-
-
-class Texts(NamedTuple):
-    """The columns by which c pages are compared.
-
-    host: uint64[c]
-    length: uint32[c], number of features
-    sketch: uint64[c, w]
-    site: uint16[c], equal for hosts of one site; 0 if unknown
-    share: uint8[c], share of the listed main text that is template text, in 255ths
-    listed: uint16[c], number of words in the listed main text
-    prints: uint32[p], block fingerprints, of page i prints[print_first[i]:print_end[i]]; print_first, print_end:
-    int64[c]
-    titles: uint16[t], title words, of page i titles[title_first[i]:title_end[i]]; title_first, title_end: int64[c]
+    host: uint64[n]  site: uint16[n], equal for hosts of one site; 0 if unknown
+    blocks: uint64[b], block_bounds: int64[n + 1]  samples: uint64[s], sample_bounds: int64[n + 1]
+    titles: uint16[t], title_bounds: int64[n + 1]
+    is_common: bool[b], blocks that are common text
     """
 
     host: NDArray[np.uint64]
-    length: NDArray[np.uint32]
-    sketch: NDArray[np.uint64]
     site: NDArray[np.uint16]
-    share: NDArray[np.uint8]
-    listed: NDArray[np.uint16]
-    prints: NDArray[np.uint32]
-    print_first: NDArray[np.int64]
-    print_end: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
+    block_bounds: NDArray[np.int64]
+    samples: NDArray[np.uint64]
+    sample_bounds: NDArray[np.int64]
+    titles: NDArray[np.uint16]
+    title_bounds: NDArray[np.int64]
+    is_common: NDArray[np.bool_]
+
+
+class EntryTexts(NamedTuple):
+    """The columns by which c indexed pages are compared. The fields are those of OwnText, with spans for bounds.
+
+    host: uint64[c]  the others: as in OwnText; the sample of page i is sample[sample_first[i]:sample_end[i]]
+    """
+
+    host: NDArray[np.uint64]
+    site: NDArray[np.uint16]
+    main: NDArray[np.uint8]
+    whole: NDArray[np.uint8]
+    every: NDArray[np.uint8]
+    limit: NDArray[np.uint32]
+    sample: NDArray[np.uint16]
+    sample_first: NDArray[np.int64]
+    sample_end: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
+    block_first: NDArray[np.int64]
+    block_end: NDArray[np.int64]
     titles: NDArray[np.uint16]
     title_first: NDArray[np.int64]
     title_end: NDArray[np.int64]
 
 
-def texts_of(signatures: Signatures) -> Texts:
-    """The columns of a record's pages, before their template text is known."""
-    count, prints, titles = len(signatures), signatures.prints_bounds, signatures.titles_bounds
-    return Texts(
+def texts_of(signatures: Signatures, is_common: NDArray[np.bool_]) -> PageTexts:
+    """The columns of a record's pages. is_common: bool[b], of the blocks"""
+    return PageTexts(
         np.ascontiguousarray(signatures.host, np.uint64),
-        np.ascontiguousarray(signatures.feature_count, np.uint32),
-        np.ascontiguousarray(signatures.sketch, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint16),
-        np.ascontiguousarray(signatures.prints, np.uint32),
-        prints[:-1].copy(),
-        prints[1:].copy(),
+        np.ascontiguousarray(signatures.blocks, np.uint64),
+        np.ascontiguousarray(signatures.blocks_bounds, np.int64),
+        np.ascontiguousarray(signatures.samples, np.uint64),
+        np.ascontiguousarray(signatures.samples_bounds, np.int64),
         np.ascontiguousarray(signatures.titles, np.uint16),
-        titles[:-1].copy(),
-        titles[1:].copy(),
+        np.ascontiguousarray(signatures.titles_bounds, np.int64),
+        is_common,
     )
 
 
-def texts_of_entries(
-    host: NDArray[np.uint64], length: NDArray[np.uint32], sketch: NDArray[np.uint64], own: OwnText
-) -> Texts:
-    """The columns of indexed pages."""
-    return Texts(
+def texts_of_entries(host: NDArray[np.uint64], own: OwnText) -> EntryTexts:
+    """The columns of indexed pages. host: uint64[c]"""
+    return EntryTexts(
         np.ascontiguousarray(host, np.uint64),
-        np.ascontiguousarray(length, np.uint32),
-        np.ascontiguousarray(sketch, np.uint64),
         own.site,
-        own.share,
-        own.listed,
-        own.prints,
-        own.print_bounds[:-1].copy(),
-        own.print_bounds[1:].copy(),
+        own.main,
+        own.whole,
+        own.every,
+        own.limit,
+        own.sample,
+        own.sample_bounds[:-1].copy(),
+        own.sample_bounds[1:].copy(),
+        own.blocks,
+        own.block_bounds[:-1].copy(),
+        own.block_bounds[1:].copy(),
         own.titles,
         own.title_bounds[:-1].copy(),
         own.title_bounds[1:].copy(),
     )
 
 
+def no_texts() -> EntryTexts:
+    """The columns of no indexed pages."""
+    none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
+    sizes, words = np.empty(0, np.uint8), np.empty(0, np.uint64)
+    limit = np.empty(0, np.uint32)
+    own = OwnText(none, sizes, sizes, sizes, limit, none, bounds, words, bounds, none, bounds)
+    return texts_of_entries(words, own)
+
+
+def empty_entry_texts(signatures: Signatures) -> EntryTexts:
+    """Room for the own texts of a record's n pages (keep_own_text)."""
+    count = len(signatures)
+    sample_first = np.arange(count, dtype=np.int64) * ENTRY_SAMPLES
+    block_first = np.arange(count, dtype=np.int64) * ENTRY_BLOCKS
+    sizes = np.zeros((3, count), np.uint8)
+    return EntryTexts(
+        np.ascontiguousarray(signatures.host, np.uint64),
+        np.ascontiguousarray(signatures.site, np.uint16),
+        *sizes,
+        np.zeros(count, np.uint32),
+        np.zeros(count * ENTRY_SAMPLES, np.uint16),
+        sample_first,
+        sample_first.copy(),
+        np.zeros(count * ENTRY_BLOCKS, np.uint64),
+        block_first,
+        block_first.copy(),
+        np.ascontiguousarray(signatures.titles, np.uint16),
+        signatures.titles_bounds[:-1].copy(),
+        signatures.titles_bounds[1:].copy(),
+    )
+
+
+class PageView(NamedTuple):
+    """The page that is being judged, by the memory of its host and the table of common text.
+
+    figures: float64[FIGURES], by PAGES, LIMIT, ...
+    flags: uint8[MOST_BLOCKS] (IS_OWN, ...), of its blocks
+    rare: bool[MOST_TITLE_WORDS], whether each title word is not common on the host
+    """
+
+    figures: NDArray[np.float64]
+    flags: NDArray[np.uint8]
+    rare: NDArray[np.bool_]
+
+
+def new_view() -> PageView:
+    """An empty view."""
+    return PageView(np.zeros(FIGURES), np.zeros(MOST_BLOCKS, np.uint8), np.zeros(MOST_TITLE_WORDS, np.bool_))
+
+
+class HostFigures(NamedTuple):
+    """A page by its host memory, in figures for people.
+
+    pages: number of pages of the host
+    limit: a block on at least so many pages is template text
+    own_words: words of the page's distinctive text
+    main_words: words of its distinctive main text
+    rare_title_words: number of title words that are not common on the host
+    """
+
+    pages: int
+    limit: float
+    own_words: int
+    main_words: int
+    rare_title_words: int
+
+
+def host_figures(view: PageView) -> HostFigures:
+    """The figures of the page that was looked up last."""
+    figures = view.figures.tolist()
+    return HostFigures(
+        round(figures[PAGES]), figures[LIMIT], round(figures[OWN]), round(figures[MAIN]), int(figures[RARE])
+    )
+
+
 @inlined
-def estimated_jaccard(pages, page, others, other):  # Texts, int64, Texts, int64 -> float64
-    """The Jaccard similarity of two main texts, estimated from their sketches (Yuan et al. 2012, sec. 3)."""
-    differing = np.int64(0)
-    for word in range(pages.sketch.shape[1]):
-        differing += count_bits(pages.sketch[page, word] ^ others.sketch[other, word])
-    return max(1.0 - 2.0 * differing / (64 * pages.sketch.shape[1]), 0.0)
+def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory, int64, float64  ->  view: PageView
+    """Look up which text of a page is distinctive. share: HostThresholds.template_share"""
+    figures, flags = view.figures, view.flags
+    for place in range(FIGURES):
+        figures[place] = 0.0
+    known = pages_of_host(memory, row)
+    limit = template_limit(known, share)
+    figures[PAGES], figures[LIMIT], figures[COMMON_LIMIT] = known, limit, common_limit(known)
+    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
+    for place in range(first, end):
+        block = pages.blocks[place]
+        shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
+        flag = IS_TEMPLATE if shown >= limit else np.uint8(0)
+        if pages.is_common[place]:
+            flag |= IS_COMMON
+        if flag == 0:
+            flag = IS_OWN
+            figures[OWN] += words_of(block)
+        flags[place - first] = flag
+    if figures[OWN] < _LEAST_OWN:
+        _relax(pages, first, end, memory, row, max(limit, share * known), view)
+    for place in range(first, end):
+        block, flag = pages.blocks[place], flags[place - first]
+        words, outside = words_of(block), words_outside_links(block)
+        if flag & IS_OWN:
+            figures[MAIN] += words if is_kept(block) else 0
+            figures[OUTSIDE] += 0.0 if is_kept(block) else outside
+        if flag & IS_TEMPLATE == 0:
+            figures[WHOLE] += words if is_kept(block) else 0
+            figures[WHOLE_COMMON] += words if is_kept(block) and flag & IS_COMMON else 0
+            figures[EVERY] += words if is_kept(block) else outside
+    for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
+        rare = pages_with(memory.words, row, np.int64(pages.titles[place])) <= figures[COMMON_LIMIT]
+        view.rare[place - pages.title_bounds[page]] = rare
+        figures[RARE] += rare
+
+
+@inlined
+def _relax(pages, first, end, memory, row, limit, view):
+    """Take blocks as template text only from a higher limit on. PageTexts, int64, int64, Memory, int64, float64"""
+    view.figures[OWN] = 0.0
+    for place in range(first, end):
+        block, flag = pages.blocks[place], view.flags[place - first]
+        shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
+        if flag & IS_TEMPLATE and not flag & IS_COMMON and shown < limit:
+            view.flags[place - first] = IS_TEMPLATE | IS_OWN
+        if view.flags[place - first] & IS_OWN:
+            view.figures[OWN] += words_of(block)
+
+
+@inlined
+def keep_own_text(pages, page, view, own, room):
+    """Store the text of a page that is indexed, as later pages are compared with it.
+
+    PageTexts, int64, PageView  ->  own: EntryTexts;  room: uint64[MOST_SAMPLES], overwritten
+    """
+    figures, flags, first = view.figures, view.flags, pages.block_bounds[page]
+    count = pages.block_bounds[page + 1] - first
+    main = figures[MAIN] if figures[MAIN] >= LEAST_MAIN else figures[OWN]
+    whole = figures[WHOLE] if figures[WHOLE] >= LEAST_MAIN else figures[OWN]
+    own.main[page] = size_code(np.int64(main))
+    own.whole[page] = size_code(np.int64(whole))
+    own.every[page] = size_code(np.int64(figures[OWN]))
+    has_own = False
+    for place in range(count):
+        has_own |= flags[place] & IS_TEMPLATE == 0
+    _keep_sample(pages, page, flags, has_own, own, room)
+    held, begin = np.int64(0), own.block_first[page]
+    for place in range(count):
+        block = pages.blocks[first + place]
+        if not flags[place] & IS_OWN or identity_of(block) == 0:
+            continue
+        # The lightest kept block stands last until all are chosen; of equal ones the earlier stays.
+        at = held
+        while at > 0 and words_of(block) > words_of(own.blocks[begin + at - 1]):
+            at -= 1
+        if at < ENTRY_BLOCKS:
+            held = min(held + 1, np.int64(ENTRY_BLOCKS))
+            for later in range(held - 1, at, -1):
+                own.blocks[begin + later] = own.blocks[begin + later - 1]
+            own.blocks[begin + at] = block
+    own.block_end[page] = begin + held
+    _sort(own.blocks, begin, held)
+    # Blocks with one identity are one for later pages.
+    written = begin
+    for at in range(begin, begin + held):
+        if (
+            at == begin
+            or identity_of(own.blocks[at]) != identity_of(own.blocks[written - 1])
+            or (own.blocks[at] != own.blocks[written - 1])
+        ):
+            own.blocks[written] = own.blocks[at]
+            written += 1
+    own.block_end[page] = written
+
+
+@inlined
+def _keep_sample(pages, page, flags, has_own, own, room):
+    """Keep the smallest hashes of the text of a page that is not template text, or of all its text."""
+    found, largest_main, largest_rest, main, rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    first = pages.block_bounds[page]
+    for at in range(pages.sample_bounds[page], pages.sample_bounds[page + 1]):
+        place, value = place_of(pages.samples[at]), hash_of(pages.samples[at])
+        kept = is_kept(pages.blocks[first + place])
+        if kept:
+            main, largest_main = main + 1, max(largest_main, value)
+        else:
+            rest, largest_rest = rest + 1, max(largest_rest, value)
+        if not has_own or flags[place] & IS_TEMPLATE == 0:
+            room[found] = np.uint64(value)
+            found += 1
+    # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
+    limit = sample_limit(main, largest_main, MAIN_SAMPLES) if main else sample_limit(rest, largest_rest, REST_SAMPLES)
+    _sort(room, 0, found)
+    if found > ENTRY_SAMPLES:
+        limit = min(limit, np.int64(room[ENTRY_SAMPLES - 1]))
+    written = own.sample_first[page]
+    for at in range(min(found, np.int64(ENTRY_SAMPLES))):
+        if np.int64(room[at]) <= limit:
+            own.sample[written] = np.uint16(scaled_hash(np.int64(room[at]), limit))
+            written += 1
+    own.sample_end[page] = written
+    own.limit[page] = np.uint32(limit)
+
+
+@inlined
+def sample_limit(count, largest, most):  # int64, int64, int64 -> int64
+    """The hash up to which a sample of a text is complete. largest: of its hashes  most: the size of a full sample"""
+    return largest if count >= most else np.int64(EVERY_HASH)
+
+
+@inlined
+def _sort(values, first, count):  # uint64[], int64, int64
+    """Sort values[first:first + count] in place, by heap sort: without memory of its own."""
+    for root in range(count // 2 - 1, -1, -1):
+        _sift(values, first, root, count)
+    for last in range(count - 1, 0, -1):
+        values[first], values[first + last] = values[first + last], values[first]
+        _sift(values, first, 0, last)
+
+
+@inlined
+def _sift(values, first, root, count):  # uint64[], int64, int64, int64
+    at, value = root, values[first + root]
+    while 2 * at + 1 < count:
+        child = 2 * at + 1
+        if child + 1 < count and values[first + child + 1] > values[first + child]:
+            child += 1
+        if values[first + child] <= value:
+            break
+        values[first + at] = values[first + child]
+        at = child
+    values[first + at] = value
+
+
+@inlined
+def title_overlap(pages, page, others, other, memory, row, view):
+    """The Jaccard similarity of both titles' rare words, NO_TITLE if neither title has one; and the rare words in both.
+
+    PageTexts, int64, EntryTexts, int64, Memory, int64, PageView -> float64, int64
+    """
+    first, theirs, both = pages.title_bounds[page], np.int64(0), np.int64(0)
+    for place in range(others.title_first[other], others.title_end[other]):
+        word = others.titles[place]
+        if pages_with(memory.words, row, np.int64(word)) <= view.figures[COMMON_LIMIT]:
+            theirs += 1
+            for at in range(first, pages.title_bounds[page + 1]):
+                both += view.rare[at - first] and pages.titles[at] == word
+    either = view.figures[RARE] + theirs - both
+    return (both / either if either > 0 else NO_TITLE), both

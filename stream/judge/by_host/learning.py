@@ -1,93 +1,132 @@
 """Teaches hosts from pages, and selects what an entry stores of a page.
 
-This happens while pages are judged, and again without judging (learn_again).
+This happens while pages are judged, and again without judging (learn_again). It depends on no verdict.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.page_text import MAIN_SAMPLES, REST_SAMPLES, hash_of, identity_of
 from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.judge.by_host.distinctive_text import (
-    Texts,
-    listed_words,
+    EntryTexts,
+    PageTexts,
+    empty_entry_texts,
+    keep_own_text,
     look_up,
-    new_lookup,
-    template_share,
-    texts_of,
+    new_view,
 )
-from spotsieve.stream.judge.by_host.memory import Memory, teach
-from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MOST_FINGERPRINTS
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, Memory, count_page
 
-_MOST_LISTED = 65_535
-TAUGHT_NOTHING, TAUGHT_ALL, TAUGHT_REST = (np.uint8(how) for how in range(3))
-"""What a page taught its host: nothing, all its text, or only the text that its original lacks (the page is a sure
-copy)."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def empty_own_texts(pages: Texts) -> Texts:
-    """The pages as their entries store them, before their distinctive text is known."""
-    return pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
+def page_hashes(signatures: Signatures) -> NDArray[np.uint64]:
+    """Hashes of each page's URL and of its text, by which its host counts it: uint64[n, 2]."""
+    urls = byte_texts(signatures.urls)
+    raw = np.frombuffer(urls.raw, np.uint8)
+    return _hash_pages(raw, urls.bounds, signatures.samples, signatures.samples_bounds)
+
+
+@kernel
+def _hash_pages(raw, bounds, samples, sample_bounds):
+    # raw: uint8[...], all URLs  bounds: int64[n + 1]  samples: uint64[s]  sample_bounds: int64[n + 1]  ->  uint64[n, 2]
+    hashes = np.zeros((len(bounds) - 1, 2), np.uint64)
+    for page in range(len(hashes)):
+        url = np.uint64(0xCBF29CE484222325)
+        for at in range(bounds[page], bounds[page + 1]):
+            url = (url ^ np.uint64(raw[at])) * np.uint64(0x100000001B3)
+        text = np.uint64(0)
+        for at in range(sample_bounds[page], sample_bounds[page + 1]):
+            text += np.uint64(hash_of(samples[at]) + 1) * _MIX
+        hashes[page, 0], hashes[page, 1] = _mixed(url), _mixed(text)
+    return hashes
+
+
+@inlined
+def _mixed(value):  # uint64 -> uint64
+    value = (value ^ value >> np.uint64(32)) * _MIX
+    return value ^ value >> np.uint64(29)
+
+
+@inlined
+def teach_page(pages, page, hashes, memory, row, number):
+    """Count a page for its host, for its blocks and for its title words.
+
+    PageTexts, int64, hashes: uint64[n, 2], number: int64, the next entry number  ->  memory: Memory
+    """
+    url, text = hashes[page, 0], hashes[page, 1]
+    memory.urls[row] |= np.uint64(1) << (url >> np.uint64(58))
+    memory.texts[row] |= np.uint64(1) << (text >> np.uint64(58))
+    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
+        identity = np.int64(identity_of(pages.blocks[place]))
+        if identity != 0:
+            count_page(memory.blocks, row, identity >> BLOCK_TO_ITEM, url, text)
+    for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
+        count_page(memory.words, row, np.int64(pages.titles[place]), url, text)
+    memory.changed[row], memory.last[row] = True, number
 
 
 def learn_again(
     signatures: Signatures,
+    pages: PageTexts,
     row: NDArray[np.int64],
     memory: Memory,
-    taught: NDArray[np.uint8],
+    learns: NDArray[np.bool_],
     entry: NDArray[np.int64],
-    original_row: NDArray[np.int64],
-    indexed: Texts,
-    place: NDArray[np.int64],
-    template_from: float,
+    template_share: float,
     first_number: int,
-) -> Texts:
-    """Teach the hosts again what the pages of a record taught them, without judging  ->  memory.
+) -> EntryTexts:
+    """Teach the hosts what the pages of a record teach them, without judging  ->  memory.
 
     Returns the texts of the indexed pages as their entries store them (HostResolution.within).
     row: int64[n], the row of each page's host in memory; NOBODY if another shard remembers the host
-    taught: uint8[n] (TAUGHT_NOTHING, ...)
+    learns: bool[n], pages that were not judged before
     entry: int64[n], entry numbers of indexed pages, or NOBODY
-    original_row: int64[n], for sure copies: the original's place in the record, or NOBODY
-    place: int64[n], for sure copies whose original is not in the record: its place in `indexed`
-    template_from: the share of a host's pages above which text is template text (HostThresholds.template_share)
     first_number: entry number of the first page that is indexed
     """
-    pages, judged = texts_of(signatures), signatures.status == FINGERPRINTED
-    within = empty_own_texts(pages)
+    within = empty_entry_texts(signatures)
+    judged = signatures.status == FINGERPRINTED
     _learn_kernel(
-        pages,
-        row,
-        judged,
-        taught,
-        entry,
-        within,
-        original_row,
-        indexed,
-        place,
-        memory,
-        template_from,
-        first_number,
-        new_lookup(),
+        *(pages, row, judged, page_hashes(signatures), learns, entry, within, memory, template_share, first_number),
+        *(new_view(), np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)),
     )
     return within
 
 
-def owned_texts(signatures: Signatures, within: Texts, pages: NDArray[np.int64]) -> OwnText:
+@kernel
+def _learn_kernel(pages, row, judged, hashes, learns, entry, within, memory, share, number, view, room):
+    # pages: PageTexts  within: EntryTexts  row, entry: int64[n]  judged, learns: bool[n]  hashes: uint64[n, 2]
+    # share: float64  number: int64  view, room: overwritten
+    # -> within, memory
+    for page in range(len(row)):
+        is_indexed = entry[page] != NOBODY
+        if row[page] != NOBODY and judged[page]:
+            if is_indexed:
+                look_up(pages, page, memory, row[page], share, view)
+                keep_own_text(pages, page, view, within, room)
+            if learns[page]:
+                teach_page(pages, page, hashes, memory, row[page], number + is_indexed)
+        number += is_indexed
+
+
+def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> OwnText:
     """The distinctive text that the entries of these pages store.
 
-    within: the pages as their entries store them
-    pages: int64[f], rows
+    within: the pages as their entries store them  pages: int64[f], rows
     """
-    bounds = signatures.titles_bounds
     return OwnText(
-        signatures.site[pages],
-        within.share[pages],
-        within.listed[pages],
-        *_runs(within.prints, within.print_first, within.print_end, pages),
-        *_runs(signatures.titles, bounds[:-1], bounds[1:], pages),
+        within.site[pages],
+        within.main[pages],
+        within.whole[pages],
+        within.every[pages],
+        within.limit[pages],
+        *_runs(within.sample, within.sample_first, within.sample_end, pages),
+        *_runs(within.blocks, within.block_first, within.block_end, pages),
+        *_runs(within.titles, within.title_first, within.title_end, pages),
     )
 
 
@@ -104,91 +143,3 @@ def _runs(column, first, end, rows):
         for place in range(bounds[at], bounds[at + 1]):
             taken[place] = column[begin + place - bounds[at]]
     return taken, bounds
-
-
-@inlined
-def keep_own(pages, own, page, asked):  # Texts, Texts, int64, HostLookup  ->  own: Texts
-    """Store the distinctive text of a page that is indexed, and the template share of its main text."""
-    first = pages.print_first[page]
-    end = first
-    for place in range(first, pages.print_end[page]):
-        if not asked.template[place - first]:
-            own.prints[end] = pages.prints[place]
-            end += 1
-    own.print_end[page] = end
-    own.share[page] = np.uint8(np.floor(template_share(asked) * 255.0 + 0.5))
-    own.listed[page] = np.uint16(min(listed_words(asked), _MOST_LISTED))
-
-
-@inlined
-def skip_shared(pages, page, others, original, asked, skipped):
-    """Select the text that a sure copy does not teach: template text, and the distinctive text of its original.
-
-    pages, others: Texts
-    page, original: int64, places in them
-    asked: HostLookup
-    -> skipped: bool[MOST_FINGERPRINTS]
-    """
-    at, end = others.print_first[original], others.print_end[original]
-    first = pages.print_first[page]
-    for place in range(first, pages.print_end[page]):
-        identity = np.int64(pages.prints[place]) >> IDENTITY_SHIFT
-        while at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT < identity:
-            at += 1
-        has = at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT == identity
-        skipped[place - first] = has or asked.template[place - first]
-
-
-@inlined
-def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_indexed):
-    """Teach the host from a page. A sure copy teaches only the fingerprints that are not skipped.
-
-    sure: bool
-    skipped: bool[MOST_FINGERPRINTS]; read for sure copies, overwritten for other pages
-    number: int64, the page's entry number, or the next one if it is not indexed
-    The other parameters are those of `teach`.
-    """
-    if not sure:
-        skipped[:] = False
-    teach(
-        memory,
-        row,
-        pages.prints,
-        pages.print_first[page],
-        pages.print_end[page],
-        pages.titles,
-        pages.title_first[page],
-        pages.title_end[page],
-        skipped,
-        no_word,
-        not sure,
-        number,
-        is_indexed,
-    )
-
-
-@kernel
-def _learn_kernel(
-    pages, row, judged, taught, entry, within, original_row, indexed, place, memory, share, number, asked
-):
-    # pages, within, indexed: Texts  row: int64[n], of each page's host, NOBODY if another shard remembers it  judged:
-    # bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], the parameters of learn_again  share: float64
-    # number: int64  asked: overwritten
-    # -> within, memory
-    skipped, no_word = np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
-    for page in range(len(row)):
-        is_indexed = entry[page] != NOBODY
-        if row[page] != NOBODY and judged[page] and (is_indexed or taught[page] != TAUGHT_NOTHING):
-            look_up(pages, page, memory, row[page], share, asked)
-            if is_indexed:
-                keep_own(pages, within, page, asked)
-            if taught[page] != TAUGHT_NOTHING:
-                sure = taught[page] == TAUGHT_REST
-                if sure:
-                    skipped[:] = False
-                    if original_row[page] != NOBODY:
-                        skip_shared(pages, page, within, original_row[page], asked, skipped)
-                    else:
-                        skip_shared(pages, page, indexed, place[page], asked, skipped)
-                teach_page(memory, row[page], pages, page, sure, skipped, no_word, number, is_indexed)
-        number += is_indexed

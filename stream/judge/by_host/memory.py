@@ -1,20 +1,19 @@
-"""Host memory: the number of a host's pages that contain each block and each title word, which defines template text.
+"""Host memory: on how many pages of a host each block and each title word stands, which defines template text.
 
-Every page in the log that has block fingerprints teaches its host, whatever its verdict, with two exceptions. A page
-with the same bytes as an earlier one teaches nothing. A sure copy teaches only the text that its original lacks, and is
-not counted: otherwise a page that is crawled ten times would become template text.
+    template text: a block on at least min(max(3, template_share * n), 10) pages of a host
+    common:        a title word on more than min(max(2, 0.3 n), 20) pages
 
-    template text: a block fingerprint on more than min(max(2, template_share * n), 10) pages
-    common:        a title word on more than min(max(1, 0.3 n), 100) pages
+Here n is the number of pages of the host. Every page in the log that has text is counted, whatever its verdict: a
+verdict that kept a page from being counted would hide the template text that the next verdict needs.
 
-Here n is the number of pages that taught the host.
+Pages are counted by their URLs and by their texts, and the smaller number holds. So a page that is crawled ten times
+counts once, and so do ten copies of one text. Both numbers are estimated by linear counting (Whang et al. 1990): each
+item has two sketches of COUNT_BITS bits, in which every URL and every text sets one bit. Equal pages set equal bits.
 
-So both depend only on the earlier pages, in the order of the log. The upper bounds serve large hosts of many sections.
-A memory is bounded: if it holds more items than it has room for, the items with the lowest counts are removed until
-three quarters are used (the same for words). Counts stay at their maximum value.
-
-If only one page has taught a host, and this page is indexed, its entry is the lead of the host: it holds all that the
-memory would hold, and replaces it.
+A memory is bounded. If it is full, a new item replaces one that was seen on the fewest pages, and inherits this number
+as its error, as in Space-Saving (Metwally et al. 2005): an item that was seen on more than N / room pages is in the
+memory, where N is the sum of the numbers of all items that were ever counted. A hand that goes round finds the item to
+replace, so equal items leave in the order in which they came, and no order depends on their identities.
 """
 
 from typing import NamedTuple
@@ -22,258 +21,264 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories, StateView
+from spotsieve.state.index import HostMemories
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
-from spotsieve.stream.base.signature import OwnText
-from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT, MOST_FINGERPRINTS
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.base.page_text import IDENTITY_BITS
+from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
-LEAST_ROOM, ROOM_A_PAGE, ROOM = 192, 5, 1024
-"""The number of items of a host: ROOM_A_PAGE for each page that taught it, at least LEAST_ROOM, at most ROOM. A large
-host has many sections, each with template text of its own that few pages in a row contain. The memory of a small host
-must not cost more than its pages."""
-WORD_ROOM = 64
-LEAST_TEMPLATE, MOST_TEMPLATE = 2.0, 10.0
-"""In pages: a block fingerprint on at most LEAST_TEMPLATE pages is not template text; on more than MOST_TEMPLATE pages
-it is."""
-COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 1.0, 100.0
+ITEM_ROOM, WORD_ROOM = 1024, 128
+"""The most blocks and title words of a host's memory."""
+COUNT_BITS = 12
+ITEM_BITS = 28
+"""The size of a sketch, and of an item's identity: its highest bits in a memory."""
+_ERROR_SHIFT, _URLS_SHIFT = 2 * COUNT_BITS, COUNT_BITS
+_IDENTITY_SHIFT = _ERROR_SHIFT + 4
+_MOST_ERROR = 15
+_SKETCH = np.int64((1 << COUNT_BITS) - 1)
+BLOCK_TO_ITEM = IDENTITY_BITS - ITEM_BITS
+LEAST_TEMPLATE, MOST_TEMPLATE = 3.0, 10.0
+"""In pages: a block on fewer than LEAST_TEMPLATE pages is not template text; on MOST_TEMPLATE pages it is."""
+COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 2.0, 20.0
 """The share of pages above which a title word is common, and the bounds of this limit, in pages."""
 
 
+def _estimates(bits: int) -> NDArray[np.float64]:
+    """The estimated number of values that set k of `bits` bits, by k (Whang et al. 1990, sec. 2.1)."""
+    occupied = np.arange(bits)
+    return np.append(-bits * np.log1p(-occupied / bits), 2.0 * bits * np.log(bits))
+
+
+_BY_BITS, _PAGES_BY_BITS = np.floor(_estimates(COUNT_BITS) + 0.5).astype(np.int64), _estimates(64)
+
+
+class Counts(NamedTuple):
+    """Bounded counts of h hosts, for kernels: of blocks, or of title words.
+
+    room: int64[h], the most items of a host  first: int64[h + 1], its first slot
+    items: uint64[first[h]], as in HostMemories  used: int64[h], number of slots in use
+    hand, floor: int64[h], where the search for an item to replace goes on, and the number of pages it looks for
+    heads: int32[...], the first slot of each chain, -1: none; those of host i begin at head_first[i]: int64[h + 1]
+    following: int32[first[h]], the next slot of a chain, -1: none
+    """
+
+    room: NDArray[np.int64]
+    first: NDArray[np.int64]
+    items: NDArray[np.uint64]
+    used: NDArray[np.int64]
+    hand: NDArray[np.int64]
+    floor: NDArray[np.int64]
+    heads: NDArray[np.int32]
+    head_first: NDArray[np.int64]
+    following: NDArray[np.int32]
+
+
 class Memory(NamedTuple):
-    """The memories of the h hosts of a record, in the form that the kernels write.
+    """The memories of the h hosts of a record, for kernels.
 
     hosts: uint64[h], ascending
-    pages: int64[h], number of pages that taught the host
-    last: int64[h], the next entry number when the host last learned
-    first: int64[h], entry number of the lead, or NOBODY
-    items: uint32[h, ROOM + MOST_FINGERPRINTS], item_count: int64[h]; the first item_count elements of a row are the
-    host's, laid out like HostMemories.items
-    words: uint32[h, WORD_ROOM + MOST_TITLE_WORDS], word_count: int64[h]; the same for title words
-    changed: bool[h]
-    exclude: uint32[ROOM + MOST_FINGERPRINTS], scratch space
+    urls, texts: uint64[h], sketches of the URLs and texts of a host's pages
+    last: int64[h], the next entry number when the host last learned  changed: bool[h]
+    blocks, words: counts of blocks and of title words
     """
 
     hosts: NDArray[np.uint64]
-    pages: NDArray[np.int64]
+    urls: NDArray[np.uint64]
+    texts: NDArray[np.uint64]
     last: NDArray[np.int64]
-    first: NDArray[np.int64]
-    items: NDArray[np.uint32]
-    item_count: NDArray[np.int64]
-    words: NDArray[np.uint32]
-    word_count: NDArray[np.int64]
     changed: NDArray[np.bool_]
-    exclude: NDArray[np.uint32]
+    blocks: Counts
+    words: Counts
 
 
-def load_memories(memories: HostMemories) -> Memory:
-    """Lay out the stored memories of hosts. The entries of leads are read later (load_leads)."""
-    count = len(memories.hosts)
+def load_memories(memories: HostMemories, new_blocks: NDArray[np.int64], new_words: NDArray[np.int64]) -> Memory:
+    """Lay out the stored memories of h hosts.
+
+    new_blocks, new_words: int64[h], upper bounds of the blocks and title words that the record adds to each host
+    """
     return Memory(
         memories.hosts,
-        memories.pages.astype(np.int64),
+        memories.urls.copy(),
+        memories.texts.copy(),
         memories.last.astype(np.int64),
-        memories.first.copy(),
-        *_rows(memories.items, memories.item_bounds, ROOM + MOST_FINGERPRINTS),
-        *_rows(memories.words, memories.word_bounds, WORD_ROOM + MOST_TITLE_WORDS),
-        np.zeros(count, np.bool_),
-        np.empty(ROOM + MOST_FINGERPRINTS, np.uint32),
+        np.zeros(len(memories.hosts), np.bool_),
+        _laid_out(memories.items, memories.item_bounds, new_blocks, ITEM_ROOM, memories.item_hand, memories.item_floor),
+        _laid_out(memories.words, memories.word_bounds, new_words, WORD_ROOM, memories.word_hand, memories.word_floor),
     )
 
 
-def live_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
-    """The entry numbers of the leads that still exist: int64[l]."""
-    leads = memories.first[memories.first != NOBODY]
-    alive = [found is not None for found in view.page_ids(leads.astype(np.uint64))] if len(leads) else []
-    living: NDArray[np.int64] = leads[np.array(alive, np.bool_)]
-    return living
+def _laid_out(
+    stored: NDArray[np.uint64],
+    bounds: NDArray[np.int64],
+    added: NDArray[np.int64],
+    room: int,
+    hand: NDArray[np.uint16],
+    floor: NDArray[np.uint8],
+) -> Counts:
+    used = sizes_of(bounds).copy()
+    slots = np.minimum(used + added, room)
+    heads = np.int64(1) << np.ceil(np.log2(np.maximum(slots, 1))).astype(np.int64)
+    first, head_first = bounds_of(slots), bounds_of(heads)
+    counts = Counts(
+        np.full(len(used), room, np.int64),
+        first,
+        np.zeros(first[-1], np.uint64),
+        used,
+        hand.astype(np.int64),
+        floor.astype(np.int64),
+        np.full(head_first[-1], -1, np.int32),
+        head_first,
+        np.full(first[-1], -1, np.int32),
+    )
+    _fill(stored, bounds, counts)
+    return counts
 
 
-def load_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64], own: OwnText) -> None:
-    """Write the text that leads taught into the memories of their hosts.
-
-    leads: int64[l], from live_leads
-    place: int64[l], the place of each lead's entry in `own`
-    """
-    at = dict(zip(leads.tolist(), place.tolist(), strict=True))
-    for row in np.flatnonzero(memory.first != NOBODY).tolist():
-        where = at.get(int(memory.first[row]))
-        if where is not None:
-            prints = own.prints[own.print_bounds[where] : own.print_bounds[where + 1]]
-            words = own.titles[own.title_bounds[where] : own.title_bounds[where + 1]].astype(np.uint32)
-            identities = prints >> np.uint32(IDENTITY_SHIFT)
-            memory.items[row, : len(prints)] = identities << np.uint32(ITEM_COUNT_BITS) | np.uint32(1)
-            memory.words[row, : len(words)] = words << np.uint32(WORD_COUNT_BITS) | np.uint32(1)
-            memory.item_count[row], memory.word_count[row] = len(prints), len(words)
+@kernel
+def _fill(stored, bounds, counts):
+    # stored: uint64[i]  bounds: int64[h + 1]  ->  counts: Counts
+    for row in range(len(bounds) - 1):
+        for place in range(bounds[row], bounds[row + 1]):
+            _put(counts, row, place - bounds[row], stored[place])
 
 
 def memories_to_store(memory: Memory) -> HostMemories:
-    """The memories of the hosts that have learned, in the form that the state stores."""
+    """The memories of the hosts that have learned, as the state stores them."""
     rows = np.flatnonzero(memory.changed)
-    stored = memory.first[rows] == NOBODY
-    item_bounds, word_bounds = bounds_of(memory.item_count[rows] * stored), bounds_of(memory.word_count[rows] * stored)
+    blocks, words = memory.blocks, memory.words
+    item_bounds, word_bounds = bounds_of(blocks.used[rows]), bounds_of(words.used[rows])
     return HostMemories(
         memory.hosts[rows],
-        memory.pages[rows].astype(np.uint32),
+        memory.urls[rows],
+        memory.texts[rows],
         memory.last[rows].astype(np.uint64),
-        memory.first[rows],
-        _ragged(memory.items, rows, item_bounds),
+        blocks.hand[rows].astype(np.uint16),
+        words.hand[rows].astype(np.uint16),
+        blocks.floor[rows].astype(np.uint8),
+        words.floor[rows].astype(np.uint8),
+        _ragged(blocks.items, blocks.first, rows, item_bounds),
         item_bounds,
-        _ragged(memory.words, rows, word_bounds),
+        _ragged(words.items, words.first, rows, word_bounds),
         word_bounds,
     )
 
 
-def _rows(
-    column: NDArray[np.uint32], bounds: NDArray[np.int64], width: int
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """A ragged column as rows of one width, and the used length of each row."""
-    rows = np.empty((len(bounds) - 1, width), np.uint32)
-    _spread(column, bounds, rows)
-    return rows, sizes_of(bounds)
-
-
 @kernel
-def _spread(column, bounds, rows):
-    # column: uint32[c]  bounds: int64[h + 1]
-    # -> rows: uint32[h, width], the used part of each row
-    for row in range(len(rows)):
-        for place in range(bounds[row], bounds[row + 1]):
-            rows[row, place - bounds[row]] = column[place]
-
-
-@kernel
-def _ragged(rows, which, bounds):
-    # rows: uint32[h, width]  which: int64[r]  bounds: int64[r + 1]
-    # -> uint32[bounds[r]], the used parts of these rows
-    column = np.empty(bounds[-1], np.uint32)
-    for at in range(len(which)):
+def _ragged(items, first, rows, bounds):
+    # items: uint64[...]  first: int64[h + 1]  rows: int64[r]  bounds: int64[r + 1]
+    # -> uint64[bounds[r]], the used slots of these rows
+    column = np.empty(bounds[-1], np.uint64)
+    for at in range(len(rows)):
         for place in range(bounds[at], bounds[at + 1]):
-            column[place] = rows[which[at], place - bounds[at]]
+            column[place] = items[first[rows[at]] + place - bounds[at]]
     return column
 
 
 @inlined
-def template_limit(pages, share):  # int64, float64 -> float64
-    """The maximum number of pages that contain a block fingerprint that is not template text. pages: of the host"""
-    return min(max(LEAST_TEMPLATE, share * pages), MOST_TEMPLATE)
+def pages_of_host(memory, row):  # Memory, int64 -> float64
+    """The number of pages of a host, estimated: exact for a few, at most some 500."""
+    return min(_PAGES_BY_BITS[count_bits(memory.urls[row])], _PAGES_BY_BITS[count_bits(memory.texts[row])])
 
 
 @inlined
-def common_limit(pages):  # int64 -> float64
+def template_limit(pages, share):  # float64, float64 -> float64
+    """The number of pages from which a block is template text. pages: of the host"""
+    return max(LEAST_TEMPLATE, min(MOST_TEMPLATE, share * pages))
+
+
+@inlined
+def common_limit(pages):  # float64 -> float64
     """The maximum number of pages whose titles contain a word that is not common. pages: of the host"""
     return min(max(LEAST_COMMON, COMMON_SHARE * pages), MOST_COMMON)
 
 
 @inlined
-def pages_with(rows, row, used, wanted, count_bits):  # uint32[h, m], int64, int64, int64, int64 -> int64
-    """The number of pages that contain `wanted`, an identity or a title word.
+def pages_with(counts, row, identity):  # Counts, int64, int64 -> int64
+    """The number of a host's pages that contain a block or title word, estimated; 0 if it is not remembered."""
+    slot = _slot_of(counts, row, identity)
+    return np.int64(0) if slot < 0 else _pages_of(counts.items[counts.first[row] + slot])
 
-    rows: items or words of hosts; the first `used` elements of the row count
-    count_bits: number of low bits of an element that hold its count
-    """
-    low, high = np.int64(0), used
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(rows[row, middle]) >> count_bits < wanted:
-            low = middle + 1
+
+@inlined
+def count_page(counts, row, identity, url, text):  # Counts, int64, int64, uint64, uint64  ->  counts
+    """Count a page for one of its blocks or title words. url, text: hashes of its URL and text"""
+    sketches = np.uint64(1) << (url % np.uint64(COUNT_BITS) + np.uint64(_URLS_SHIFT))
+    sketches |= np.uint64(1) << text % np.uint64(COUNT_BITS)
+    slot = _slot_of(counts, row, identity)
+    if slot < 0:
+        error = np.int64(0)
+        if counts.used[row] < counts.room[row]:
+            slot = counts.used[row]
+            counts.used[row] += 1
         else:
-            high = middle
-    if low < used and np.int64(rows[row, low]) >> count_bits == wanted:
-        return np.int64(rows[row, low]) & ((1 << count_bits) - 1)
-    return np.int64(0)
+            slot = _slot_to_replace(counts, row)
+            _take_out(counts, row, slot)
+            error = min(counts.floor[row], np.int64(_MOST_ERROR))
+        _put(counts, row, slot, np.uint64(identity << _IDENTITY_SHIFT | error << _ERROR_SHIFT))
+    counts.items[counts.first[row] + slot] |= sketches
 
 
 @inlined
-def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, exclude):
-    """Add one page to the counts of values[first:end] >> shift, ascending; -> the used length of the row: int64.
-
-    rows: uint32[h, m], items or words; the first `used` elements of the row count
-    skipped: bool[...], values that are not counted, by place from `first` on
-    count_bits: int64, number of low bits of an element that hold its count
-    exclude: scratch space of the size of a row
-    """
-    most, one = (1 << count_bits) - 1, np.int64(1) << count_bits
-    at, written = np.int64(0), np.int64(0)
-    for place in range(first, end):
-        if skipped[place - first]:
-            continue
-        wanted = np.int64(values[place]) >> shift
-        while at < used and np.int64(rows[row, at]) >> count_bits < wanted:
-            exclude[written] = rows[row, at]
-            at += 1
-            written += 1
-        count = np.int64(0)
-        if at < used and np.int64(rows[row, at]) >> count_bits == wanted:
-            count = np.int64(rows[row, at]) & most
-            at += 1
-        exclude[written] = np.uint32(wanted * one + min(count + 1, most))
-        written += 1
-    while at < used:
-        exclude[written] = rows[row, at]
-        at += 1
-        written += 1
-    for place in range(written):
-        rows[row, place] = exclude[place]
-    return written
+def _pages_of(item):  # uint64 -> int64
+    """The number of pages of an item, by the smaller of both estimates."""
+    value = np.int64(item)
+    urls, texts = value >> _URLS_SHIFT & _SKETCH, value & _SKETCH
+    return min(_BY_BITS[count_bits(np.uint64(urls))], _BY_BITS[count_bits(np.uint64(texts))])
 
 
 @inlined
-def make_room(rows, row, used, room, count_bits):  # uint32[h, m], int64, int64, int64, int64 -> int64
-    """If more than `room` elements are used, remove the lowest counts until three quarters are; -> the used length."""
-    least, most = np.int64(0), (1 << count_bits) - 1
-    while used > room or (least > 0 and 4 * used > 3 * room):
-        least += 1
-        stay = np.int64(0)
-        for place in range(used):
-            if np.int64(rows[row, place]) & most > least:
-                rows[row, stay] = rows[row, place]
-                stay += 1
-        used = stay
-    return used
+def _head_of(counts, row, identity):  # Counts, int64, int64 -> int64
+    """The place of the chain that contains an item, if it is remembered. Identities are hashes already."""
+    first = counts.head_first[row]
+    return first + (identity & (counts.head_first[row + 1] - first - 1))
 
 
 @inlined
-def teach(memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, indexed):
-    """Teach the host of a row from a page.
+def _slot_of(counts, row, identity):  # Counts, int64, int64 -> int64
+    """The slot of an item among those of its host, or -1."""
+    first = counts.first[row]
+    slot = np.int64(counts.heads[_head_of(counts, row, identity)])
+    while slot >= 0 and np.int64(counts.items[first + slot] >> np.uint64(_IDENTITY_SHIFT)) != identity:
+        slot = np.int64(counts.following[first + slot])
+    return slot
 
-    prints[first:end], titles[title_first:title_end]: block fingerprints and title words of the page
-    skipped: bool[MOST_FINGERPRINTS], block fingerprints that the page does not teach
-    no_word: bool[MOST_TITLE_WORDS], all False
-    whole: bool, the page is counted and teaches its title words
-    number: int64, the page's entry number, or the next one if it is not indexed
-    indexed: bool
-    """
-    used = count_in(
-        memory.items,
-        row,
-        memory.item_count[row],
-        prints,
-        IDENTITY_SHIFT,
-        first,
-        end,
-        skipped,
-        ITEM_COUNT_BITS,
-        memory.exclude,
-    )
-    room = min(max(ROOM_A_PAGE * (memory.pages[row] + np.int64(whole)), LEAST_ROOM), ROOM)
-    memory.item_count[row] = make_room(memory.items, row, used, room, ITEM_COUNT_BITS)
-    memory.first[row] = number if indexed and whole and memory.pages[row] == 0 else NOBODY
-    if whole:
-        used = count_in(
-            memory.words,
-            row,
-            memory.word_count[row],
-            titles,
-            0,
-            title_first,
-            title_end,
-            no_word,
-            WORD_COUNT_BITS,
-            memory.exclude,
-        )
-        memory.word_count[row] = make_room(memory.words, row, used, WORD_ROOM, WORD_COUNT_BITS)
-        memory.pages[row] += 1
-    memory.last[row] = number
-    memory.changed[row] = True
+
+@inlined
+def _put(counts, row, slot, item):  # Counts, int64, int64, uint64  ->  counts
+    """Write an item into a slot, and put it into its chain."""
+    first = counts.first[row]
+    head = _head_of(counts, row, np.int64(item >> np.uint64(_IDENTITY_SHIFT)))
+    counts.items[first + slot] = item
+    counts.following[first + slot] = counts.heads[head]
+    counts.heads[head] = np.int32(slot)
+
+
+@inlined
+def _take_out(counts, row, slot):  # Counts, int64, int64  ->  counts
+    """Take the item of a slot out of its chain."""
+    first = counts.first[row]
+    head = _head_of(counts, row, np.int64(counts.items[first + slot] >> np.uint64(_IDENTITY_SHIFT)))
+    at = np.int64(counts.heads[head])
+    if at == slot:
+        counts.heads[head] = counts.following[first + slot]
+        return
+    while counts.following[first + at] != slot:
+        at = np.int64(counts.following[first + at])
+    counts.following[first + at] = counts.following[first + slot]
+
+
+@inlined
+def _slot_to_replace(counts, row):  # Counts, int64 -> int64;  ->  counts.hand, counts.floor
+    """The slot of the next item, from the hand on, that was seen on the fewest pages."""
+    first, room = counts.first[row], counts.room[row]
+    while True:
+        fewest = np.int64(1 << 30)
+        for _ in range(room):
+            slot = counts.hand[row]
+            counts.hand[row] = slot + 1 if slot + 1 < room else 0
+            item = counts.items[first + slot]
+            pages = _pages_of(item) + np.int64(item >> np.uint64(_ERROR_SHIFT) & np.uint64(_MOST_ERROR))
+            if pages <= counts.floor[row]:
+                return slot
+            fewest = min(fewest, pages)
+        counts.floor[row] = min(fewest, np.int64(255))

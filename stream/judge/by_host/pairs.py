@@ -1,107 +1,108 @@
-"""The rule for two pages, by the host memory of the later page: whether it is a copy of the earlier one.
+"""The rule for two pages: whether an indexed page contains the distinctive text of a later one.
 
-Two pages of one host are compared by distinctive text: the block fingerprints of both
-(stream/sign/features/block_fingerprints.py) that are not template text of the host (stream/judge/by_host/memory.py),
-weighted by their words, and their titles without the words that are common in the titles of the host. If the pages are
-long enough, their sketches give a second similarity, of shingles, after the template share of each page is subtracted;
-the larger similarity counts. The required similarity of two distinctive texts depends on the titles.
+A page is a copy of an indexed page if that page contains at least min_containment of its distinctive text, few of its
+words are fresh, and the indexed page is at most twice as long. Containment and fresh words are those of containment.py.
+They are measured over one or two parts of the page, and must be enough in each:
 
-Across hosts the sketches decide, and the titles too if one page contains the other. Half of the new page's main text
-must be distinctive, as far as its host is known.
+- its distinctive main text, if that is long enough to speak for the page;
+- all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
+- its main text with common text, if that is most of it. A syndicated article is found so;
+- all its main text, if the page consists of template text only.
 
-Variants of one product have the same texts and different numbers: if variants are to be kept, such pairs do not match.
+More is required where less is known:
 
-Block fingerprints are short, so unrelated pages of a large host may share one by accident. Shared text also shows in
-the sketches: if the fingerprints claim more shared text than the sketches allow, the claim is ignored.
+- On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
+- While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
+  words
+  may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh.
 
-The value of a pair and the required value at each threshold are recorded during the comparison
-(stream/judge/by_host/thresholds.py), so explanations come from the code that judged.
+Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
-docs/measured/quality.md shows the effect of each rule, measured on the labelled sets.
+The values of a pair, and the required ones, are recorded during the comparison (thresholds.py), so explanations come
+from the code that judged. docs/measured/quality.md shows the effect of each rule on the labelled sets.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
+from spotsieve.stream.base.page_text import identity_of, is_kept, words_of, words_of_code
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host.containment import (
+    ALL_TEXT,
+    CONTAINMENT,
+    FRESH,
+    MAIN_TEXT,
+    PARTS,
+    TEMPLATE_TEXT,
+    WHOLE_MAIN_TEXT,
+    Comparison,
+    find_shared,
+    measure_part,
+    new_comparison,
+    shared_template_words,
+)
 from spotsieve.stream.judge.by_host.distinctive_text import (
+    EVERY,
+    IS_OWN,
+    LEAST_MAIN,
+    LIMIT,
+    MAIN,
     NO_TITLE,
+    OUTSIDE,
     OWN,
-    OWN_NUMBERS,
-    OWN_PRINTS,
-    OWN_TEXTS,
     PAGES,
     RARE,
-    TENTHS,
-    estimated_jaccard,
-    is_kept_number,
-    is_kept_text,
-    is_template,
-    template_share,
-    tenths_of,
+    WHOLE,
+    WHOLE_COMMON,
     title_overlap,
-    words_of,
 )
-from spotsieve.stream.sign.features.block_fingerprints import IDENTITY_SHIFT
+from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, pages_with
 from spotsieve.stream.sign.schemes import Confirmations
 
-FEW_PAGES = 4
-"""On a host with fewer pages the template text is not known yet, and copies without matching titles must reach the
-threshold for different titles (other_title_min_alike)."""
-AGREE, DIFFER, EQUAL, SAME = 0.6, 0.2, 0.75, 0.95
-"""Overlap of two titles (Jaccard): they agree (AGREE), differ (DIFFER), are nearly equal (EQUAL), are the same
-(SAME)."""
-ACROSS_TITLE = 0.8
-LONG, THIN, SHORT, TINY = 60, 60, 40, 20
-"""Words of distinctive text (LONG, SHORT, TINY), and features of a page (THIN)."""
-TINY_CARE = 0.12
-"""The increase of the threshold for a text of 0 words, if there are titles; it falls to 0 at TINY words."""
-SAME_TITLE_ALIKE, EARLY_SAME_TITLE_ALIKE = 0.42, 0.45
-CONTAINED, CONTAINED_ALIKE, CONTAINED_LEAST, CONTAINED_MOST = 0.85, 0.4, 4, 150
-"""A print version of a thin page: the containment of the shorter text in the other (CONTAINED), the similarity
-(CONTAINED_ALIKE), the least words of the shorter text and the most words of the longer one."""
-HELD, HELD_ALIKE, HELD_JACCARD = 0.75, 0.28, 0.24
-"""A page with injected lists: the containment of one page in the other, the similarity on one host, and the Jaccard
-across hosts."""
-SURE = 0.7
-"""The similarity from which a copy is sure, so that it teaches its host only the text that its original lacks."""
-ROOM_FOR_SKETCH, SHARE_FOR_SKETCH, ROOM_IF_AGREED, SHARE_IF_AGREED = 40, 0.6, 15, 0.5
-"""The features outside template text, and their share of all features, from which sketches count; the last two values
-apply if the titles agree."""
-ALL_TEMPLATE_JACCARD = 0.95
-"""The Jaccard from which pages without distinctive text are copies."""
-LEAST_OWN = 0.5
-"""Across hosts: the minimum share of a page's main text that must be distinctive."""
-SITE_WORDS = 80
-"""Two pages on two hosts of one site must also reach the threshold of one host, for a text of this many words."""
-SURPRISE = 3.0
-"""The number of standard errors of a sketch by which its estimate hardly ever misses the shared text of two pages."""
-_OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
-    np.uint8(reason) for reason in (Reason.OWN_TEXT, Reason.CONTAINED, Reason.SAME_TITLE, Reason.NEAR)
-)
+FEW_PAGES, TEMPLATE_WORDS = 4, 200
+"""On a host with fewer pages, so many of its words may be template text."""
+LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.1
+"""Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
+the other text is compared too if the main text is less than MAIN_SHARE of the page's words outside links."""
+THIN = 100
+"""A text of fewer words is thin: nothing but its title may tell it from others."""
+CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.1
+"""How the required containment follows from min_containment: what may be missing is this share of it for pages of one
+host whose titles differ, for thin texts without titles, and for similar titles. Beside the main text, all text needs
+BESIDE less."""
+SIMILAR_TITLE, THIN_TITLE, SAME_TITLE = 0.5, 0.7, 1.0
+"""Overlaps of two titles: similar; enough for thin texts; the same."""
+SHORT = 80
+"""A text of fewer words under another title is no copy."""
+SURE, SURE_WORDS = 0.95, 20
+"""A text of SURE_WORDS words is a copy whatever the titles are if this share of it is contained."""
+NEARLY_ALL = 0.9
+"""The containment that template text and common text need between two hosts, without a fresh word."""
+WHOLE_SHARE = 0.3
+"""Common text speaks for a page if its main text is this share of the words outside links."""
+MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
+"""The length of an indexed page, in lengths of the page and words beside. Sizes are rounded by up to 1/16."""
+_CONTAINED = np.uint8(Reason.CONTAINED)
 
 
 class PairResult(NamedTuple):
-    """The result for the pair that was compared last. The first three fields have one element each.
+    """The result for the pair that was compared last. All but bars and figures have one element.
 
-    confirmed: accepted and score
-    reason: uint8 (Reason)
-    sure: bool, the page teaches its host only the text that its original lacks
-    bars: float64[thresholds.THRESHOLDS, 2], the value of the pair and the required value; thresholds of the other case
-    (one host or two hosts) hold values of an earlier pair
+    confirmed: accepted and score  reason: uint8 (Reason)
+    bars: float64[thresholds.THRESHOLDS, 2], the values of the pair and the required values
     figures: float64[thresholds.FIGURES], the other values of the pair
+    compared: scratch space
     """
 
     confirmed: Confirmations
     reason: NDArray[np.uint8]
-    sure: NDArray[np.bool_]
     bars: NDArray[np.float64]
     figures: NDArray[np.float64]
+    compared: Comparison
 
 
 def new_pair_result() -> PairResult:
@@ -109,301 +110,216 @@ def new_pair_result() -> PairResult:
     return PairResult(
         Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
         np.zeros(1, np.uint8),
-        np.zeros(1, np.bool_),
         np.zeros((thresholds.THRESHOLDS, 2)),
         np.zeros(thresholds.FIGURES),
+        new_comparison(),
     )
 
 
 @inlined
-def threshold_of(title, words, pages, bars):  # float64, float64, float64, HostThresholds -> float64
-    """The required similarity of two distinctive texts.
+def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
+    """Decide whether a page is a copy of an indexed one, and record the values of the pair.
 
-    title: overlap of the titles  words: number of words that the similarity is based on  pages: of the host
+    PageTexts, int64, EntryTexts, int64, Memory, int64 (row of the page's host), PageView, HostThresholds -> PairResult
     """
-    if title == NO_TITLE:
-        fallen = min(max((words - TINY) / (SHORT - TINY), 0.0), 1.0)
-        bar = bars.no_title_min_alike + fallen * (bars.min_alike - bars.no_title_min_alike)
-    else:
-        fallen = min(max((title - DIFFER) / (AGREE - DIFFER), 0.0), 1.0)
-        bar = bars.other_title_min_alike + fallen * (bars.min_alike - bars.other_title_min_alike)
-        bar += TINY_CARE * max(1.0 - words / TINY, 0.0)
-    if pages < FEW_PAGES and title < AGREE:
-        bar = max(bar, bars.other_title_min_alike)
-    return bar
-
-
-@inlined
-def shared_features(jaccard, one, other):  # float64, float64, float64 -> float64
-    """The number of features that two pages share, by their Jaccard and their numbers of features."""
-    return min(jaccard * (one + other) / (1.0 + jaccard), one, other)
-
-
-@inlined
-def _reaches(answer, bar, had, needed):  # PairResult, int64, float64, float64 -> bool
-    """Record the value of a pair and the minimum at a threshold; -> whether the pair reaches it."""
-    answer.bars[bar, 0], answer.bars[bar, 1] = had, needed
-    return had >= needed
-
-
-@inlined
-def _stays_below(answer, bar, had, most):  # PairResult, int64, float64, float64 -> bool
-    """Record the value of a pair and the maximum at a threshold; -> whether the pair does not exceed it."""
-    answer.bars[bar, 0], answer.bars[bar, 1] = had, most
-    return had <= most
-
-
-@inlined
-def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
-    """Decide whether a page is a copy of an earlier one, and record the values at every threshold.
-
-    Texts, int64, Texts, int64, Memory, int64, HostLookup, HostThresholds -> PairResult
-    """
-    jaccard = estimated_jaccard(pages, page, others, other)
-    _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer)
-
-
-@inlined
-def judge_pair(pages, page, others, other, memory, row, asked, bars, answer):
-    """Decide like confirm_pair, but record no values for a pair of two hosts that the sketches alone rule out.
-
-    Most candidates are such unrelated pages: a page of the benchmark has 80 candidates, and its resolution takes 15 us
-    instead of 28 us.
-    """
-    jaccard = estimated_jaccard(pages, page, others, other)
-    across = pages.host[page] != others.host[other]
-    if across and not could_be_copy_across(pages, page, others, other, bars, jaccard):
-        _answer_across(answer, False, jaccard)
-    else:
-        _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer)
-
-
-@inlined
-def _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer):
-    """Compare a pair of this Jaccard with every threshold."""
-    title = title_overlap(others, other, asked)
-    answer.figures[thresholds.PAIR_JACCARD], answer.figures[thresholds.PAIR_TITLE] = jaccard, title
-    if pages.host[page] == others.host[other]:
-        _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer)
-    else:
-        _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer)
-
-
-@inlined
-def _least_jaccard(shorter, bars):  # float64, HostThresholds -> float64
-    """The minimum Jaccard of copies on two hosts. shorter: number of features of the shorter page"""
-    return bars.thin_min_jaccard if shorter < THIN else bars.min_jaccard
-
-
-@inlined
-def _containment(jaccard, one, another):  # float64, float64, float64 -> float64
-    """The share of the shorter page's features that the other page has."""
-    return shared_features(jaccard, one, another) / max(min(one, another), 1.0)
-
-
-@inlined
-def could_be_copy_across(pages, page, others, other, bars, jaccard):
-    """Whether a pair passes the conditions of _confirm_across that do not depend on host memory.
-
-    Texts, int64, Texts, int64, HostThresholds, float64 -> bool
-    """
-    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    near = jaccard >= _least_jaccard(min(one, another), bars)
-    # The Jaccard comes first: it rules out nearly all unrelated pages without a division.
-    held = jaccard >= HELD_JACCARD and min(one, another) >= THIN and _containment(jaccard, one, another) >= HELD
-    return not bars.one_host and (near or held)
-
-
-@inlined
-def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer):
-    """Apply the rule for two hosts."""
-    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    shorter = min(one, another)
-    of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
-    for_site = threshold_of(title, float(SITE_WORDS), asked.figures[PAGES], bars) if of_site else 0.0
-    may_meet = (
-        _reaches(answer, thresholds.HOSTS_MEET, 1.0 - bars.one_host, 1.0)
-        & _reaches(answer, thresholds.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
-        & _reaches(answer, thresholds.ONE_SITE, jaccard, for_site)
-    )
-    near = _reaches(answer, thresholds.JACCARD, jaccard, _least_jaccard(shorter, bars))
-    held = (
-        _reaches(answer, thresholds.ACROSS_LONG, shorter, float(THIN))
-        & _reaches(answer, thresholds.ACROSS_TITLE, title, ACROSS_TITLE)
-        & _reaches(answer, thresholds.ACROSS_WORDS, asked.figures[RARE], 2.0)
-        & _reaches(answer, thresholds.ACROSS_HELD, _containment(jaccard, one, another), HELD)
-        & _reaches(answer, thresholds.ACROSS_JACCARD, jaccard, HELD_JACCARD)
-    )
-    _answer_across(answer, may_meet & (near | held), jaccard)
-
-
-@inlined
-def _answer_across(answer, accepted, jaccard):  # PairResult, bool, float64
-    """Write the result for a pair of two hosts."""
-    answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
-    answer.reason[0], answer.sure[0] = _NEAR, False
-
-
-@inlined
-def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer):
-    """Apply the rule for one host."""
-    figures, noted = asked.figures, answer.figures
-    mine, theirs, both, became, are_variants = _compare_prints(pages, page, others, other, memory, row, asked, jaccard)
-    union = mine + theirs - both
-    alike = both / union if union > 0 else 0.0
-    contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
-    words = min(mine, theirs) / TENTHS
-    gone = others.share[other] / 255.0
-    if others.listed[other] > 0:
-        gone = min(1.0, gone + became / others.listed[other])
-    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    template_one, template_another = one * template_share(asked), another * gone
-    by_sketches, left, held = _compare_sketches(one, another, template_one, template_another, jaccard, title)
-    noted[thresholds.PAIR_BY_PRINTS], noted[thresholds.PAIR_BY_SKETCHES] = alike, by_sketches
-    if by_sketches > alike:
-        alike, words = by_sketches, left
-    elif by_sketches == thresholds.NONE and figures[OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
-        alike, words = jaccard, one + another - shared_features(jaccard, one, another)
-        noted[thresholds.PAIR_BY_SKETCHES] = jaccard
-    shorter, longer = min(mine, theirs) / TENTHS, max(mine, theirs) / TENTHS
-    variants = bars.keep_variants and are_variants
-    reason = _reason_on_host(
-        answer,
-        bars,
-        title,
-        figures[PAGES],
-        alike,
-        words,
-        shorter,
-        longer,
-        contained,
-        held,
-        variants and bars.keep_variants,
-    )
-    noted[thresholds.PAIR_OWN], noted[thresholds.PAIR_OTHERS] = mine / TENTHS, theirs / TENTHS
-    noted[thresholds.PAIR_SHARED], noted[thresholds.PAIR_ALIKE] = both / TENTHS, alike
-    answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
-    answer.reason[0], answer.sure[0] = reason, alike >= SURE and (title >= AGREE or title == NO_TITLE)
-
-
-@inlined
-def _compare_prints(pages, page, others, other, memory, row, asked, jaccard):
-    """Compare the distinctive text of two pages of one host by block fingerprints.
-
-    Texts, int64, Texts, int64, Memory, int64, HostLookup, float64 (Jaccard) -> tenths of distinctive words of the page,
-    of the other page, and of both (int64 each); int64, words of the other page's listed main text that have become
-    template text since; bool, whether both have the same main text with different numbers
-    """
-    figures = asked.figures
-    # `claimed`: features that both pages share, if equal fingerprints of main text stand for the same text
-    mine, theirs, both = np.int64(figures[OWN]), np.int64(0), np.int64(0)
-    plain_mine, plain_theirs = mine, np.int64(0)
-    claimed, became = np.int64(0), np.int64(0)
-    # Distinctive texts and numbers in main text that one page has and the other lacks
-    my_texts, my_numbers = np.int64(figures[OWN_TEXTS]), np.int64(figures[OWN_NUMBERS])
-    their_texts, their_numbers = np.int64(0), np.int64(0)
-    first, end = pages.print_first[page], pages.print_end[page]
-    at = first
-    for place in range(others.print_first[other], others.print_end[other]):
-        value = others.prints[place]
-        identity = np.int64(value) >> IDENTITY_SHIFT
-        while at < end and np.int64(pages.prints[at]) >> IDENTITY_SHIFT < identity:
-            at += 1
-        met = at < end and np.int64(pages.prints[at]) >> IDENTITY_SHIFT == identity
-        template = asked.template[at - first] if met else is_template(asked, memory, row, value)
-        if template:
-            became += words_of(value) if is_kept_text(value) else 0
+    answer.confirmed.accepted[0], answer.confirmed.score[0], answer.reason[0] = False, 0.0, 0
+    answer.bars[:], answer.figures[:] = thresholds.NONE, thresholds.NONE
+    same = pages.host[page] == others.host[other]
+    if not same and bars.one_host:
+        answer.bars[thresholds.HOSTS_MEET, 0], answer.bars[thresholds.HOSTS_MEET, 1] = 0.0, 1.0
+        return
+    if not find_shared(pages, page, others, other, answer.compared):
+        return
+    figures = view.figures
+    title, shared_words = NO_TITLE, np.int64(0)
+    if same:
+        title, shared_words = title_overlap(pages, page, others, other, memory, row, view)
+    answer.figures[thresholds.PAIR_TITLE] = title
+    long_enough = _record_length(pages, page, others, other, same, memory, row, view, answer) or bars.drop_parts
+    common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
+    speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
+    most = 1.0 if same else MAIN_SHARE
+    both = speaks and figures[MAIN] < most * (figures[MAIN] + figures[OUTSIDE])
+    beside = speaks + (both or not speaks) + (same and common and figures[WHOLE] >= LEAST_MAIN) > 1
+    score, enough = 2.0, True
+    for part in range(PARTS):
+        words = figures[MAIN]
+        asked = speaks
+        if part == ALL_TEXT:
+            asked, words = (both or not speaks) and figures[OWN] >= 3, figures[OWN]
+        elif part == TEMPLATE_TEXT:
+            asked, words = not speaks and figures[OWN] < 3, _template_words(pages, page)
+        elif part == WHOLE_MAIN_TEXT:
+            asked, words = same and common and figures[WHOLE] >= LEAST_MAIN, figures[WHOLE]
+        if not asked:
             continue
-        tenths = tenths_of(value)
-        plain_theirs += tenths
-        if met:
-            own = tenths_of(pages.prints[at])
-            larger = max(tenths, own)
-            mine += larger - own
-            both += larger
-            theirs += larger
-            my_texts -= is_kept_text(pages.prints[at])
-            my_numbers -= is_kept_number(pages.prints[at])
-            if is_kept_text(value) and is_kept_text(pages.prints[at]):
-                claimed += max(min(words_of(value), words_of(pages.prints[at])) - 2, 0)
-        else:
-            theirs += tenths
-            their_texts += is_kept_text(value)
-            their_numbers += is_kept_number(value)
-    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, one, another, jaccard):
-        mine, theirs, both = plain_mine, plain_theirs, np.int64(0)
-    variants = my_numbers > 0 and their_numbers > 0 and my_texts == 0 and their_texts == 0
-    return mine, theirs, both, became, variants
+        value = _contained_part(
+            part, words, beside, pages, page, others, other, same, title, shared_words, view, bars, answer
+        )
+        enough &= value >= 0.0
+        score = min(score, value)
+    if not enough and common and not same and figures[WHOLE] >= max(LEAST_MAIN, WHOLE_SHARE * figures[EVERY]):
+        score = _contained_part(
+            WHOLE_MAIN_TEXT,
+            *(figures[WHOLE], False, pages, page, others, other, same, title, shared_words, view, bars, answer),
+        )
+        enough = score >= 0.0
+    if enough and bars.keep_variants and same and are_variants(pages, page, others, other, view.flags):
+        enough = False
+        answer.bars[thresholds.NOT_A_VARIANT, 0] = 0.0
+        answer.bars[thresholds.NOT_A_VARIANT, 1] = 1.0
+    if enough and long_enough:
+        answer.confirmed.accepted[0], answer.confirmed.score[0] = True, min(score, 1.0)
+        answer.reason[0] = _CONTAINED
 
 
 @inlined
-def _compare_sketches(one, another, template_one, template_another, jaccard, title):
-    """The similarity of two pages of one host by their sketches, without template text.
+def _record_length(pages, page, others, other, same, memory, row, view, answer):
+    """Compare the lengths of both pages, and record them; whether the indexed page is at most twice as long: bool.
 
-    float64 each: features of each page, template features of each page, Jaccard, overlap of titles -> float64:
-    similarity, or thresholds.NONE if too few features remain without template text; number of these features; the share
-    of the shorter page's distinctive features that the other page has
+    What has become template text of the host since the page was indexed is not counted any more: its heaviest blocks by
+    the memory of the host, and other text that is template text of the later page.
     """
-    shared = shared_features(jaccard, one, another)
-    either = one + another - shared
-    less, more = min(template_one, template_another), max(template_one, template_another)
-    left = either - more
-    if left >= max(ROOM_FOR_SKETCH, SHARE_FOR_SKETCH * either) or (
-        title >= AGREE and left >= max(ROOM_IF_AGREED, SHARE_IF_AGREED * either)
-    ):
-        rest = max(shared - less, 0.0)
-        less_own = min(one - template_one, another - template_another)
-        return rest / left, left, rest / less_own if less_own > 0 else 0.0
-    return thresholds.NONE, left, 0.0
+    figures = view.figures
+    main, every = (
+        np.float64(words_of_code(np.int64(others.main[other]))),
+        np.float64(words_of_code(np.int64(others.every[other]))),
+    )
+    whole = np.float64(words_of_code(np.int64(others.whole[other])))
+    if same:
+        gone, gone_main = shared_template_words(pages, page, view.flags, answer.compared)
+        every, main = every - gone, main - gone_main
+        for place in range(others.block_first[other], others.block_end[other]):
+            block = others.blocks[place]
+            shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
+            if shown >= figures[LIMIT]:
+                every -= words_of(block)
+                main -= words_of(block) if is_kept(block) else 0
+    if figures[OWN] < 3:
+        return True
+    length, most = every, MOST_LENGTHS * figures[OWN] + LENGTH_SLACK
+    if figures[MAIN] >= LEAST_MAIN:
+        length, most = main, MOST_LENGTHS * figures[MAIN] + LENGTH_SLACK
+    common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
+    if length > most and figures[WHOLE] >= LEAST_MAIN and (common or figures[MAIN] >= LEAST_MAIN):
+        length, most = whole, MOST_LENGTHS * figures[WHOLE] + LENGTH_SLACK
+    answer.bars[thresholds.LENGTH, 0], answer.bars[thresholds.LENGTH, 1] = length, most
+    return length <= most
 
 
 @inlined
-def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, contained, held, variants):
-    """Compare a pair of one host with every threshold, and record the values.
+def _template_words(pages, page):  # PageTexts, int64 -> float64
+    """The words of the main text of a page, or of all its text if it has no main text."""
+    main, every = 0.0, 0.0
+    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
+        every += words_of(pages.blocks[place])
+        main += words_of(pages.blocks[place]) if is_kept(pages.blocks[place]) else 0
+    return main if main > 0 else every
 
-    PairResult, HostThresholds, float64 each: overlap of titles, pages of the host, similarity and the words that it is
-    based on, distinctive words of the shorter and of the longer page, containment of the shorter page in the other by
-    block fingerprints and by sketches; bool: the pair are variants that are to be kept -> uint8: Reason, 0 if the pair
-    does not match
+
+@inlined
+def _contained_part(part, words, beside, pages, page, others, other, same, title, shared_words, view, bars, answer):
+    """Measure one part of a page, and record it; its containment if it is enough, else -1: float64.
+
+    words: float64, of the part  beside: bool, another part is compared too  title: float64, overlap of the titles
+    shared_words: int64, rare title words of both pages
     """
-    none = title == NO_TITLE
-    # If there are titles, they must not differ, or the texts must be long.
-    untold = 0.0 if none or title > DIFFER else float(LONG)
-    both_long = _reaches(answer, thresholds.BOTH_LONG, shorter, float(LONG))
-    differs = _reaches(answer, thresholds.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
-    own_text = _reaches(answer, thresholds.ALIKE, alike, threshold_of(title, words, known, bars)) & _reaches(
-        answer, thresholds.OTHER_TITLES, words, untold
-    )
-    needed = EARLY_SAME_TITLE_ALIKE if known < FEW_PAGES else SAME_TITLE_ALIKE
-    same_title = (
-        _reaches(answer, thresholds.SAME_TITLE, title, EQUAL)
-        & both_long
-        & _reaches(answer, thresholds.SAME_TITLE_SHARED, alike, needed)
-    )
-    inside = (
-        _reaches(answer, thresholds.INSIDE, contained, CONTAINED)
-        & _reaches(answer, thresholds.INSIDE_LEAST, shorter, float(CONTAINED_LEAST))
-        & _stays_below(answer, thresholds.INSIDE_MOST, longer, float(CONTAINED_MOST))
-        & _reaches(answer, thresholds.INSIDE_ALIKE, alike, CONTAINED_ALIKE)
-        & _reaches(answer, thresholds.INSIDE_TITLE, title, NO_TITLE if none else AGREE)
-    )
-    within = (
-        _reaches(answer, thresholds.SAME_HEADLINE, title, SAME)
-        & both_long
-        & _reaches(answer, thresholds.HELD, max(contained, held), HELD)
-        & _reaches(answer, thresholds.HELD_ALIKE, alike, HELD_ALIKE)
-    )
-    if differs and own_text:
-        return _OWN_TEXT
-    if differs and same_title:
-        return _SAME_TITLE
-    return _CONTAINED if differs and (inside or within) else np.uint8(0)
+    figures, compared = view.figures, answer.compared
+    measure_part(part, pages, page, view.flags, compared)
+    contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
+    thin = words < THIN and (not same or part != MAIN_TEXT)
+    young = same and (not beside or part == MAIN_TEXT) and figures[PAGES] < FEW_PAGES - 0.5
+    if thin and part == ALL_TEXT:
+        contained = _contained_blocks(pages, page, view, compared, same, shared_words)
+    needed = _needed_containment(part, words, thin, young, beside, same, title, bars.min_containment)
+    most_fresh = (1.0 - needed) * words
+    if thin and same and title == NO_TITLE:
+        most_fresh = CAREFUL * (1.0 - bars.min_containment) * words
+    if part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same:
+        most_fresh = 0.0
+    if (thin and not same and not young) or (beside and part != MAIN_TEXT):
+        most_fresh = (1.0 - bars.min_containment) * words
+    row = thresholds.PART_FIRST + 2 * part
+    if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
+        rest = words - TEMPLATE_WORDS
+        if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= (1.0 - bars.min_containment) * rest:
+            _record_part(answer, row, contained, needed, fresh, most_fresh)
+            return contained
+    if young:
+        most_fresh = 0.0
+    if bars.max_fresh_words > 0:
+        most_fresh = min(most_fresh, bars.max_fresh_words - 1.0)
+    _record_part(answer, row, contained, needed, fresh, most_fresh)
+    if contained < needed or fresh > most_fresh:
+        return -1.0
+    sure = contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
+    if title == NO_TITLE or sure:
+        return contained
+    least_title = THIN_TITLE if thin or part == TEMPLATE_TEXT else 0.0
+    if young or words < SHORT:
+        least_title = max(least_title, SIMILAR_TITLE)
+    answer.bars[thresholds.TITLE, 0] = title
+    answer.bars[thresholds.TITLE, 1] = max(answer.bars[thresholds.TITLE, 1], least_title)
+    return contained if title >= least_title else -1.0
 
 
 @inlined
-def _room(pages, one, another, jaccard):  # Texts, float64, float64, float64 -> float64
-    """The maximum number of features that two pages share, within the error of their sketches."""
-    error = math.sqrt((1.0 - jaccard * jaccard) / (64 * pages.sketch.shape[1]))
-    high = min(1.0, jaccard + SURPRISE * error)
-    return high * (one + another) / (1.0 + high)
+def _record_part(answer, row, contained, needed, fresh, most_fresh):  # PairResult, int64, float64 each
+    answer.bars[row, 0], answer.bars[row, 1] = contained, needed
+    answer.bars[row + 1, 0], answer.bars[row + 1, 1] = fresh, most_fresh
+
+
+@inlined
+def _needed_containment(part, words, thin, young, beside, same, title, least):
+    """The required containment of a part: float64. least: HostThresholds.min_containment"""
+    missing = 1.0 - least
+    needed = least
+    if same and title < SAME_TITLE:
+        needed = 1.0 - CAREFUL * missing
+        if title >= SIMILAR_TITLE and words >= LEAST_MAIN_ON_HOST:
+            needed = 1.0 - SIMILAR_CAREFUL * missing
+    if young:
+        needed = max(needed, 1.0 - CAREFUL * missing)
+    elif thin and title == NO_TITLE:
+        needed = 1.0 - THIN_CAREFUL * missing
+    if not same and part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT):
+        needed = max(needed, NEARLY_ALL)
+    if beside and part != MAIN_TEXT:
+        needed = min(needed, least - BESIDE)
+    return needed
+
+
+@inlined
+def _contained_blocks(pages, page, view, compared, same, shared_words):
+    """The containment of a thin text, block by block: the own words of the title are text too -> float64."""
+    first, every, contained = pages.block_bounds[page], 0.0, 0.0
+    for place in range(pages.block_bounds[page + 1] - first):
+        words = words_of(pages.blocks[first + place])
+        asked, found = compared.by_block[place, 0], compared.by_block[place, 1]
+        if view.flags[place] & IS_OWN and (asked > 0 or compared.whole[place]):
+            every += words
+            contained += words if compared.whole[place] else words * found / asked
+    if same:
+        every, contained = every + view.figures[RARE], contained + shared_words
+    return contained / max(every, 1e-9)
+
+
+@inlined
+def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryTexts, int64, uint8[] -> bool
+    """Whether all distinctive blocks of both pages have the same text, and some have other numbers."""
+    first = pages.block_bounds[page]
+    differ, met = False, np.int64(0)
+    for place in range(others.block_first[other], others.block_end[other]):
+        wanted, same_text, same_numbers = identity_of(others.blocks[place]), False, False
+        for at in range(first, pages.block_bounds[page + 1]):
+            if identity_of(pages.blocks[at]) == wanted:
+                same_text = True
+                same_numbers |= pages.blocks[at] >> np.uint64(16) == others.blocks[place] >> np.uint64(16)
+        if not same_text:
+            return False
+        met += 1
+        differ |= not same_numbers
+    own = np.int64(0)
+    for at in range(first, pages.block_bounds[page + 1]):
+        own += flags[at - first] & IS_OWN != 0
+    return differ and own <= met

@@ -12,19 +12,19 @@ from spotsieve.state.index import NOBODY, Buckets, HostUpdate, StateView
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.page_text import MAIN_SAMPLES, REST_SAMPLES
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, page_ids_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context
-from spotsieve.stream.judge.by_host.distinctive_text import Texts, look_up, new_lookup, texts_of
-from spotsieve.stream.judge.by_host.learning import (
-    TAUGHT_ALL,
-    TAUGHT_REST,
-    empty_own_texts,
-    keep_own,
-    owned_texts,
-    skip_shared,
-    teach_page,
+from spotsieve.stream.judge.by_host.distinctive_text import (
+    EntryTexts,
+    PageTexts,
+    empty_entry_texts,
+    keep_own_text,
+    look_up,
+    new_view,
 )
-from spotsieve.stream.judge.by_host.memory import Memory, memories_to_store
+from spotsieve.stream.judge.by_host.learning import owned_texts, page_hashes, teach_page
+from spotsieve.stream.judge.by_host.memory import memories_to_store
 from spotsieve.stream.judge.by_host.page_history import (
     AGAIN,
     FILED_ELSEWHERE,
@@ -52,7 +52,6 @@ from spotsieve.stream.judge.indexed import IndexedOriginals, candidate_urls
 from spotsieve.stream.judge.policy import PagePreferences, UrlRelations, relation_to_indexed, relation_within
 from spotsieve.stream.judge.resolution import Resolution, count_postings, empty_resolution, index_page
 from spotsieve.stream.judge.rules import (
-    LENGTH,
     Candidate,
     Limits,
     OriginalSearch,
@@ -62,10 +61,8 @@ from spotsieve.stream.judge.rules import (
     weigh,
 )
 from spotsieve.stream.judge.slots import Slots
-from spotsieve.stream.sign.features.block_fingerprints import MOST_FINGERPRINTS
 from spotsieve.stream.sign.schemes import HostThresholds
 from spotsieve.stream.sign.schemes.url_rules import PageRules
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 
 class _Record(NamedTuple):
@@ -78,6 +75,7 @@ class _Record(NamedTuple):
     place: int64[m], the place of each pair's page in `indexed`; NOBODY for a candidate that is known not to be the
     original
     pages: the pages of the record
+    hashes: uint64[n, 2], of the URL and the text of each page
     indexed: the entries that were read
     within: the indexed pages of the record, as their entries store them
     addresses: URL relations of pages and entries
@@ -90,40 +88,24 @@ class _Record(NamedTuple):
     judged: NDArray[np.bool_]
     met: CandidatePairs
     place: NDArray[np.int64]
-    pages: Texts
-    indexed: Texts
-    within: Texts
+    pages: PageTexts
+    hashes: NDArray[np.uint64]
+    indexed: EntryTexts
+    within: EntryTexts
     addresses: UrlRelations
     preferences: PagePreferences
     entry_preferences: NDArray[np.float64]
 
 
-class _EarlierCopy(NamedTuple):
-    """The earliest page that a page without an original is still a copy of. All fields have one element.
-
-    place: int64, in the entries or the record; NOBODY: there is none
-    within: bool, the place is in the record
-    proof: bool, a decisive key found it
-    sure: bool, the page teaches its host only the text that this page lacks
-    """
-
-    place: NDArray[np.int64]
-    within: NDArray[np.bool_]
-    proof: NDArray[np.bool_]
-    sure: NDArray[np.bool_]
-
-
 class HostJudgment(NamedTuple):
     """The judgment of a record of n pages with host memory.
 
-    taught: uint8[n] (TAUGHT_NOTHING, ...)
     is_new: bool[n], pages whose id was not seen before
     """
 
     indexed: IndexedOriginals
     resolution: Resolution
     learned: HostUpdate
-    taught: NDArray[np.uint8]
     is_new: NDArray[np.bool_]
 
 
@@ -143,7 +125,7 @@ def judge_with_hosts(
     judged = signatures.status == FINGERPRINTED
     page_ids = page_ids_of(signatures)
     pending_verdicts = load_pending_verdicts(page_ids, judged, view)
-    read = load_host_context(signatures, met, view, pending_verdicts, limits.preference)
+    read = load_host_context(signatures, met, view, pending_verdicts, not alone, limits.preference)
     indexed = empty_search(len(page_ids))
     by_page = dict(enumerate(page_ids))
     known = find_loaded(by_page, judged, met, read, pending_verdicts, indexed)
@@ -168,21 +150,19 @@ def judge_with_hosts(
         indexed,
         not alone,
     )
-    learned = _learned(signatures, judged, walk.resolution, indexed, known, walk.within, read.memory, page_ids)
+    learned = _learned(judged, walk.resolution, indexed, known, walk.within, read, page_ids)
     originals = IndexedOriginals(indexed, read.numbers, read.indexed, addresses)
-    return HostJudgment(originals, walk.resolution, learned, walk.taught, known.state == NEW)
+    return HostJudgment(originals, walk.resolution, learned, known.state == NEW)
 
 
 class HostResolution(NamedTuple):
     """The sequential resolution of a record of n pages with host memory.
 
     within: the indexed pages of the record, as their entries store them
-    taught: uint8[n] (TAUGHT_NOTHING, ...)
     """
 
     resolution: Resolution
-    within: Texts
-    taught: NDArray[np.uint8]
+    within: EntryTexts
 
 
 def resolve_with_hosts(
@@ -212,56 +192,39 @@ def resolve_with_hosts(
     indexed: verdicts that are known by page id; the originals among the indexed pages are added
     learns: whether pages are indexed and teach
     """
-    pages = texts_of(signatures)
-    within = empty_own_texts(pages)
-    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses, *preferences)
-    resolution, taught = empty_resolution(slots, len(signatures), len(sizes)), np.zeros(len(signatures), np.uint8)
-    scratch = new_cursors(slots), new_lookup(), new_pair_result(), _no_copy()
-    capped = _resolve_kernel(
-        record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution, taught, *scratch
+    within = empty_entry_texts(signatures)
+    hashes = page_hashes(signatures)
+    record = _Record(
+        *(slots, sizes, read.row, judged, met, place, read.pages, hashes, read.texts, within, addresses),
+        *preferences,
     )
-    return HostResolution(resolution._replace(capped=capped), within, taught)
+    resolution = empty_resolution(slots, len(signatures), len(sizes))
+    room = np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)
+    capped = _resolve_kernel(
+        *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),
+        *(new_cursors(slots), new_view(), new_pair_result(), room),
+    )
+    return HostResolution(resolution._replace(capped=capped), within)
 
 
 def _learned(
-    signatures: Signatures,
     judged: NDArray[np.bool_],
     resolution: Resolution,
     indexed: OriginalSearch,
     known: PageHistory,
-    within: Texts,
-    memory: Memory,
+    within: EntryTexts,
+    read: HostContext,
     page_ids: list[PageId],
 ) -> HostUpdate:
     """The update of the state beside postings: texts of entries, host memories and pending verdicts."""
-    texts = owned_texts(signatures, within, np.flatnonzero(resolution.entry != NOBODY))
+    texts = owned_texts(within, np.flatnonzero(resolution.entry != NOBODY))
     told, pending_verdicts = new_pending_verdicts(judged, known, indexed, resolution)
-    return HostUpdate(
-        texts, memories_to_store(memory), tuple(page_ids[page] for page in told.tolist()), pending_verdicts
-    )
-
-
-def _no_copy() -> _EarlierCopy:
-    """The value before the first page."""
-    no = np.zeros(1, np.bool_)
-    return _EarlierCopy(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
+    repeated = tuple(page_ids[page] for page in told.tolist())
+    return HostUpdate(texts, memories_to_store(read.memory), repeated, pending_verdicts, read.common)
 
 
 @inlined
-def _note_copied(found, page, other, within, pair, answer, limits, copied):
-    """Record a page that `page` would be a copy of if not for its URL or preference, unless one is recorded already.
-
-    found: OriginalSearch  page, other: int64  within: bool
-    pair: Candidate  answer: PairResult  limits: Limits  ->  copied: _EarlierCopy
-    """
-    passes = found.recrawl[page] or (limits.preference != LENGTH and found.replaced[page] != NOBODY)
-    if passes and copied.place[0] == NOBODY:
-        copied.place[0], copied.within[0] = other, within
-        copied.proof[0], copied.sure[0] = pair.proof != 0, answer.sure[0]
-
-
-@inlined
-def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found):
+def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
     """Apply the rule to the candidates of a page among the indexed pages.
 
     -> found: OriginalSearch; returns the place of the original in record.indexed, or NOBODY: int64
@@ -283,12 +246,11 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found)
         if weigh(found, page, pair, answer.confirmed, 0, preference, record.entry_preferences[other], relation, limits):
             found.cut[page] = at >= met.cut_at[page]
             return other
-        _note_copied(found, page, other, False, pair, answer, limits, copied)
     return np.int64(NOBODY)
 
 
 @inlined
-def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer, copied):
+def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer):
     """Apply the rule to the earlier pages of the record that share keys with a page.
 
     indexed: OriginalSearch  ->  resolution: Resolution
@@ -317,20 +279,16 @@ def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, 
         relation = relation_within(record.addresses, page, other)
         if weigh(found, page, pair, answer.confirmed, 0, preference, record.preferences.met[other], relation, limits):
             break
-        _note_copied(found, page, other, True, pair, answer, limits, copied)
 
 
 @kernel
-def _resolve_kernel(
-    record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, taught, *scratch
-):
-    # record: _Record  known: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 8], the thresholds of
+def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch):
+    # record: _Record  known: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 6], the thresholds of
     # each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach  entry_number: int64
-    # indexed: OriginalSearch  scratch: Cursors, HostLookup, PairResult and _EarlierCopy, overwritten
-    # -> resolution: Resolution, taught: uint8[n], and the number of postings left out because a bucket was full
+    # indexed: OriginalSearch  scratch: Cursors, PageView, PairResult and uint64[MOST_SAMPLES], overwritten
+    # -> resolution: Resolution, and the number of postings left out because a bucket was full
     capped = 0
-    cursors, asked, answer, copied = scratch
-    skipped, no_word = np.zeros(MOST_FINGERPRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+    cursors, asked, answer, room = scratch
     pages, found = record.pages, resolution.found
     for page in range(len(record.row)):
         if known.state[page] >= FILED_ELSEWHERE:
@@ -350,44 +308,21 @@ def _resolve_kernel(
         row, bars = record.row[page], thresholds_in(table, chosen[page])
         if record.judged[page]:
             look_up(pages, page, memory, row, bars.template_share, asked)
-        answer.sure[0] = False
-        copied.place[0] = NOBODY
-        original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, copied, indexed), False
-        proof = indexed.proof[page]
+        original = _ask_filed(record, page, memory, asked, bars, limits, answer, indexed)
         found.cut[page] = indexed.cut[page]
         if original == NOBODY and learns:
-            _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer, copied)
-            original, within, proof = found.number[page], True, found.proof[page]
+            _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer)
+            original = found.number[page]
         if not learns:
             continue
-        number, is_indexed = entry_number, False
         if original == NOBODY:
             if record.judged[page]:
-                keep_own(pages, record.within, page, asked)
+                keep_own_text(pages, page, asked, record.within, room)
             is_indexed, full = index_page(record.slots, record.sizes, page, limits.cap, resolution.added)
             capped += full
             if is_indexed:
                 resolution.entry[page] = entry_number
                 entry_number += 1
-        like, is_proof, is_sure = original, proof != 0, answer.sure[0]
-        if original == NOBODY and copied.place[0] != NOBODY:
-            # Text of a page that is fetched ten times must not become template text, though each copy is novel.
-            like, within, is_proof, is_sure = (
-                copied.place[0],
-                copied.within[0],
-                copied.proof[0],
-                copied.sure[0],
-            )
-        if not record.judged[page] or (like != NOBODY and is_proof):
-            continue
-        # If the memory of the host was dropped, a sure copy teaches it like any other page.
-        sure = like != NOBODY and is_sure and memory.pages[row] > 0
-        taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
-        if sure:
-            skipped[:] = False
-            if within:
-                skip_shared(pages, page, record.within, like, asked, skipped)
-            else:
-                skip_shared(pages, page, record.indexed, like, asked, skipped)
-        teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_indexed)
+        if record.judged[page]:
+            teach_page(pages, page, record.hashes, memory, row, entry_number)
     return capped

@@ -16,11 +16,11 @@ Each bucket of tokens has a pilot that leads its words to slots of their own (ha
 Botelho, Dietzfelbinger, ESA 2009). So 7,600 words of 64 groups take 128 KiB and one comparison; two entries per slot
 without pilots would need 1 MiB.
 
-The path of a page is UNSPACED if more than half of its tokens are single characters. Otherwise it is the group with the
-greatest sum of weights over the tokens that are its stop-words, if enough tokens are; the first of equal groups wins. A
-word that n groups share weighs 64 // n, so "de" hardly tells Spanish from Dutch while "los" does. The sum of a group is
-scaled by the score that its own texts reach (SCALES). Otherwise the path is UNKNOWN. All sums are integers, so the
-order of the tokens never matters.
+The path of a page is UNSPACED if more than half of its tokens are single characters that are neither ASCII digits nor
+words of a list. Otherwise it is the group with the greatest sum of weights over the tokens that are its stop-words, if
+enough tokens are; the first of equal groups wins. A word that n groups share weighs 64 // n, so "de" hardly tells
+Spanish from Dutch while "los" does. The sum of a group is scaled by the score that its own texts reach (SCALES).
+Otherwise the path is UNKNOWN. All sums are integers, so the order of the tokens never matters.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.jit import part
-from spotsieve.stream.sign.text.hashing import LONE, hash_token
+from spotsieve.stream.sign.text.hashing import LONE, WITH_DIGIT, hash_token
 from spotsieve.stream.sign.text.machine import load_word, trailing_zeros
 
 DIGEST = "569023af68adc4ab3f9e3f2b0a1edf1f12619a329b5b15eb68bd2fbe309c809d"
@@ -214,6 +214,7 @@ MOST_TOKENS = 128
 HTML."""
 
 _HASH_MASK = np.uint64(_HASH_BITS)
+_FLAGS = np.uint64(LONE | WITH_DIGIT)
 _U1 = np.uint64(1)
 
 
@@ -271,7 +272,8 @@ def choose_language(tokens, count, words):
         pilot = np.uint64(words.pilots[bare >> np.uint64(PILOT_SHIFT)])
         entry = words.entries[((bare >> words.slot_shift) ^ pilot) & last] ^ bare
         index = entry if entry < np.uint64(1 << WORD_INDEX_BITS) else np.uint64(NO_WORD)
-        index = np.uint64(LONE_CHARACTER) if token & np.uint64(LONE) != np.uint64(0) else index
+        lone = index == np.uint64(NO_WORD) and token & _FLAGS == np.uint64(LONE)
+        index = np.uint64(LONE_CHARACTER) if lone else index
         before = words.occurrences[index]
         words.occurrences[index] = before + 1
         # No branch here, because the CPU cannot predict whether a word is new.

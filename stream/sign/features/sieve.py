@@ -10,24 +10,21 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.jit import kernel, part
-from spotsieve.stream.sign.features.block_fingerprints import (
-    MOST_FINGERPRINTS,
-    find_block_fingerprints,
-    make_fingerprint_buffers,
-)
+from spotsieve.stream.base.page_text import MOST_BLOCKS, SHINGLE
 from spotsieve.stream.sign.features.languages import Vocabulary, choose_language, vocabulary
+from spotsieve.stream.sign.features.page_text import MOST_SAMPLES, make_text_buffers, pack_blocks, sample_shingles
 from spotsieve.stream.sign.features.scorecard import KEPT_IN_NEED, REASONS, Scorecard, scorecard
 from spotsieve.stream.sign.features.selection import select_blocks
-from spotsieve.stream.sign.features.shingles import make_repeat_buffers, number_repeats, shingle_hashes
+from spotsieve.stream.sign.features.shingles import shingle_hashes
 from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES, digest_body, new_lanes
-from spotsieve.stream.sign.fingerprints.minhash import MOST_SKETCH_BITS, sketch_features, smallest_hashes
+from spotsieve.stream.sign.fingerprints.minhash import smallest_hashes
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.batch import TextBatch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS, title_words
-from spotsieve.stream.sign.text.machine import load_word
+from spotsieve.stream.sign.text.machine import load_int, load_word
 from spotsieve.stream.sign.text.scan_layout import Blocks, empty_blocks, unpack_blocks
 
-MOST_SHINGLE_WORDS = 16
+MOST_SHINGLE_WORDS = 15
 MOST_MINIMA = 255
 
 
@@ -35,22 +32,21 @@ MOST_MINIMA = 255
 class SieveSettings:
     """Settings of the columns. Every field changes verdicts. Raises SettingError for a value out of range.
 
-    shingle_words: words of a shingle (1..16)  minima: number of MinHash values (1..255)
-    sketch_bits: a multiple of 64 (64..2048)
+    shingle_words: words of a shingle (1..15)  minima: number of MinHash values (1..255)
+    salt: changes the identities of blocks (0..2^64 - 1)
     """
 
-    shingle_words: int = 3
+    shingle_words: int = SHINGLE
     minima: int = 8
-    sketch_bits: int = 512
+    salt: int = 0
 
     def __post_init__(self) -> None:
         for name, highest in (("shingle_words", MOST_SHINGLE_WORDS), ("minima", MOST_MINIMA)):
             value = getattr(self, name)
             if not 1 <= value <= highest:
                 raise SettingError(name, f"must be a whole number in 1..{highest}", value, "leave it at its default")
-        if self.sketch_bits % 64 or not 64 <= self.sketch_bits <= MOST_SKETCH_BITS:
-            rule = f"must be a multiple of 64 in 64..{MOST_SKETCH_BITS}"
-            raise SettingError("sketch_bits", rule, self.sketch_bits, "256 and 512 are usual")
+        if not 0 <= self.salt < 2**64:
+            raise SettingError("salt", "must be a whole number in 0..2^64 - 1", self.salt, "leave it at its default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +56,12 @@ class SievedPages:
     token_counts, kept_counts: int32[n], tokens of the page and of its main text  block_counts: int32[n]
     weak: bool[n], whether blocks were kept only because text was scarce
     body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
-    feature_counts: uint32[n]  language: uint8[n], path number (languages.path_names)
+    feature_counts: uint32[n], number of shingles of the listed main text, with those that occur in several blocks
+    language: uint8[n], path number (languages.path_names)
     minima: uint64[m], MinHash values; page i has minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all
     different  minima_bounds: int64[n + 1]
-    sketch: uint64[n, sketch_bits / 64], all 0 for a page without features
-    prints: uint32[p], block fingerprints (block_fingerprints.py)  print_bounds: int64[n + 1]
+    blocks: uint64[b], packed blocks (stream/base/page_text.py)  block_bounds: int64[n + 1]
+    samples: uint64[s], sampled shingles (stream/base/page_text.py)  sample_bounds: int64[n + 1]
     titles: uint16[t], words of titles (text/html/skips.py)  title_bounds: int64[n + 1]
     """
 
@@ -77,9 +74,10 @@ class SievedPages:
     language: NDArray[np.uint8]
     minima: NDArray[np.uint64]
     minima_bounds: NDArray[np.int64]
-    sketch: NDArray[np.uint64]
-    prints: NDArray[np.uint32]
-    print_bounds: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
+    block_bounds: NDArray[np.int64]
+    samples: NDArray[np.uint64]
+    sample_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     title_bounds: NDArray[np.int64]
 
@@ -101,6 +99,7 @@ class ScoredBlock:
     """One block of a page, and why the scorecards keep or drop it.
 
     tokens: its words  links: number of tokens that begin in a link  sections, lead: as in Blocks  reason: of REASONS
+    place: among the packed blocks of the page; None for a repeat, and for a block that is not listed
     """
 
     tokens: tuple[str, ...]
@@ -108,6 +107,7 @@ class ScoredBlock:
     sections: int
     lead: int
     reason: str
+    place: int | None
 
     @property
     def kept(self) -> bool:
@@ -131,7 +131,7 @@ def sieve_pages(
     parts = in_padded_parts(
         *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, settings)
     )
-    return parts[0] if len(parts) == 1 else _joined(parts, settings)
+    return parts[0] if len(parts) == 1 else _joined(parts)
 
 
 def blocks_of(page: bytes, markup: bool) -> list[ScoredBlock]:
@@ -154,12 +154,13 @@ def blocks_of(page: bytes, markup: bool) -> list[ScoredBlock]:
             int(blocks.sections[block]),
             int(blocks.leads[block]),
             REASONS[blocks.reasons[block]],
+            int(blocks.places[block]) if blocks.places[block] >= 0 else None,
         )
         for block, (start, end) in enumerate(pairwise(ends))
     ]
 
 
-def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
+def _joined(parts: list[SievedPages]) -> SievedPages:
     if not parts:
         none = np.zeros(0, dtype=np.int32)
         hashes = np.zeros(0, dtype=np.uint64)
@@ -174,8 +175,9 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
             none.astype(np.uint8),
             hashes,
             bounds,
-            hashes.reshape(0, settings.sketch_bits // 64),
-            none.astype(np.uint32),
+            hashes,
+            bounds,
+            hashes,
             bounds,
             none.astype(np.uint16),
             bounds,
@@ -184,7 +186,7 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
     columns = {
         column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SievedPages)
     }
-    for name in ("minima_bounds", "print_bounds", "title_bounds"):
+    for name in ("minima_bounds", "block_bounds", "sample_bounds", "title_bounds"):
         before, behind = getattr(first, name), getattr(second, name)
         columns[name] = np.append(before, behind[1:] + before[-1])
     return SievedPages(**columns)
@@ -203,7 +205,7 @@ def _run(
 def _call(batch: TextBatch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
     buffers = SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
     return SievedPages(
-        *_sieve_batch(batch, state, buffers, settings.shingle_words, settings.minima, settings.sketch_bits)
+        *_sieve_batch(batch, state, buffers, settings.shingle_words, settings.minima, np.uint64(settings.salt))
     )
 
 
@@ -223,8 +225,18 @@ def _keep_tokens(tokens, blocks, count, kept):
     return written
 
 
+@part
+def _most(batch, each):  # TextBatch, int64 -> int64
+    """Slots for the pages of a batch, up to `each` per page: a page of s bytes has at most s / 2 + 1 tokens."""
+    slots = np.int64(0)
+    for page in range(batch.pages):
+        size = load_int(batch.bounds + (page << 3) + 8) - load_int(batch.bounds + (page << 3))
+        slots += min((size >> 1) + 1, each)
+    return slots
+
+
 @kernel
-def _sieve_batch(batch, state, buffers, shingle_words, minima_count, sketch_bits):
+def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
     # batch: TextBatch of n pages  state: int64[24]  buffers: SieveBuffers  the others: as in SieveSettings
     # ->  the columns of SievedPages, in their order
     pages, blocks, words = batch.pages, buffers.blocks, buffers.words
@@ -234,23 +246,22 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, sketch_bits
     body_digest = np.zeros((pages, 2), dtype=np.uint64)
     minima = np.empty(pages * minima_count, dtype=np.uint64)
     minima_bounds = np.zeros(pages + 1, dtype=np.int64)
-    sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
-    prints, print_bounds = np.empty(pages * MOST_FINGERPRINTS + 1, dtype=np.uint32), np.zeros(pages + 1, dtype=np.int64)
+    packed, packed_bounds = np.empty(_most(batch, MOST_BLOCKS), dtype=np.uint64), np.zeros(pages + 1, dtype=np.int64)
+    samples, sample_bounds = np.empty(_most(batch, MOST_SAMPLES), dtype=np.uint64), np.zeros(pages + 1, dtype=np.int64)
     titles, title_bounds = np.empty(pages * MOST_TITLE_WORDS, dtype=np.uint16), np.zeros(pages + 1, dtype=np.int64)
     explains = state[scan_layout.TRACE // 8] != 0
-    bins = np.empty(sketch_bits, dtype=np.uint64)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
-    repeats, items = make_repeat_buffers(1024), make_fingerprint_buffers(256)
+    room = make_text_buffers(256, 1024)
     for page in range(pages):
         start, end = scan_page(state, batch, page)
         if end - start > SHORT_BYTES:
             body_digest[page, 0], body_digest[page, 1] = digest_body(start, end - start, buffers.lanes)
         tokens, count = state[scan_layout.TOKENS // 8], state[scan_layout.TOKEN_COUNT // 8]
-        if count > len(kept):
+        block_count = state[scan_layout.BLOCK_COUNT // 8]
+        if count > len(kept) or block_count > len(room.keys):
             # Grow with the largest page so far.
             kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
-            repeats = make_repeat_buffers(2 * count)
-        block_count = state[scan_layout.BLOCK_COUNT // 8]
+            room = make_text_buffers(max(2 * block_count, 256), 2 * count)
         token_counts[page], block_counts[page] = count, block_count
         unpack_blocks(state[scan_layout.BLOCKS // 8], block_count, blocks)
         weak[page] = select_blocks(blocks, block_count, buffers.card, explains)
@@ -262,19 +273,16 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, sketch_bits
         else:
             language[page] = choose_language(tokens, count, words)
         shingles = shingle_hashes(text, kept_count, shingle_words, features)
-        feature_counts[page] = shingles
         written = minima_bounds[page]
         minima_bounds[page + 1] = written + smallest_hashes(
             features, shingles, shingle_words - 1, minima[written : written + minima_count]
         )
-        number_repeats(features, shingles, repeats)
-        sketch_features(features, shingles, bins, sketch[page])
-        if 2 * block_count > len(items.items):
-            items = make_fingerprint_buffers(2 * block_count)
-        written = print_bounds[page]
-        print_bounds[page + 1] = written + find_block_fingerprints(
-            tokens, blocks, block_count, shingles, items, prints[written:]
+        of_page = packed[packed_bounds[page] :]
+        packed_bounds[page + 1] = packed_bounds[page] + pack_blocks(tokens, blocks, block_count, salt, room, of_page)
+        sampled, feature_counts[page] = sample_shingles(
+            *(tokens, blocks, block_count, features, shingle_words, room, of_page, samples[sample_bounds[page] :])
         )
+        sample_bounds[page + 1] = sample_bounds[page] + sampled
         written = title_bounds[page]
         title_bounds[page + 1] = written + title_words(np.int64(state.ctypes.data), titles, written)
     return (
@@ -287,9 +295,10 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, sketch_bits
         language,
         minima[: minima_bounds[pages]].copy(),
         minima_bounds,
-        sketch,
-        prints[: print_bounds[pages]].copy(),
-        print_bounds,
+        packed[: packed_bounds[pages]].copy(),
+        packed_bounds,
+        samples[: sample_bounds[pages]].copy(),
+        sample_bounds,
         titles[: title_bounds[pages]].copy(),
         title_bounds,
     )

@@ -96,25 +96,21 @@ class Criterion(NamedTuple):
 
 
 class HostThresholds(NamedTuple):
-    """Thresholds by which the judge compares pages (stream/judge/by_host/pairs.py). All but the last two are in 0..1.
+    """Thresholds by which the judge compares pages (stream/judge/by_host/pairs.py).
 
-    template_share: text on a larger share of a host's pages is template text
-    min_alike: containment of the distinctive text that makes two pages of one host copies
-    other_title_min_alike: the same, if their titles differ
-    no_title_min_alike: the same, if neither has a title and the texts are short
-    min_jaccard: resemblance that makes pages of two hosts copies
-    thin_min_jaccard: the same, if one of them is short
+    template_share: text on at least this share of a host's pages is template text
+    min_containment: the least share of a page's distinctive text that its original contains
+    max_fresh_words: a page with so many fresh words is no copy; 0: no limit
     one_host: whether pages of two hosts are never compared
+    drop_parts: whether a page that is a small part of a longer one is a copy of it
     keep_variants: whether pages of one host that differ only in numbers are distinct
     """
 
     template_share: float
-    min_alike: float
-    other_title_min_alike: float
-    no_title_min_alike: float
-    min_jaccard: float
-    thin_min_jaccard: float
+    min_containment: float
+    max_fresh_words: float
     one_host: bool
+    drop_parts: bool
     keep_variants: bool
 
 

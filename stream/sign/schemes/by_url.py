@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.page_text import KEPT, WORDS_SHIFT
 from spotsieve.stream.base.signature import FINGERPRINTED, CandidateColumns, Signatures
 from spotsieve.stream.base.urls import url_without_fragment
-from spotsieve.stream.sign.features.block_fingerprints import KEPT
 from spotsieve.stream.sign.fingerprints.permuted_tables import ADDRESS_TAG, BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.sign.schemes import Confirmations, Criterion, HostThresholds, Probes, Scheme, ThresholdTest
 from spotsieve.stream.sign.schemes.identity import hash_hosts
@@ -195,9 +195,10 @@ def appended(probes: Probes, keys: Keys) -> Probes:
 
 def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uint64]:
     """Digests of text and URL, one per page: uint64[n, 2]."""
-    of_main_text = signatures.prints & KEPT != 0
-    bounds = bounds_of(of_main_text)[signatures.prints_bounds]
-    prints = signatures.prints[of_main_text]
+    of_main_text = signatures.blocks & KEPT != 0
+    bounds = bounds_of(of_main_text)[signatures.blocks_bounds]
+    # Without the lowest byte, so that the same text in other links is the same.
+    blocks = signatures.blocks[of_main_text] >> np.uint64(WORDS_SHIFT)
     fixed = np.empty(
         len(signatures),
         [
@@ -214,7 +215,7 @@ def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uin
         digest = hashlib.blake2b(fixed[page].tobytes(), digest_size=16, person=b"address")
         for column, ends in (
             (signatures.features, signatures.features_bounds),
-            (prints, bounds),
+            (blocks, bounds),
             (signatures.titles, signatures.titles_bounds),
         ):
             part = column[ends[page] : ends[page + 1]].tobytes()

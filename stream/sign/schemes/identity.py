@@ -103,7 +103,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     rows, size = fixed.tobytes(), fixed.itemsize
     ragged = [
         (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
-        for name in ("features", "prints", "titles")
+        for name in ("features", "blocks", "samples", "titles")
         if len(columns[name])
     ]
     judged = (columns["status"] == FINGERPRINTED).tolist()

@@ -88,19 +88,21 @@ def scheme_of(settings: SchemeSettings) -> Scheme:
 def scheme_in_scope(settings: Settings) -> Scheme:
     """The scheme of the settings, wrapped as index.scope, policy.variants, policy.recrawl and the rules require.
 
-    Raises SettingError for parameters or rules that contradict each other, and for policy.variants = "keep" with a
-    scheme that cannot recognise variants.
+    Raises SettingError for parameters or rules that contradict each other, and for policy.variants = "keep" and
+    policy.parts = "drop" with a scheme that cannot recognise variants and parts.
     """
     scheme = scheme_of(settings.scheme)
-    if settings.policy.variants == "keep":
-        if not isinstance(scheme, SpotsieveScheme):
+    for setting, usual in (("variants", "drop"), ("parts", "keep")):
+        value = getattr(settings.policy, setting)
+        if value != usual and not isinstance(scheme, SpotsieveScheme):
             raise SettingError(
-                "policy.variants",
-                f"must be drop for the scheme {scheme.name}, which does not distinguish numbers from text",
-                settings.policy.variants,
-                "set scheme.name = spotsieve to keep variants",
+                f"policy.{setting}",
+                f"must be {usual} for the scheme {scheme.name}, which does not compare the parts of pages",
+                value,
+                f"set scheme.name = spotsieve to {value} {setting}",
             )
-        scheme = scheme.keeping_variants()
+    if isinstance(scheme, SpotsieveScheme):
+        scheme = scheme.with_policy(settings.policy.variants == "keep", settings.policy.parts == "drop")
     within: Scheme = RecrawlScheme(scheme) if settings.policy.recrawl == "identical" else scheme
     rules = page_rules(settings)
     if rules is None or not rules.scoping:

@@ -1,20 +1,19 @@
-"""The default scheme `spotsieve`: block fingerprints, title, MinHash values and 1-bit sketch of the main text.
+"""The default scheme `spotsieve`: packed blocks, a sample of shingles, title, and MinHash values of the main text.
 
     body -> title; blocks, each kept or dropped for a reason
-         -> fingerprints of all blocks, 3-shingles of the main text -> MinHash values (bottom-k), 1-bit minwise sketch
+         -> packed blocks; 3-shingles of each block -> samples; phrases of the main text -> MinHash values (bottom-k)
 
 A page is indexed under keys that never depend on the memory of its host:
 
 - the digest of its body, which is decisive;
 - its MinHash values (Broder 1997), which find copies on any host;
-- its heaviest block fingerprints and the words of its title, mixed with its host.
+- the identities of its heaviest blocks and the words of its title, mixed with its host.
 
 All keys except the digest only find candidates. A key that many novel pages share is a common phrase or template text.
 Its bucket takes few pages, so even pages built to share every key are compared with a bounded number of others.
 
-The judge confirms a candidate with its memory of every host (stream/judge/by_host/pairs.py): on one host by the
-distinctive text of both pages, their titles and their sketches (Yuan et al. 2012, sec. 3); across hosts by their
-sketches. docs/measured/quality.md has the figures.
+The judge confirms a candidate with its memory of every host (stream/judge/by_host/pairs.py).
+docs/measured/quality.md has the figures.
 """
 
 from collections.abc import Sequence
@@ -24,14 +23,10 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.base.page import Page, lay_out
+from spotsieve.stream.base.page_text import identity_of, is_kept, words_of
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import FINGERPRINTED, IN_NEED, CandidateColumns, Signatures, empty_rows, has_keys
-from spotsieve.stream.sign.features.block_fingerprints import (
-    CLASS_MASK,
-    IDENTITY_SHIFT,
-    MIDDLE_FEATURES,
-    SHORT_FEATURES,
-)
+from spotsieve.stream.sign.features.page_text import REMAINDER
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
@@ -53,15 +48,18 @@ from spotsieve.stream.sign.schemes import (
 from spotsieve.stream.sign.schemes.identity import hash_hosts_and_sites, make_signatures, status_of
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
 
-PRINT_CAP = 4
-"""Most pages of a host under one block fingerprint: a fingerprint of more novel pages is template text."""
+BLOCK_CAP = 4
+"""Most pages of a host under one block: a block of more novel pages is template text."""
+SHORT_FEATURES, MIDDLE_FEATURES = 150, 300
 FEW_KEYS, SOME_KEYS, MOST_KEYS = 2, 4, 6
-"""Numbers of block fingerprints under which a page is indexed: MOST_KEYS if it has fewer than SHORT_FEATURES
-features, SOME_KEYS below MIDDLE_FEATURES, otherwise FEW_KEYS."""
+"""Numbers of blocks under which a page is indexed: MOST_KEYS if it has fewer than SHORT_FEATURES features, SOME_KEYS
+below MIDDLE_FEATURES, otherwise FEW_KEYS."""
+BOILERPLATE_WEIGHT = 0.4
+"""Weight of a word of boilerplate; a word of main text weighs 1."""
 
 
 class SpotsieveScheme:
-    """Indexes by distinctive text, titles and MinHash values; compares sketches and block fingerprints."""
+    """Indexes by distinctive text, titles and MinHash values; compares samples of shingles and blocks."""
 
     name = "spotsieve"
     compares_features = False
@@ -69,22 +67,20 @@ class SpotsieveScheme:
 
     def __init__(self, settings: SpotsieveSettings) -> None:
         self.settings = settings
-        self.sieve = SieveSettings(settings.shingle_words, settings.minima, settings.sketch_bits)
+        self.sieve = SieveSettings(settings.shingle_words, settings.minima)
         self.bars = HostThresholds(
             settings.template_share,
-            settings.min_alike,
-            settings.other_title_min_alike,
-            settings.no_title_min_alike,
-            settings.min_jaccard,
-            settings.thin_min_jaccard,
+            settings.min_containment,
+            float(settings.max_fresh_words),
             one_host=False,
+            drop_parts=False,
             keep_variants=False,
         )
 
-    def keeping_variants(self) -> "SpotsieveScheme":
-        """The same scheme, except that pages of one host that differ only in numbers are not copies."""
+    def with_policy(self, keep_variants: bool, drop_parts: bool) -> "SpotsieveScheme":
+        """The same scheme with policies: variants are not copies, and small parts of longer pages are."""
         scheme = SpotsieveScheme(self.settings)
-        scheme.bars = self.bars._replace(keep_variants=True)
+        scheme.bars = self.bars._replace(keep_variants=keep_variants, drop_parts=drop_parts)
         return scheme
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -94,9 +90,10 @@ class SpotsieveScheme:
         """
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
-        status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
+        status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
         judged = status == FINGERPRINTED
-        prints, prints_bounds = empty_rows(sieved.prints, sieved.print_bounds, judged)
+        blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
+        samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)
         titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
         hosts, sites = hash_hosts_and_sites(pages)
         return make_signatures(
@@ -108,16 +105,17 @@ class SpotsieveScheme:
             language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
-            sketch=sieved.sketch,
             site=sites,
-            prints=prints,
-            prints_bounds=prints_bounds,
+            blocks=blocks,
+            blocks_bounds=blocks_bounds,
+            samples=samples,
+            samples_bounds=samples_bounds,
             titles=titles,
             titles_bounds=titles_bounds,
         )
 
     def probe(self, signatures: Signatures) -> Probes:
-        """Keys of each page: body digest, MinHash values, block fingerprints and title if it is fingerprinted.
+        """Keys of each page: body digest, MinHash values, blocks and title if it is fingerprinted.
 
         A page without a fingerprint has only its body digest, and an empty page has no keys.
         """
@@ -125,28 +123,18 @@ class SpotsieveScheme:
         return Probes(
             *_probe_kernel(
                 *(has_keys(status), status == FINGERPRINTED, own.digest, own.features, own.features_bounds),
-                *(own.titles, own.titles_bounds, own.prints, own.prints_bounds, own.host, own.feature_count),
+                *(own.titles, own.titles_bounds, own.blocks, own.blocks_bounds, own.host, own.feature_count),
                 self.settings.minima_cap,
             )
         )
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
-        """Confirm candidates by estimated Jaccard alone, as for pages of two hosts without a memory.
-
-        The judge uses stream/judge/by_host instead.
-        """
-        (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, way.bars[0].had)
+        """Raises NotImplementedError: the judge confirms candidates (stream/judge/by_host)."""
+        raise NotImplementedError("the judge confirms the candidates of a scheme with host memories")
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
-        """The test of confirm(), with its values and thresholds.
-
-        The tests of the judge are in stream/judge/by_host/thresholds.py.
-        """
-        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
-        name = "Jaccard of the main texts, by sketches"
-        return (Criterion("the Jaccard is enough", (ThresholdTest(name, jaccard, self.settings.min_jaccard),)),)
+        """Raises NotImplementedError, as confirm() does."""
+        raise NotImplementedError("the judge confirms the candidates of a scheme with host memories")
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Scores of decisive pairs: 1, because only equal digests are decisive."""
@@ -155,17 +143,17 @@ class SpotsieveScheme:
 
 @kernel
 def _probe_kernel(
-    indexed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
+    indexed, judged, digest, minima, minima_bounds, titles, title_bounds, blocks, block_bounds, host, size, cap
 ):
     # indexed: bool[n], pages with the key of a digest  judged: bool[n], pages with the other keys
-    # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], each with bounds: int64[n + 1]
+    # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], blocks: uint64[b], each with bounds: int64[n + 1]
     # host: uint64[n]  size: uint32[n], number of features  cap: int64, of keys of MinHash values and titles
     # ->  keys, bounds, inline, limit, decisive, cap: the fields of Probes
     pages = len(indexed)
     most = pages * (2 + MOST_KEYS) + len(minima)
     keys, inline, caps = np.empty(most, np.uint64), np.zeros(most, np.uint64), np.full(most, cap)
     decisive, bounds = np.zeros(most, np.bool_), np.zeros(pages + 1, np.int64)
-    weights, at = np.empty(MOST_KEYS, np.uint32), 0
+    weights, at = np.empty(MOST_KEYS, np.float64), 0
     for page in range(pages):
         if indexed[page]:
             keys[at], inline[at] = tagged(DIGEST_TAG, digest[page, 0]), digest[page, 1]
@@ -182,35 +170,43 @@ def _probe_kernel(
                 at += 1
             few = SOME_KEYS if size[page] < MIDDLE_FEATURES else FEW_KEYS
             wanted = MOST_KEYS if size[page] < SHORT_FEATURES else few
-            first, end = print_bounds[page], print_bounds[page + 1]
-            chosen = _heaviest(prints, first, end, host[page], min(wanted, end - first), weights, keys, at)
-            caps[at : at + chosen] = PRINT_CAP
+            first, end = block_bounds[page], block_bounds[page + 1]
+            chosen = _heaviest(blocks, first, end, host[page], wanted, weights, keys, at)
+            caps[at : at + chosen] = BLOCK_CAP
             at += chosen
         bounds[page + 1] = at
     return keys[:at], bounds, inline[:at], np.zeros(at, np.uint8), decisive[:at], caps[:at]
 
 
 @part
-def _heaviest(prints, first, end, host, wanted, weights, keys, at):
-    """Write the heaviest of prints[first:end] as keys, in order; of equal weights, the least mixed keys come first.
+def _heaviest(blocks, first, end, host, wanted, weights, keys, at):
+    """Write the heaviest different identities of blocks[first:end] as keys, the heaviest first.
 
-    Weights are equal if the fingerprints have the same pair of weight classes.
+    Of equal weights, the first block in page order comes first: keys depend on the salt, and verdicts must not.
 
-    prints: uint32[p]  host: uint64  wanted: int64, number of keys  weights: uint32[MOST_KEYS], overwritten
+    blocks: uint64[b]  host: uint64  wanted: int64, number of keys  weights: float64[MOST_KEYS], overwritten
     ->  keys: uint64[...], written from `at` on; returns their number: int64
     """
     held = 0
     for place in range(first, end):
-        weight = (prints[place] & CLASS_MASK) // np.uint32(2)
-        key = tagged(PRINT_TAG, mixed_with_host(np.uint64(prints[place] >> np.uint32(IDENTITY_SHIFT)), host))
-        slot = held
-        while slot > 0 and (weight > weights[slot - 1] or (weight == weights[slot - 1] and key < keys[at + slot - 1])):
-            slot -= 1
-        if slot < wanted:
+        block = blocks[place]
+        weight = float(words_of(block)) * (1.0 if is_kept(block) else BOILERPLATE_WEIGHT)
+        if identity_of(block) == REMAINDER or (held == wanted and weight <= weights[held - 1]):
+            continue
+        key = tagged(PRINT_TAG, mixed_with_host(identity_of(block), host))
+        # Blocks that differ in their numbers have one identity, which has the place of the heaviest.
+        last = 0
+        while last < held and keys[at + last] != key:
+            last += 1
+        if last < held and weight <= weights[last]:
+            continue
+        if last == held:
             held = min(held + 1, wanted)
-            for later in range(held - 1, slot, -1):
-                weights[later], keys[at + later] = weights[later - 1], keys[at + later - 1]
-            weights[slot], keys[at + slot] = weight, key
+            last = held - 1
+        while last > 0 and weight > weights[last - 1]:
+            weights[last], keys[at + last] = weights[last - 1], keys[at + last - 1]
+            last -= 1
+        weights[last], keys[at + last] = weight, key
     return held
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from spotsieve.stream.base.jit import part
-from spotsieve.stream.sign.text.machine import folded_product, loaded16, lowered16
+from spotsieve.stream.sign.text.machine import byte_at, folded_product, loaded16, lowered16
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
 K0 = np.uint64(0xA0761D6478BD642F)
@@ -110,6 +110,14 @@ def digit_flag(address, length):  # int64, int64 -> uint64
         address += 16
         length -= 16
     return np.uint64(WITH_DIGIT) if found & _EVERY_BIT_6 != np.uint64(0) else np.uint64(0)
+
+
+@part
+def lone_flag(address, length):  # int64, int64 -> uint64
+    """LONE if the normalised bytes are one character, else 0."""
+    lead = byte_at(address)
+    own = np.int64(1) + np.int64(lead >= 0xC0) + np.int64(lead >= 0xE0) + np.int64(lead >= 0xF0)
+    return np.uint64(length == own)
 
 
 @part

@@ -39,6 +39,7 @@ class Blocks(NamedTuple):
     sections: int32, bit i if SECTIONS[i] is open around the block (stream/sign/text/html/elements.py)
     leads: int32 (stream/sign/text/html/elements.py)
     reasons: uint8, why the block is kept or dropped (stream/sign/features/scorecard.py)
+    places: int32, place among the packed blocks, negative without one (stream/sign/features/page_text.py)
     """
 
     words: NDArray[np.int32]
@@ -46,12 +47,13 @@ class Blocks(NamedTuple):
     sections: NDArray[np.int32]
     leads: NDArray[np.int32]
     reasons: NDArray[np.uint8]
+    places: NDArray[np.int32]
 
 
 def empty_blocks(most: int) -> Blocks:
     """Columns for up to `most` blocks."""
-    words, links, sections, leads = (np.empty(most, dtype=np.int32) for _ in range(4))
-    return Blocks(words, links, sections, leads, np.empty(most, dtype=np.uint8))
+    words, links, sections, leads, places = (np.empty(most, dtype=np.int32) for _ in range(5))
+    return Blocks(words, links, sections, leads, np.empty(most, dtype=np.uint8), places)
 
 
 @part

@@ -18,7 +18,7 @@ from spotsieve.stream.sign.text.characters import (
     is_alphanumeric,
     reference,
 )
-from spotsieve.stream.sign.text.hashing import LONE, digit_flag, hash_bytes
+from spotsieve.stream.sign.text.hashing import LONE, digit_flag, hash_bytes, lone_flag
 from spotsieve.stream.sign.text.machine import (
     byte_at,
     load_int,
@@ -58,7 +58,7 @@ def close_word(state):  # int64 -> None
     length = load_int(state + scan_layout.WORD_LENGTH)
     if length > 0:
         address = load_int(state + scan_layout.SPELLED)
-        token = hash_bytes(address, length) | digit_flag(address, length)
+        token = hash_bytes(address, length) | digit_flag(address, length) | lone_flag(address, length)
         add_token(state, token, address, length, np.uint8(0))
         put_int(state + scan_layout.WORD_LENGTH, np.int64(0))
 

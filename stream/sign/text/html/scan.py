@@ -106,7 +106,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     token = finish_hash(folded_product(low ^ K0, high ^ SEED)) & HASH_BITS
                 else:
                     token = hash_lowered(position + first, length)
-                put_word(tokens + (count << 3), token | ((numbered >> np.uint64(behind)) & _U1) << _DIGIT_SHIFT)
+                token |= ((numbered >> np.uint64(behind)) & _U1) << _DIGIT_SHIFT
+                put_word(tokens + (count << 3), token | np.uint64(length == 1))
                 count += 1
                 if tracing:
                     trace_token(state, position + first, length, np.uint8(0x20))

@@ -1,0 +1,116 @@
+"""Common text: blocks that stand on several hosts under different titles, such as notices and the texts of a theme.
+
+A copy of an article stands on many hosts too, but nearly always under the same title. So for every block two sketches
+are
+kept: of the hosts that showed it, and of the titles under which they did. A block is common text if both have at least
+LEAST_HOSTS elements. The sketches count by linear counting (Whang et al. 1990), so a host that shows a block again adds
+nothing.
+
+The table is bounded. It consists of windows of WINDOW slots, in each of which the blocks stand in the order in which
+they were last seen. A new block replaces the one of its window that fewest hosts have shown; of several, the one that
+was seen least recently. Only blocks of LEAST_WORDS words and more take part: short ones say little.
+
+Every page in the log with text is counted, in log order and whatever its verdict, so each process that reads the log
+has the same table.
+"""
+
+import numpy as np
+
+from spotsieve.state.format.common_text import COMMON_WINDOW as WINDOW
+from spotsieve.state.index import COMMON_SLOTS
+from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.page_text import identity_of, words_of
+from spotsieve.stream.sign.fingerprints.simhash import count_bits
+
+LEAST_WORDS = 8
+LEAST_HOSTS = 3
+"""Of 16 bits, three hosts set three with a chance of 0.82, and four hosts at least three with 0.95."""
+_SKETCH_BITS = 16
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_KEY_SHIFT, _HOSTS_SHIFT = np.uint64(32), np.uint64(16)
+_SKETCH = np.uint64(0xFFFF)
+_NO_TITLE = np.uint64(0)
+
+
+@kernel
+def find_common_text(
+    common, judged, host, titles, title_bounds, blocks, block_bounds, learns
+):  # -> is_common: bool[b], blocks that are common text as far as the earlier pages show;  ->  common
+    # common: uint64[COMMON_SLOTS]  judged: bool[n], pages that are compared and counted  host: uint64[n]
+    # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]  learns: bool
+    is_common = np.zeros(len(blocks), np.bool_)
+    for page in range(len(judged)):
+        if not judged[page]:
+            continue
+        shown = _sketch_of(host[page]) << _HOSTS_SHIFT
+        shown |= _sketch_of(_context(titles, title_bounds[page], title_bounds[page + 1], host[page]))
+        for place in range(block_bounds[page], block_bounds[page + 1]):
+            if words_of(blocks[place]) < LEAST_WORDS:
+                continue
+            identity = identity_of(blocks[place])
+            slot = _find(common, identity)
+            is_common[place] = slot >= 0 and _is_common(common[slot])
+            if learns:
+                _count(common, identity, slot, shown)
+    return is_common
+
+
+@inlined
+def _sketch_of(value):  # uint64 -> uint64
+    """The sketch of one host or title."""
+    return np.uint64(1) << ((value * _MIX) >> np.uint64(60))
+
+
+@inlined
+def _context(titles, first, end, host):  # uint16[t], int64, int64, uint64 -> uint64
+    """A hash of two words of a title, or of the host without a title.
+
+    The two smallest words are taken, so titles that differ by the name of their site are the same mostly.
+    """
+    if first == end:
+        return host
+    second = titles[min(first + 1, end - 1)]
+    return np.uint64(titles[first]) << np.uint64(16) | np.uint64(second)
+
+
+@inlined
+def _is_common(slot):  # uint64 -> bool
+    return count_bits(slot >> _HOSTS_SHIFT & _SKETCH) >= LEAST_HOSTS and count_bits(slot & _SKETCH) >= LEAST_HOSTS
+
+
+@inlined
+def _window_of(identity):  # uint64 -> int64
+    """The first slot of a block's window."""
+    return np.int64(identity * _MIX >> np.uint64(40)) % (COMMON_SLOTS // WINDOW) * WINDOW
+
+
+@inlined
+def _key_of(identity):  # uint64 -> uint64
+    """The key of a block in its window: 32 bits, not 0."""
+    return (identity & np.uint64(0xFFFFFFFF)) | np.uint64(1)
+
+
+@inlined
+def _find(slots, identity):  # uint64[COMMON_SLOTS], uint64 -> int64
+    """The slot of a block, or -1."""
+    first, key = _window_of(identity), _key_of(identity)
+    for slot in range(first, first + WINDOW):
+        if slots[slot] >> _KEY_SHIFT == key:
+            return np.int64(slot)
+    return np.int64(-1)
+
+
+@inlined
+def _count(slots, identity, slot, shown):  # uint64[COMMON_SLOTS], uint64, int64, uint64  ->  slots
+    """Count a page for a block, and move the block to the front of its window. slot: of the block, or -1"""
+    first = _window_of(identity)
+    value = slots[slot] | shown if slot >= 0 else _key_of(identity) << _KEY_SHIFT | shown
+    if slot < 0:
+        slot, fewest = np.int64(first + WINDOW - 1), np.uint64(17)
+        for at in range(first, first + WINDOW):
+            hosts = count_bits(slots[at] >> _HOSTS_SHIFT & _SKETCH)
+            if hosts <= fewest:
+                slot, fewest = np.int64(at), hosts
+    for at in range(slot, first, -1):
+        slots[at] = slots[at - 1]
+    slots[first] = value

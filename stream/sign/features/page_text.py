@@ -1,0 +1,463 @@
+"""Writes the text of a page into its signature: packed blocks and sampled shingles (stream/base/page_text.py).
+
+Blocks stand in page order, and blocks of equal tokens once. A block is main text if the scorecards keep it, or a repeat
+of it. In a block whose tokens are mostly single characters, shingles have WIDE_SHINGLE tokens: three characters recur
+on every long page of a script without spaces.
+
+    shingle  = chain hash (stream/sign/text/hashing.py) over the tokens of one block; a block that is too short for one
+               shingle is a shingle of all its tokens
+    text     = chain hash over the tokens of a block, from SEED ^ salt; NUMBER_TOKEN replaces every token with a digit
+    exact    = the same over the tokens themselves
+    identity = the IDENTITY_BITS highest bits of text
+    numbers  = 1 + the high half of exact, scaled to 0..254; 0 without tokens that have digits
+
+The sample of the main text has its MAIN_SAMPLES smallest different hashes. That of the other text has the REST_SAMPLES
+smallest different hashes that do not occur in the main text.
+
+A page of more than MOST_BLOCKS different blocks lists its MOST_BLOCKS - 1 longest ones. The last block then stands for
+all others: identity REMAINDER, not kept, the number of their words, no shingles.
+
+The time is linear in tokens and blocks, whatever the hashes are: few hashes are sorted, and a radix sort takes over
+where a page was built to be slow.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.base.jit import part
+from spotsieve.stream.base.page_text import (
+    HASH_SHIFT,
+    IDENTITY_BITS,
+    IDENTITY_SHIFT,
+    KEPT,
+    MAIN_SAMPLES,
+    MOST_BLOCKS,
+    NUMBERS_SHIFT,
+    OUTSIDE_SHIFT,
+    PLACE_SHIFT,
+    POSITION_SHIFT,
+    REST_SAMPLES,
+    WIDE,
+    WIDE_SHINGLE,
+    WORDS_SHIFT,
+    size_code,
+)
+from spotsieve.stream.sign.features.scorecard import KEPT_IN_NEED
+from spotsieve.stream.sign.features.shingles import shingle_hashes
+from spotsieve.stream.sign.text.hashing import HASH_BITS, LONE, SEED, WITH_DIGIT, chain_hash, finish_hash
+from spotsieve.stream.sign.text.machine import leading_zeros, load_word
+
+MOST_SAMPLES = MAIN_SAMPLES + REST_SAMPLES
+NUMBER_TOKEN = np.uint64(0xA24BAED4963EE407) & HASH_BITS
+"""Replaces every token with a digit in the hash of a text."""
+REMAINDER = np.uint64(0)
+"""The identity of the block that stands for all unlisted ones."""
+UNLISTED = -1
+"""The place of a block that is a repeat, or is not listed."""
+LAST_POSITION = 65_535
+
+_U0, _U1 = np.uint64(0), np.uint64(1)
+_LONE, _WITH_DIGIT = np.uint64(LONE), np.uint64(WITH_DIGIT)
+_LOW, _HIGH, _HALF = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFF00000000), np.uint64(32)
+_EVERY = np.uint64(1) << np.uint64(32)
+"""A bound that all hashes of 32 bits are below."""
+_RADIX_BITS = 8
+_DIGIT = np.uint64((1 << _RADIX_BITS) - 1)
+_MOVES = 8
+"""Few items are sorted by two digits and then by insertion, which stops after this number of moves per item."""
+_FEW = 4096
+"""More items are sorted by all digits at once."""
+_MARKS = 4096
+
+
+class TextBuffers(NamedTuple):
+    """Scratch space for pages of up to b blocks and t tokens.
+
+    keys, packed: uint64[b], hashes of blocks, and packed blocks with repeats
+    items, chosen, shared, spare: uint64[t]  starts: int64[257]  marks: uint8[_MARKS]  picked: uint64[MOST_SAMPLES]
+    """
+
+    keys: NDArray[np.uint64]
+    packed: NDArray[np.uint64]
+    items: NDArray[np.uint64]
+    chosen: NDArray[np.uint64]
+    shared: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    marks: NDArray[np.uint8]
+    picked: NDArray[np.uint64]
+
+
+@part
+def make_text_buffers(blocks, tokens):  # int64, int64 -> TextBuffers
+    """Scratch space for pages of up to `blocks` blocks and `tokens` >= `blocks` tokens."""
+    return TextBuffers(
+        np.empty(blocks, dtype=np.uint64),
+        np.empty(blocks, dtype=np.uint64),
+        np.empty(tokens, dtype=np.uint64),
+        np.empty(tokens, dtype=np.uint64),
+        np.empty(tokens, dtype=np.uint64),
+        np.empty(tokens, dtype=np.uint64),
+        np.empty((1 << _RADIX_BITS) + 1, dtype=np.int64),
+        np.empty(_MARKS, dtype=np.uint8),
+        np.empty(MOST_SAMPLES, dtype=np.uint64),
+    )
+
+
+# Blocks
+
+
+@part
+def pack_blocks(tokens, blocks, count, salt, room, packed):
+    """Write the packed blocks of a page, and fill blocks.places. Returns their number: int64.
+
+    tokens: address of uint64[], of all blocks  blocks: Blocks, with reasons  count: int64, number of blocks
+    salt: uint64  room: TextBuffers  packed: uint64[>= min(count, MOST_BLOCKS)]
+    """
+    hash_blocks(tokens, blocks, count, salt, room)
+    different = merge_repeats(blocks, count, room)
+    if different > MOST_BLOCKS:
+        choose_longest(blocks, count, room)
+    written, words, links = np.int64(0), np.int64(0), np.int64(0)
+    for block in range(count):
+        if blocks.places[block] == 0:
+            packed[written] = room.packed[block]
+            blocks.places[block] = written
+            written += 1
+        elif different > MOST_BLOCKS and blocks.places[block] < UNLISTED:
+            words += np.int64(blocks.words[block])
+            links += np.int64(blocks.links[block])
+            blocks.places[block] = UNLISTED
+    if different > MOST_BLOCKS:
+        packed[written] = packed_size(words, links)
+        written += 1
+    return written
+
+
+@part
+def hash_blocks(tokens, blocks, count, salt, room):
+    """Fill room.keys with a hash of each block's tokens, and room.packed. The arguments are those of pack_blocks."""
+    seed, end = SEED ^ salt, np.int64(0)
+    for block in range(count):
+        words = np.int64(blocks.words[block])
+        start, end = end, end + words
+        text, digits, lone = seed, _U0, _U0
+        for place in range(start, end):
+            token = load_word(tokens + (place << 3))
+            flag = (token & _WITH_DIGIT) >> _U1
+            digits += flag
+            lone += token & _LONE
+            bare = token & HASH_BITS
+            # Without a branch: xor with all bits of the difference, or with no bit.
+            text = chain_hash(text, bare ^ ((bare ^ NUMBER_TOKEN) & (_U0 - flag)))
+        key, numbers = finish_hash(text), _U0
+        word = key >> np.uint64(64 - IDENTITY_BITS) << np.uint64(IDENTITY_SHIFT)
+        if digits != _U0:
+            exact = seed
+            for place in range(start, end):
+                exact = chain_hash(exact, load_word(tokens + (place << 3)))
+            key = finish_hash(exact)
+            numbers = _U1 + ((key >> _HALF) * np.uint64(255) >> _HALF)
+        wide = WIDE if np.int64(lone) * 2 > words else _U0
+        kept = KEPT if blocks.reasons[block] <= KEPT_IN_NEED else _U0
+        size = packed_size(words, np.int64(blocks.links[block]))
+        room.keys[block] = key
+        room.packed[block] = word | numbers << np.uint64(NUMBERS_SHIFT) | size | wide | kept
+
+
+@part
+def packed_size(words, links):  # int64, int64 -> uint64
+    """The fields `words` and `outside` of a packed block; the share is rounded half up."""
+    outside = (30 * (words - links) + words) // (2 * words)
+    return np.uint64(size_code(words)) << np.uint64(WORDS_SHIFT) | np.uint64(outside) << np.uint64(OUTSIDE_SHIFT)
+
+
+@part
+def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
+    """Fill blocks.places with 0 for the first of equal blocks and UNLISTED for its repeats.
+
+    The first one is kept if any of them is. Returns the number of different blocks.
+    """
+    items, keys = room.items, room.keys
+    for block in range(count):
+        items[block] = (keys[block] & _HIGH) | np.uint64(block)
+    sort_items(items, room.spare, room.starts, count, _EVERY)
+    different = first = last = np.int64(0)
+    for place in range(count):
+        item = items[place]
+        block = np.int64(item & _LOW)
+        if (item ^ items[first]) >> _HALF != _U0:
+            first = last = different
+        # items[first:last] are the different blocks that begin with the same 32 bits.
+        same = first
+        while same < last and keys[np.int64(items[same] & _LOW)] != keys[block]:
+            same += 1
+        if same < last:
+            room.packed[np.int64(items[same] & _LOW)] |= room.packed[block] & KEPT
+            blocks.places[block] = UNLISTED
+        else:
+            items[last] = item
+            last += 1
+            different += 1
+            blocks.places[block] = 0
+    return different
+
+
+@part
+def choose_longest(blocks, count, room):
+    """Set blocks.places of different blocks to UNLISTED - 1, except for the MOST_BLOCKS - 1 longest ones.
+
+    Of equally long ones the first are listed. The arguments are those of merge_repeats.
+    """
+    items, found = room.items, np.int64(0)
+    for block in range(count):
+        items[found] = (_LOW - np.uint64(blocks.words[block])) << _HALF | np.uint64(block)
+        found += np.int64(blocks.places[block] == 0)
+    sort_items(items, room.spare, room.starts, found, _EVERY)
+    for place in range(MOST_BLOCKS - 1, found):
+        blocks.places[np.int64(items[place] & _LOW)] = UNLISTED - 1
+
+
+# Samples
+
+
+@part
+def sample_shingles(tokens, blocks, count, kept, width, room, packed, samples):
+    """Write the sampled shingles of a page in page order.
+
+    Returns their number, and the number of all shingles of listed main text, with those that occur in several blocks:
+    (int64, int64).
+
+    tokens: address of uint64[], of all blocks  blocks: Blocks, with places  count: int64, number of blocks
+    kept: uint64[], hashes of the shingles of `width` tokens of all kept blocks, as one text  width: int64
+    room: TextBuffers  packed: uint64[], from pack_blocks  samples: uint64[>= min(tokens of the page, MOST_SAMPLES)]
+    """
+    main, rest = collect_shingles(tokens, blocks, count, kept, width, room, packed)
+    written = pick_smallest(np.int64(0), main, np.int64(0), MAIN_SAMPLES, room, np.int64(0))
+    written = pick_smallest(main, rest, main, REST_SAMPLES, room, written)
+    pack_samples(blocks, count, width, room, packed, samples, written)
+    return written, main
+
+
+@part
+def collect_shingles(tokens, blocks, count, kept, width, room, packed):
+    """Write items of all shingles, those of the main text first. Returns the numbers in main text and in other text.
+
+    An item is hash << 32 | number of listed tokens before the shingle. The arguments are those of sample_shingles.
+    """
+    main, rest = np.int64(0), np.int64(0)
+    for block in range(count):
+        if blocks.places[block] >= 0:
+            word, words = packed[blocks.places[block]], np.int64(blocks.words[block])
+            shingles = words - width_in(word, words, width) + 1
+            if word & KEPT != _U0:
+                main += shingles
+            else:
+                rest += shingles
+    items, at, other = room.items, np.int64(0), main
+    start, position, kept_start = np.int64(0), np.int64(0), np.int64(0)
+    for block in range(count):
+        words, place = np.int64(blocks.words[block]), blocks.places[block]
+        is_kept = blocks.reasons[block] <= KEPT_IN_NEED
+        if place >= 0:
+            word = packed[place]
+            own_width = width_in(word, words, width)
+            shingles = words - own_width + 1
+            target = at if word & KEPT != _U0 else other
+            if is_kept and own_width == width:
+                for shingle in range(shingles):
+                    hashed = kept[kept_start + shingle]
+                    items[target + shingle] = (hashed & _HIGH) | np.uint64(position + shingle)
+            elif own_width == 3:
+                # The default width without a second loop.
+                for shingle in range(shingles):
+                    at_token = tokens + ((start + shingle) << 3)
+                    state = chain_hash(chain_hash(SEED, load_word(at_token)), load_word(at_token + 8))
+                    hashed = finish_hash(chain_hash(state, load_word(at_token + 16)))
+                    items[target + shingle] = (hashed & _HIGH) | np.uint64(position + shingle)
+            else:
+                shingle_hashes(tokens + (start << 3), words, own_width, items[target:])
+                for shingle in range(shingles):
+                    hashed = items[target + shingle]
+                    items[target + shingle] = (hashed & _HIGH) | np.uint64(position + shingle)
+            if word & KEPT != _U0:
+                at += shingles
+            else:
+                other += shingles
+            position += words
+        start += words
+        if is_kept:
+            kept_start += words
+    return main, rest
+
+
+@part
+def width_in(word, words, width):  # uint64, int64, int64 -> int64
+    """The number of tokens of a shingle in a packed block of `words` tokens."""
+    return min(np.int64(WIDE_SHINGLE) if word & WIDE != _U0 else width, words)
+
+
+@part
+def pick_smallest(first, count, main, most, room, written):
+    """Append items of the `most` smallest different hashes among room.items[first : first + count] to room.picked.
+
+    Hashes that occur in room.items[:main] are left out. Of equal hashes, the first item is taken. A picked item is
+    position << 32 | hash. All arguments but room are int64. Returns the new number of picked items.
+    """
+    bound = _EVERY
+    if 2 * count > 3 * most:
+        bound = (np.uint64(3 * most) << np.uint64(31)) // np.uint64(count)
+    while True:
+        found = choose_below(room.items, first, count, bound, room.chosen)
+        sort_items(room.chosen, room.spare, room.starts, found, bound)
+        found = drop_repeats(room.chosen, found)
+        if main > 0 and found > 0:
+            found = drop_shared(main, found, bound, room)
+        if found >= most or bound == _EVERY:
+            break
+        bound = min(bound << np.uint64(2), _EVERY)
+    found = min(found, most)
+    for place in range(found):
+        item = room.chosen[place]
+        room.picked[written + place] = item << _HALF | item >> _HALF
+    return written + found
+
+
+@part
+def choose_below(items, first, count, bound, chosen):
+    """Copy the items whose hash is below the bound, in order. Returns their number.
+
+    items, chosen: uint64[]  first, count: int64  bound: uint64
+    """
+    found = np.int64(0)
+    for place in range(first, first + count):
+        # Always write: the CPU cannot predict which items stay.
+        chosen[found] = items[place]
+        found += np.int64(items[place] >> _HALF < bound)
+    return found
+
+
+@part
+def drop_repeats(items, count):  # uint64[], int64 -> int64
+    """Keep the first of equal hashes among sorted items. Returns the number of different hashes."""
+    found, last = np.int64(0), _EVERY
+    for place in range(count):
+        item = items[place]
+        items[found] = item
+        found += np.int64(item >> _HALF != last)
+        last = item >> _HALF
+    return found
+
+
+@part
+def drop_shared(main, count, bound, room):
+    """Remove the items from room.chosen[:count] whose hash occurs in room.items[:main]. Returns the number left.
+
+    main, count: int64  bound: uint64, above all hashes  room: TextBuffers
+    """
+    marks, chosen, shared = room.marks, room.chosen, room.shared
+    marks[:] = 0
+    last = np.uint64(_MARKS - 1)
+    for place in range(count):
+        marks[chosen[place] >> _HALF & last] = 1
+    found = np.int64(0)
+    for place in range(main):
+        item = room.items[place]
+        shared[found] = item
+        found += np.int64(item >> _HALF < bound) & np.int64(marks[item >> _HALF & last])
+    sort_items(shared, room.spare, room.starts, found, bound)
+    left, other = np.int64(0), np.int64(0)
+    for place in range(count):
+        item = chosen[place]
+        while other < found and shared[other] >> _HALF < item >> _HALF:
+            other += 1
+        chosen[left] = item
+        left += np.int64(other == found or shared[other] >> _HALF != item >> _HALF)
+    return left
+
+
+@part
+def pack_samples(blocks, count, width, room, packed, samples, written):
+    """Write the picked items as samples, in page order. written: int64, their number; the others: as before."""
+    end = np.int64(0)
+    for block in range(count):
+        if blocks.places[block] >= 0:
+            end += np.int64(blocks.words[block])
+    sort_items(room.picked, room.spare, room.starts, written, np.uint64(end))
+    done, position = np.int64(0), np.int64(0)
+    for block in range(count):
+        place = np.int64(blocks.places[block])
+        if place >= 0:
+            words = np.int64(blocks.words[block])
+            position += words
+            own_width = width_in(packed[place], words, width)
+            low = np.uint64(place) << np.uint64(PLACE_SHIFT) | np.uint64(own_width)
+            while done < written and np.int64(room.picked[done] >> _HALF) < position:
+                item = room.picked[done]
+                at = min(item >> _HALF, np.uint64(LAST_POSITION))
+                samples[done] = (item & _LOW) << np.uint64(HASH_SHIFT) | at << np.uint64(POSITION_SHIFT) | low
+                done += 1
+
+
+# Sorting
+
+
+@part
+def sort_items(items, spare, starts, count, bound):
+    """Sort items by their high halves, which are below the bound. Equal ones must stand in ascending order.
+
+    items: uint64[>= count]  spare: uint64[>= count], overwritten  starts: int64[257], overwritten
+    count: int64  bound: uint64, at most 2^32
+    """
+    if count == 0:
+        return
+    if count <= _FEW:
+        # The highest 16 bits leave few items out of order.
+        bits = 64 - leading_zeros(bound - _U1)
+        shift = np.uint64(32 + max(bits - 2 * _RADIX_BITS, 0))
+        move_by_digit(items, spare, starts, count, shift)
+        move_by_digit(spare, items, starts, count, shift + np.uint64(_RADIX_BITS))
+        if sort_by_insertion(items, count):
+            return
+    for digit in range(32, 64, 2 * _RADIX_BITS):
+        move_by_digit(items, spare, starts, count, np.uint64(digit))
+        move_by_digit(spare, items, starts, count, np.uint64(digit + _RADIX_BITS))
+
+
+@part
+def sort_by_insertion(items, count):  # uint64[], int64 -> bool
+    """Sort items that are nearly in order. Returns whether they are sorted.
+
+    It stops after _MOVES moves per item, because a page can be built to need many.
+    """
+    most = _MOVES * count
+    for behind in range(1, count):
+        item = items[behind]
+        place = behind
+        while place > 0 and items[place - 1] > item:
+            items[place] = items[place - 1]
+            place -= 1
+        items[place] = item
+        most -= behind - place
+        if most < 0:
+            return False
+    return True
+
+
+@part
+def move_by_digit(source, target, starts, count, shift):
+    """Run one pass of a radix sort. source, target: uint64[]  starts: int64[257], overwritten  shift: uint64"""
+    starts[:] = 0
+    for place in range(count):
+        starts[(source[place] >> shift & _DIGIT) + _U1] += 1
+    before = np.int64(0)
+    for digit in range(1 << _RADIX_BITS):
+        before += starts[digit + 1]
+        starts[digit + 1] = before
+    for place in range(count):
+        item = source[place]
+        digit = item >> shift & _DIGIT
+        target[starts[digit]] = item
+        starts[digit] += 1
