@@ -49,8 +49,8 @@ _TABLE_BITS = 11
 _TABLE_SIZE = 2**_TABLE_BITS
 _RULE = (
     f"must be version {MEMORY_VERSION}, have the length that it declares and no shorter value, URLs, at most "
-    f"{MAX_ITEMS} items and {MAX_WORDS} words, each of another identity and with a URL and a text, and hands that point "
-    "at one of them"
+    f"{MAX_ITEMS} items and {MAX_WORDS} words, each of another identity and with a URL and a text, and hands that "
+    "point at one of them"
 )
 
 
