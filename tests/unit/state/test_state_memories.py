@@ -70,7 +70,13 @@ def assert_alike(one: OwnText | HostMemories, other: OwnText | HostMemories) -> 
 def rows_of(memories: HostMemories) -> list[ObviousMemory]:
     return [
         ObviousMemory(
-            *(int(getattr(memories, name)[host]) for name in HostMemories._fields[1:8]),
+            int(memories.urls[host]),
+            int(memories.texts[host]),
+            int(memories.last[host]),
+            int(memories.item_hand[host]),
+            int(memories.word_hand[host]),
+            int(memories.item_floor[host]),
+            int(memories.word_floor[host]),
             tuple(memories.items[memories.item_bounds[host] : memories.item_bounds[host + 1]].tolist()),
             tuple(memories.words[memories.word_bounds[host] : memories.word_bounds[host + 1]].tolist()),
         )
