@@ -43,7 +43,6 @@ from spotsieve.stream.sign.schemes import (
     Criterion,
     HostThresholds,
     Probes,
-    ThresholdTest,
 )
 from spotsieve.stream.sign.schemes.identity import hash_hosts_and_sites, make_signatures, status_of
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
