@@ -16,6 +16,7 @@ from webencodings.labels import LABELS
 from bench.fuzz.targets import DECODERS
 from spotsieve.state.format.buckets import encode_buckets
 from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_entry
+from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
@@ -39,6 +40,7 @@ from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sharding.records.frame import encode_round_record
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from tests.fixtures.states.host_filings import index_update_of, some_memories
 from tests.fixtures.states.round_records import RANGE, SETTINGS, SHARE, kept
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
@@ -118,7 +120,7 @@ def log_records() -> list[bytes]:
     records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16), marks) for count in (0, 1, 3, 20)]
     others = (
         encode_forget(forgotten, bytes(16), 2, bytes(16)),
-        encode_configuration('{"a":1}', bytes(16)),
+        encode_configuration('{"a":1}', bytes(16), bytes(16), 5),
         encode_skip(7, bytes(16)),
     )
     return [record[:-8] for record in (*records, *others)]
@@ -137,6 +139,8 @@ def state_values() -> list[bytes]:
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
     index_update = IndexUpdate(signatures, np.array([0, 1]), 0, np.empty(0, np.uint64), buckets, 0)
     entry = encode_entries(index_update, np.array([0, 1], np.uint32))[0]
+    learned = index_update_of(0, 5, some_memories(range(9), 5, np.random.default_rng(1)), seed=1)
+    assert learned.learned is not None
     featured = pack_entry(unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
     return [
         *(bytes([0]) + encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
@@ -146,7 +150,9 @@ def state_values() -> list[bytes]:
         bytes([4]) + encode_source("pages"),
         bytes([5]) + encode_marks([StepMark(1, 2), StepMark(3, 4)])[:-8],
         *(bytes([kind]) + featured for kind in (1, 6)),
+        *(bytes([kind]) + value for kind in (1, 6) for value in encode_entries(learned, np.zeros(5, np.uint32))),
         bytes([6]) + entry,
+        *(bytes([7]) + value for value in encode_memories(learned.learned.memories) if value is not None),
     ]
 
 

@@ -16,7 +16,8 @@ from webencodings.labels import LABELS
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import StoredEntries, entry_fault
+from spotsieve.state.format.entries import FORGOTTEN, StoredEntries, entry_fault, pack_entry, unpack_entry
+from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import (
     Identity,
     StateProgress,
@@ -247,15 +248,15 @@ def check_signatures(signatures: Signatures, size: int) -> None:
     """Check that all columns have one length, and that their memory is proportional to the bytes of the record."""
     count = len(signatures)
     assert len(signatures.urls) == len(signatures.labels) == len(signatures.status) == count
-    for name in ("features", "prints", "titles"):
+    for name in ("features", "blocks", "samples", "titles"):
         bounds = getattr(signatures, f"{name}_bounds")
         assert len(bounds) == count + 1
         assert len(getattr(signatures, name)) == bounds[-1]
     assert signatures.sketch.shape[0] == count
     assert all(status in set(SignatureStatus) for status in signatures.status.tolist())
-    columns = (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
+    columns = (signatures.features, signatures.sketch, signatures.blocks, signatures.titles)
     texts = sum(map(len, (*signatures.urls, *signatures.labels)))
-    assert sum(column.nbytes for column in columns) + texts <= size
+    assert sum(column.nbytes for column in columns) + 6 * len(signatures.samples) + texts <= size
     of_pages = ("source", "partition", "offset", "event_time_ms", "digest", "text_digest", "host", "fingerprint")
     assert sum(getattr(signatures, name).nbytes for name in of_pages) <= LEFT_OUT * size
     for scheme, words in zip(SCHEMES, SKETCH_WORDS, strict=True):
@@ -352,7 +353,7 @@ KEYS = np.array([0, 1 << 56, 0xFD << 56, 0xFE << 56, 0xFF << 56, 0xFC << 56, 0xF
 
 def read_state_value(data: bytes) -> None:
     """First byte: the decoder. Values of the meta family are also read with a valid checksum."""
-    kind, value = (data[0] if data else 0) % 7, data[1:]
+    kind, value = (data[0] if data else 0) % 8, data[1:]
     for stored in both_sealed(value):
         try:
             if kind == 0:
@@ -363,6 +364,7 @@ def read_state_value(data: bytes) -> None:
                 compared = entries.compared(with_features=True)
                 assert compared.sketch.nbytes + compared.features.nbytes <= 2 * len(stored)
                 entries.entries(np.array([0, 1]))
+                assert bytes_of_arrays(entries.own_texts()._asdict()) <= 300 + 4 * len(stored)
             elif kind == 2:
                 decode_clock(decode_progress(stored), None)
             elif kind == 3:
@@ -373,9 +375,15 @@ def read_state_value(data: bytes) -> None:
                 decode_source(b"k", stored)
             elif kind == 5:
                 assert 16 * len(decode_marks(stored)) <= len(stored)
-            else:
+            elif kind == 6:
                 fault = entry_fault(stored, stored[1] if len(stored) > 1 else 0, 2)
                 assert fault is None or len(fault) < SHOWN
+                if fault is None and stored != FORGOTTEN:
+                    assert pack_entry(unpack_entry(b"k", stored)) == stored
+                    StoredEntries([b"k"], [stored], ["a", "b"]).own_texts()
+            else:
+                memories = decode_memories(KEYS[:3], [stored, None, stored])
+                assert encode_memories(memories) == [stored, None, stored]
         except StateError as error:
             check_error(error)
 

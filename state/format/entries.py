@@ -183,7 +183,7 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
     if (features[1:] <= features[:-1]).any():
         return "must have features that ascend"
     if url_bytes & OWN_TEXT:
-        return own_text_fault(unpack_own_text(value, places.own))
+        return own_text_fault(value, places.own)
     return None
 
 

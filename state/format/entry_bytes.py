@@ -6,6 +6,7 @@ and the URL. state/FORMATS.md has the grammar. pack_entry in state/format/entrie
 """
 
 import struct
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,7 +30,8 @@ OWN_TEXT_RULE = (
 _OWN_TEXT = struct.Struct("<HBBBIBBB")
 OWN_TEXT_BYTES = _OWN_TEXT.size
 """Size of an own text without its hashes, blocks and title words; its last three bytes are the counts of these."""
-SAMPLE_BYTES, BLOCK_BYTES, TITLE_BYTES = 2, 8, 2
+BLOCK_BYTES, TITLE_BYTES = 8, 2
+HASH_BITS = 16
 
 
 class OwnParts(NamedTuple):
@@ -49,11 +51,15 @@ def pack_own_text(own: OwnParts) -> bytes:
     """Write an own text from its fields. Raises struct.error if one is out of range."""
     *sizes, sample, blocks, titles = own
     head = _OWN_TEXT.pack(*sizes, len(sample), len(blocks), len(titles))
-    return head + struct.pack(f"<{len(sample)}H{len(blocks)}Q{len(titles)}H", *sample, *blocks, *titles)
+    return head + _pack_sample(sample) + struct.pack(f"<{len(blocks)}Q{len(titles)}H", *blocks, *titles)
 
 
-def own_text_fault(own: OwnParts) -> str | None:
-    """Return the rule that an own text breaks, None for a valid one. Equal hashes may follow each other."""
+def own_text_fault(value: bytes, at: int) -> str | None:
+    """Return the rule that a complete own text breaks, None for a valid one. Equal hashes may follow each other."""
+    try:
+        own = unpack_own_text(value, at)
+    except ValueError:
+        return OWN_TEXT_RULE
     rows = own.sample, own.blocks, own.titles
     many = any(len(row) > most for row, most in zip(rows, MOST_NUMBERS, strict=True))
     falls = any(one > other for one, other in pairwise(own.sample))
@@ -63,16 +69,55 @@ def own_text_fault(own: OwnParts) -> str | None:
 
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:
-    """Read a complete own text that begins at `at`."""
-    *sizes, sample, blocks, titles = _OWN_TEXT.unpack_from(value, at)
-    words = struct.unpack_from(f"<{sample}H{blocks}Q{titles}H", value, at + OWN_TEXT_BYTES)
-    return OwnParts(*sizes, words[:sample], words[sample : sample + blocks], words[sample + blocks :])
+    """Read a complete own text that begins at `at`. Raises ValueError if its sample is no code of ascending hashes."""
+    *sizes, count, blocks, titles = _OWN_TEXT.unpack_from(value, at)
+    at += OWN_TEXT_BYTES
+    end = at + int(sample_bytes(count))
+    words = struct.unpack_from(f"<{blocks}Q{titles}H", value, end)
+    return OwnParts(*sizes, _unpack_sample(value[at:end], count), words[:blocks], words[blocks:])
+
+
+def _pack_sample(sample: Sequence[int]) -> bytes:
+    """Write hashes of 16 bits, ascending, in the code of Elias and Fano. Raises struct.error if one is out of range."""
+    if any(not 0 <= one < 1 << HASH_BITS for one in sample):
+        raise struct.error("a sampled hash must have 16 bits")
+    low, word = int(low_bits(len(sample))), 0
+    for place, one in enumerate(sample):
+        word |= (one & (1 << low) - 1) << place * low | 1 << len(sample) * low + (one >> low) + place
+    return word.to_bytes(int(sample_bytes(len(sample))), "little")
+
+
+def _unpack_sample(code: bytes, count: int) -> tuple[int, ...]:
+    """Read _pack_sample's code of `count` hashes. Raises ValueError if it does not hold that many."""
+    low, word = int(low_bits(count)), int.from_bytes(code, "little")
+    lows = [word >> place * low & (1 << low) - 1 for place in range(count)]
+    places = [place for place, bit in enumerate(reversed(f"{word >> count * low:b}")) if bit == "1"]
+    highs = [at - place for place, at in enumerate(places)]
+    if len(places) != count or any(high >> HASH_BITS - low for high in highs):
+        raise ValueError
+    return tuple(high << low | bits for high, bits in zip(highs, lows, strict=True))
+
+
+@kernel
+def low_bits(sample):
+    """Return the number of low bits of each hash, by the number of hashes: the high bits have about as many values."""
+    low = HASH_BITS
+    while 1 << (HASH_BITS - low) < sample:
+        low -= 1
+    return low
+
+
+@kernel
+def sample_bytes(sample):
+    """Return the size of a sample by its number of hashes: low bits, and a bit for each hash and each high value."""
+    low = low_bits(sample)
+    return (sample * (low + 1) + (1 << (HASH_BITS - low)) - 1 + 7) >> 3 if sample else 0
 
 
 @kernel
 def own_text_bytes(sample, blocks, titles):
     """Return the size of an own text by its counts of hashes, blocks and title words."""
-    return OWN_TEXT_BYTES + SAMPLE_BYTES * sample + BLOCK_BYTES * blocks + TITLE_BYTES * titles
+    return OWN_TEXT_BYTES + sample_bytes(sample) + BLOCK_BYTES * blocks + TITLE_BYTES * titles
 
 
 @kernel
@@ -91,32 +136,95 @@ def read_own_texts(
         main[entry], whole[entry], every[entry] = raw[at + 2], raw[at + 3], raw[at + 4]
         at += OWN_TEXT_BYTES
         first, end = sample_bounds[entry], sample_bounds[entry + 1]
-        if not _read_numbers(raw, at, SAMPLE_BYTES, sample, first, end, ENTRY_SAMPLES, 0):
+        if end - first > ENTRY_SAMPLES or not _read_sample(raw, at, sample, first, end):
             return entry
-        at += SAMPLE_BYTES * (end - first)
+        at += sample_bytes(end - first)
         first, end = block_bounds[entry], block_bounds[entry + 1]
-        if not _read_numbers(raw, at, BLOCK_BYTES, blocks, first, end, ENTRY_BLOCKS, 1):
+        if not _read_numbers(raw, at, BLOCK_BYTES, blocks, first, end, ENTRY_BLOCKS):
             return entry
         at += BLOCK_BYTES * (end - first)
         first, end = title_bounds[entry], title_bounds[entry + 1]
-        if not _read_numbers(raw, at, TITLE_BYTES, titles, first, end, MOST_TITLE_WORDS, 1):
+        if not _read_numbers(raw, at, TITLE_BYTES, titles, first, end, MOST_TITLE_WORDS):
             return entry
     return -1
 
 
 @inlined
-def _read_numbers(raw, at, size, column, first, end, most, least_step):
-    # raw: uint8[...]  size: int64, bytes of a number  least_step: 0 if equal numbers may follow each other, else 1
-    # ->  column[first:end]; returns whether there are at most `most` numbers, and they ascend
+def _read_numbers(raw, at, size, column, first, end, most):
+    # raw: uint8[...]  size: int64, bytes of a number
+    # ->  column[first:end]; returns whether there are at most `most` numbers, and they ascend strictly
     for place in range(first, end):
         word = np.uint64(0)
         for byte in range(size):
             word |= np.uint64(raw[at + byte]) << np.uint64(8 * byte)
         at += size
         column[place] = word
-        if place > first and column[place] < column[place - 1] + np.uint64(least_step):
+        if place > first and column[place] <= column[place - 1]:
             return False
     return end - first <= most
+
+
+_DE_BRUIJN = 0x03F79D71B4CB0A89
+"""A sequence of 64 bits in which each run of 6 bits occurs once (Leiserson, Prokop, Randall 1998)."""
+_LOWEST_BIT = np.zeros(64, np.int64)
+"""The place of the only bit of a word, by the highest 6 bits of its product with the sequence."""
+_LOWEST_BIT[[(_DE_BRUIJN << place & 2**64 - 1) >> 58 for place in range(64)]] = np.arange(64)
+
+
+@kernel
+def _read_sample(raw, at, sample, first, end):
+    # raw: uint8[...]  at: int64, begin of the code  first, end: int64, rows of the hashes
+    # ->  sample: uint16[first:end]; returns whether the code holds so many hashes, and they do not descend
+    count = end - first
+    if count == 0:
+        return True
+    low, bit = low_bits(count), np.int64(0)
+    mask = (np.int64(1) << low) - 1
+    for row in range(first, end):
+        # The high bits follow, so that all three bytes lie in the code.
+        byte = at + (bit >> 3)
+        word = np.int64(raw[byte]) | np.int64(raw[byte + 1]) << 8 | np.int64(raw[byte + 2]) << 16
+        sample[row] = word >> (bit & 7) & mask
+        bit += low
+    byte, base, row, last, falls = at + (bit >> 3), first - (bit & 7), first, np.int64(0), False
+    after, skipped = at + sample_bytes(count), np.uint64((1 << (bit & 7)) - 1)
+    while byte < after:
+        word = np.uint64(0)
+        for place in range(min(8, after - byte)):
+            word |= np.uint64(raw[byte + place]) << np.uint64(8 * place)
+        word, skipped = word & ~skipped, np.uint64(0)
+        while word:
+            if row == end:
+                return False
+            lowest = word & (~word + np.uint64(1))
+            place = base + _LOWEST_BIT[lowest * np.uint64(_DE_BRUIJN) >> np.uint64(58)]
+            hashed = (place - row) << low | np.int64(sample[row])
+            falls |= hashed < last
+            sample[row] = last = hashed
+            row, word = row + 1, word ^ lowest
+        byte, base = byte + 8, base + 64
+    return row == end and not falls and last < 1 << HASH_BITS
+
+
+@kernel
+def _write_sample(sample, first, end, buffer, at):
+    # sample: uint16[first:end], ascending  at: int64, place of the code  ->  buffer: uint8[...]; returns the next place
+    count = end - first
+    low, after = low_bits(count), at + sample_bytes(count)
+    mask, word, bits = np.uint64((1 << low) - 1), np.uint64(0), 0
+    for place in range(first, end):
+        word |= (np.uint64(sample[place]) & mask) << np.uint64(bits)
+        bits += low
+        while bits >= 8:
+            buffer[at] = word & np.uint64(255)
+            word, at, bits = word >> np.uint64(8), at + 1, bits - 8
+    buffer[at:after] = 0
+    if count:
+        buffer[at] = word
+    for place in range(first, end):
+        bit = bits + (np.int64(sample[place]) >> low) + place - first
+        buffer[at + (bit >> 3)] |= np.uint8(1 << (bit & 7))
+    return after
 
 
 ENTRY = struct.Struct("<BBIiqqHHQI")
@@ -294,9 +402,7 @@ def _write_own_text(own, row, buffer, at):
     title, titles_end = own.title_bounds[row], own.title_bounds[row + 1]
     buffer[at + 9], buffer[at + 10], buffer[at + 11] = sample_end - sample, blocks_end - block, titles_end - title
     at += OWN_TEXT_BYTES
-    for place in range(sample, sample_end):
-        write_word(buffer, at, SAMPLE_BYTES, np.uint64(own.sample[place]))
-        at += SAMPLE_BYTES
+    at = _write_sample(own.sample, sample, sample_end, buffer, at)
     for place in range(block, blocks_end):
         write_word(buffer, at, BLOCK_BYTES, own.blocks[place])
         at += BLOCK_BYTES

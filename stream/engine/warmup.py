@@ -56,6 +56,8 @@ def compile_kernels(scheme: Scheme) -> None:
     signatures = scheme.sign(first)
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)
+    if scheme.bars is not None:
+        return
     # A model may know no term of these pages. Then there are no candidates, and the judge has confirmed nothing.
     if scheme.bars is None:
         rows = candidate_columns(signatures, scheme.compares_features)

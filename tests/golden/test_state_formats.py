@@ -481,7 +481,7 @@ OWN_TEXT = (
     "7f" "80" "81"  # main, whole, every
     "ccddeeff"  # limit
     "03" "02" "01"  # sampled hashes, blocks, title words
-    "a500" "efbe" "efbe"
+    "a5c0bbffee67"  # 14 low bits of each hash, then 1, 001 and 1 for high bits of 0, 2 and 2
     "f10c000504030201" "ffffffffffffffff"
     "cdab"
 )  # fmt: skip
@@ -553,7 +553,7 @@ def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
     lines = memory_lines(keys, values := [bytes.fromhex(value) for value in MEMORY_VALUES])
     assert lines[0] == (
         b'{"memory":"0000000000000001","urls":"8000000000000000","texts":"0000000000000005","last":258,"item_hand":0,'
-        b'"word_hand":0,"item_floor":0,"word_floor":0,"items":[[10530496,0,1,4],[5,0,1,4]],"words":[[37266,0,1,4]]}'
+        b'"word_hand":0,"item_floor":0,"word_floor":0,"items":[[10531008,0,1,4],[5,0,1,4]],"words":[[37266,0,1,4]]}'
     )
     assert lines[1] == (
         b'{"memory":"000000000000abcd","urls":"0000000000000003","texts":"0000000000000000","last":1099511627775,'

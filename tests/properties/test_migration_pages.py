@@ -1,20 +1,19 @@
 """Pages are signed again from files where a log has signatures alone: which are found there, and which are not."""
 
 import json
-import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-import xxhash
 
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.log.record import decode
+from spotsieve.state.log.record import decode, encode, encode_configuration
 from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.digest import VERDICTS_REVISION, settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import Signatures, page_id_text, page_of_id
+from spotsieve.stream.base.signature import page_id_text, page_of_id
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.migrate.archive import PAGES_FILE
@@ -101,14 +100,14 @@ def test_missing_pages_are_reported_and_pages_with_other_content_are_not_used(
     assert "the files of --from-pages were not needed" in capsys.readouterr().out
 
 
-def test_a_log_of_the_former_record_version_is_signed_again_from_files(
+def test_a_log_of_an_earlier_revision_is_signed_again_from_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
-    log = former_log(tmp_path / "now", old)
+    log = earlier_log(tmp_path / "now", old)
     run = ["migrate", "--from-state", str(old), "--state", str(new)]
     assert main(run) == 2
-    assert "the old log has record version 2, which does not contain them" in capsys.readouterr().err
+    assert "revision" in capsys.readouterr().err
     file = archived(tmp_path / "pages.jsonl", PAGES)
     assert main([*run, "--json", "--from-pages", str(file)]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -121,11 +120,11 @@ def test_a_log_of_the_former_record_version_is_signed_again_from_files(
         assert remembered(state).keys() == remembered(becomes.state).keys()
 
 
-def test_no_dropped_page_of_a_former_log_becomes_an_original_if_files_are_novel(
+def test_no_dropped_page_of_an_earlier_log_becomes_an_original_if_files_are_novel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
-    log = [(at, value) for at, value in former_log(tmp_path / "now", old) if not decode(value).forgotten]
+    log = [(at, value) for at, value in earlier_log(tmp_path / "now", old) if not decode(value).forgotten]
     told = FromScratch(Settings()).judge(log)
     dropped = {page for page, kind, _ in told if kind == Kind.DUPLICATE}
     sent = [one for one in PAGES if page_id_text(one.source, one.partition, one.offset) not in dropped]
@@ -144,39 +143,19 @@ def test_no_dropped_page_of_a_former_log_becomes_an_original_if_files_are_novel(
     assert not indexed & dropped
 
 
-def former_log(now: Path, old: Path) -> list[tuple[int, bytes]]:
-    """Filter pages in one directory, and write what its log says of them into another, in record version 2.
+def earlier_log(now: Path, old: Path) -> list[tuple[int, bytes]]:
+    """Filter pages in one directory, and write its log into another, as a release with the revision before wrote it.
 
     -> the records of the first
     """
     filtered(now, Settings())
-    log = records_of(now)
-    with LocalLog(old) as former:
+    log, text = records_of(now), verdict_settings_text(Settings())
+    earlier = text.replace(f'"revision":{VERDICTS_REVISION}', f'"revision":{VERDICTS_REVISION - 1}')
+    assert earlier != text
+    with LocalLog(old) as written:
+        written.append(encode_configuration(earlier, bytes(16)))
         for _, value in log:
             record = decode(value)
             if len(record.signatures):
-                former.append(as_former(record.signatures, record.sequence))
+                written.append(encode(record.signatures, bytes(16), record.sequence, settings_digest(earlier)))
     return log
-
-
-def as_former(signatures: Signatures, sequence: int) -> bytes:
-    """A record of version 2, as its grammar in state/log/former.py says."""
-    count, source = len(signatures), signatures.sources[0].encode()
-    parts = [
-        struct.pack("<BB16sQ16s", 2, 1, bytes(16), sequence, bytes(16)),
-        struct.pack("<IHB", count, 1, signatures.sketch.shape[1]),
-        struct.pack("<H", len(source)) + source,
-        np.zeros(count, "<u2").tobytes(),
-        signatures.partition.astype("<i4").tobytes(),
-        signatures.offset.astype("<i8").tobytes(),
-        signatures.event_time_ms.astype("<i8").tobytes(),
-        bytes(54 * count),
-        np.diff(signatures.features_bounds).astype("<u2").tobytes(),
-        *(np.array(list(map(len, texts)), "<u2").tobytes() for texts in (signatures.urls, signatures.labels)),
-        signatures.features.tobytes(),
-        signatures.sketch.tobytes(),
-        *signatures.urls,
-        *signatures.labels,
-    ]
-    record = b"".join(parts)
-    return record + xxhash.xxh3_64_intdigest(record).to_bytes(8, "little")

@@ -38,9 +38,35 @@ def own_text_of(entry: bytes) -> ObviousText | None:
     if not url_bytes >> 14 & 1:
         return None
     site, main, whole, every, limit, *counts = struct.unpack("<HBBBIBBB", rest[:12])
-    rest, rows = rest[12:], list[tuple[int, ...]]()
-    for count, size in zip(counts, (2, 8, 2), strict=True):
+    size, rows = obvious_sample_bytes(counts[0]), [obvious_sample(rest[12:], counts[0])]
+    rest = rest[12 + size :]
+    for count, size in zip(counts[1:], (8, 2), strict=True):
         rows.append(tuple(int.from_bytes(rest[size * at : size * at + size], "little") for at in range(count)))
         rest = rest[size * count :]
     sample, blocks, titles = rows
     return site, main, whole, every, limit, sample, blocks, titles
+
+
+def low_bits_of(count: int) -> int:
+    """The number of low bits of each of `count` hashes of 16 bits."""
+    return 16 - max(count - 1, 0).bit_length()
+
+
+def obvious_sample_bytes(count: int) -> int:
+    """The size of the code of `count` hashes."""
+    low = low_bits_of(count)
+    return -(-(count * low + count + 2 ** (16 - low) - 1) // 8) if count else 0
+
+
+def obvious_sample(code: bytes, count: int) -> tuple[int, ...]:
+    """The hashes in a code: all low bits, then for each hash a 1 behind as many zeros as its high bits grow by."""
+    low = low_bits_of(count)
+    bits = [byte >> place & 1 for byte in code[: obvious_sample_bytes(count)] for place in range(8)]
+    lows = [sum(bits[row * low + place] << place for place in range(low)) for row in range(count)]
+    unary, high, highs = iter(bits[count * low :]), 0, list[int]()
+    while len(highs) < count:
+        if next(unary):
+            highs.append(high)
+        else:
+            high += 1
+    return tuple(high << low | bits for high, bits in zip(highs, lows, strict=True))

@@ -5,8 +5,7 @@ from typing import NamedTuple
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_first_record
-from spotsieve.state.log.former import decode_moved, is_former
-from spotsieve.state.log.record import LogRecord
+from spotsieve.state.log.record import LogRecord, decode
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.load import stored_values
@@ -20,13 +19,13 @@ from spotsieve.stream.service.log.skips import log_records
 class OldLog(NamedTuple):
     """Facts about the old log.
 
-    first: offset of the first record of ours  text: canonical settings of the log; None for the former record version,
-    which does not contain them  digest: settings digest of its records
+    first: offset of the first record of ours  text: canonical settings of the log
+    digest: settings digest of its records
     judged_as_now: whether this release judges with these settings like the workers of the log
     """
 
     first: int
-    text: str | None
+    text: str
     digest: bytes
     judged_as_now: bool
 
@@ -75,9 +74,7 @@ async def check_logs(old: Settings, new: Settings) -> OldLog:
             None,
             "there is nothing to migrate: start the workers with the new settings",
         )
-    offset, record, former = found
-    if former:
-        return OldLog(offset, None, record.settings_digest, judged_as_now=False)
+    offset, record = found
     text, stored = verdict_settings_text(old), record.configuration
     if stored is not None and stored != text and stored_values(stored) == stored_values(text):
         return OldLog(offset, stored, record.settings_digest, judged_as_now=False)
@@ -85,15 +82,15 @@ async def check_logs(old: Settings, new: Settings) -> OldLog:
     return OldLog(offset, text, settings_digest(text), judged_as_now=True)
 
 
-async def _first_moved(old: Settings) -> tuple[int, LogRecord, bool] | None:
-    """The offset of our first record in the old log, the record, and whether it has the former version; or None."""
+async def _first_moved(old: Settings) -> tuple[int, LogRecord] | None:
+    """The offset of our first record in the old log, and the record; None if it has none."""
     async for offset, value in log_records(old, 0, None):
         try:
-            record = decode_moved(value, old.topics.log, offset)
+            record = decode(value, old.topics.log, offset)
         except DamagedRecord:
             continue
         if not record.foreign:
-            return offset, record, is_former(value)
+            return offset, record
     return None
 
 

@@ -4,11 +4,9 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from itertools import islice
 from pathlib import Path
 
 from spotsieve.state.directory import LOG_FILE
-from spotsieve.state.log.former import is_former
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog
 from spotsieve.state.log.record import NO_PAGES, LogRecord, first_of_ours
 from spotsieve.stream.base.errors import SettingError, StateError
@@ -26,7 +24,7 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.migrate.archive import ArchivedPages
 from spotsieve.stream.insight.migrate.journal import Journal
 from spotsieve.stream.insight.migrate.record_move import Migration
-from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, FORMER, ONLY_NOVEL, UNCOMPARED, MigrationReport
+from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, ONLY_NOVEL, UNCOMPARED, MigrationReport
 from spotsieve.stream.local.engines import is_open, open_log
 
 
@@ -43,7 +41,7 @@ def migrate_state(
         old_log, notices = open_old_log(old)
         stack.enter_context(old_log)
         text, stored = verdict_settings_text(settings), _configuration(old_log, old)
-        signing = FORMER if stored is None else signing_difference(stored, settings)
+        signing = signing_difference(stored, settings)
         if signing and not files:
             raise SettingError(
                 "settings",
@@ -56,7 +54,7 @@ def migrate_state(
         begun = first_of_ours(new_log.read_from(0), LocalLog.name)
         engine = _engine(settings, new, stack)
         journal = stack.enter_context(closing(Journal(new)))
-        differ = FORMER if stored is None else describe_difference(stored, text, "old log")
+        differ = describe_difference(stored, text, "old log")
         old_engine = _old_engine(stored, settings, journal.old_directory, stack)
         report = MigrationReport(
             str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None
@@ -94,13 +92,8 @@ def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
     return open_log(directory)
 
 
-def _configuration(log: LocalLog, directory: Path) -> str | None:
-    """The canonical text of the settings of a local log; None for the former record version.
-
-    Raises StateError if the log is empty.
-    """
-    if any(is_former(value) for _, value in islice(log.read_from(0), 1)):
-        return None
+def _configuration(log: LocalLog, directory: Path) -> str:
+    """The canonical text of the settings of a local log. Raises StateError if the log is empty."""
     first = first_of_ours(log.read_from(0), LocalLog.name)
     if first is None or first[1].configuration is None:
         raise StateError(
@@ -116,9 +109,9 @@ def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:
     return engine
 
 
-def _old_engine(stored: str | None, settings: Settings, directory: Path, stack: ExitStack) -> Engine | None:
+def _old_engine(stored: str, settings: Settings, directory: Path, stack: ExitStack) -> Engine | None:
     """The engine with the old settings; None if this release does not support them, or their model is missing."""
-    if stored is None or json.loads(stored)["revision"] != VERDICTS_REVISION:
+    if json.loads(stored)["revision"] != VERDICTS_REVISION:
         return None
     try:
         # The text has only the digest of a model. The only candidate is the model of the new settings.

@@ -19,7 +19,6 @@ import numpy as np
 
 from spotsieve.state.identity import check_last_record
 from spotsieve.state.log.bodies import Handover, Origin, is_migrating, migration_writer, origin_of, split_pages
-from spotsieve.state.log.former import decode_moved
 from spotsieve.state.log.record import (
     FRAME_BYTES,
     NO_PAGES,
@@ -291,7 +290,7 @@ class Migration:
 
         Raises EndsInError, DamagedRecord, StateError.
         """
-        record = decode_moved(value, self._old_log, offset)
+        record = decode(value, self._old_log, offset)
         if record.handover is not None and record.handover.closed:
             raise EndsInError(record.handover)
         if not (len(record.signatures) or record.committed or record.forgotten):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.log.former import FORMER_VERSION
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.insight.migrate.record_move import (
@@ -18,7 +17,6 @@ from spotsieve.stream.insight.migrate.record_move import (
     UNSENT,
 )
 
-FORMER = f"unknown: the old log has record version {FORMER_VERSION}, which does not contain them"
 FILES_NOT_NEEDED = "the files of --from-pages were not needed: the new settings sign pages like the old ones"
 UNCOMPARED = (
     "the old verdicts are unknown, so every page of the old log may become an original: if the old settings dropped a "

@@ -29,7 +29,7 @@ from spotsieve.stream.insight.migrate.archive import ArchivedPages
 from spotsieve.stream.insight.migrate.checks import OldLog, check_group, check_logs, check_sides
 from spotsieve.stream.insight.migrate.journal import Journal
 from spotsieve.stream.insight.migrate.record_move import PAGES, EndsInError, Migration, RecordMove
-from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, MigrationReport
+from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, UNCOMPARED, MigrationReport
 from spotsieve.stream.insight.migrate.service_log import NewLogRecords, PageSigner
 from spotsieve.stream.kafka.clients import log_producer, stop_client
 from spotsieve.stream.kafka.errors import final_error
@@ -98,11 +98,11 @@ class _MigrationRun:
         self._journal = journal
         self._next = max(journal.record, old_log.first)
         text = verdict_settings_text(new)
-        signs_again = old_log.text is None or bool(signing_difference(old_log.text, new))
+        signs_again = bool(signing_difference(old_log.text, new))
         self.report = MigrationReport(
             old.topics.log,
             new.topics.log,
-            FORMER if old_log.text is None else describe_difference(old_log.text, text, "old log"),
+            describe_difference(old_log.text, text, "old log"),
             signs_again,
             journal.differences,
             compared=engines[0] is not None,

@@ -56,6 +56,7 @@ class Comparison(NamedTuple):
     for a block outside the part and for a block of links
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
+    density: float64[2], the shares of the shingles that are compared: of main text, and of other text
     """
 
     found: NDArray[np.uint8]
@@ -64,6 +65,7 @@ class Comparison(NamedTuple):
     before: NDArray[np.int64]
     figures: NDArray[np.float64]
     by_block: NDArray[np.float64]
+    density: NDArray[np.float64]
 
 
 def new_comparison() -> Comparison:
@@ -75,6 +77,7 @@ def new_comparison() -> Comparison:
         np.zeros(MOST_BLOCKS, np.int64),
         np.zeros((PARTS, 2)),
         np.zeros((MOST_BLOCKS, 2)),
+        np.zeros(2),
     )
 
 
@@ -93,8 +96,13 @@ def find_shared(pages, page, others, other, compared):
     low, high = others.sample_first[other], others.sample_end[other]
     limit = np.int64(others.limit[other])
     begin = pages.sample_bounds[page]
+    main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for at in range(begin, pages.sample_bounds[page + 1]):
         value = hash_of(pages.samples[at])
+        if is_kept(pages.blocks[first + place_of(pages.samples[at])]):
+            main, largest_main = main + 1, max(largest_main, value)
+        else:
+            rest, largest_rest = rest + 1, max(largest_rest, value)
         found = _UNKNOWN
         if value <= limit:
             found = _FOUND if _has_hash(others.sample, low, high, scaled_hash(value, limit)) else _MISSING
@@ -102,6 +110,8 @@ def find_shared(pages, page, others, other, compared):
             found = _FOUND
         shared |= found == _FOUND
         compared.found[at - begin] = found
+    compared.density[0] = (min(sample_limit(main, largest_main, MAIN_SAMPLES), limit) + 1.0) / _ALL
+    compared.density[1] = (min(sample_limit(rest, largest_rest, REST_SAMPLES), limit) + 1.0) / _ALL
     return shared
 
 
@@ -145,15 +155,13 @@ def is_in_part(part, flag, block, no_main):  # int64, uint8, uint64, bool -> boo
 
 
 @inlined
-def measure_part(part, pages, page, others, other, flags, compared):
+def measure_part(part, pages, page, flags, compared):
     """Measure one part of a page, after find_shared.
 
-    int64, PageTexts, int64, EntryTexts, int64, flags: uint8[MOST_BLOCKS] of PageView  ->  compared.figures[part]
+    int64, PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView  ->  compared.figures[part]
     """
     first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
-    main_limit, rest_limit = _limits(pages, page)
-    limit = np.float64(others.limit[other]) + 1.0
-    main_density, rest_density = min(limit, main_limit) / _ALL, min(limit, rest_limit) / _ALL
+    main_density, rest_density = compared.density[0], compared.density[1]
     no_main = True
     for place in range(count):
         no_main &= not is_kept(pages.blocks[first + place])
@@ -221,17 +229,18 @@ def _fresh_words(run, missing, missing_words, exact):  # int64, int64, float64, 
 
 
 @inlined
-def _limits(pages, page):  # PageTexts, int64 -> float64, float64
-    """The number of hashes up to which the samples of the page's main text and of its other text are complete."""
-    first = pages.block_bounds[page]
-    main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for at in range(pages.sample_bounds[page], pages.sample_bounds[page + 1]):
-        value = hash_of(pages.samples[at])
-        if is_kept(pages.blocks[first + place_of(pages.samples[at])]):
-            main, largest_main = main + 1, max(largest_main, value)
-        else:
-            rest, largest_rest = rest + 1, max(largest_rest, value)
-    return (
-        sample_limit(main, largest_main, MAIN_SAMPLES) + 1.0,
-        sample_limit(rest, largest_rest, REST_SAMPLES) + 1.0,
-    )
+def shared_template_words(pages, page, flags, compared):
+    """The words of template text that an indexed page has too, after find_shared: (all, of main text), float64 each.
+
+    PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView, Comparison
+    """
+    first, every, main = pages.block_bounds[page], 0.0, 0.0
+    begin = pages.sample_bounds[page]
+    for at in range(begin, pages.sample_bounds[page + 1]):
+        place = place_of(pages.samples[at])
+        if compared.found[at - begin] == _FOUND and flags[place] & IS_OWN == 0 and not compared.whole[place]:
+            kept = is_kept(pages.blocks[first + place])
+            words = 1.0 / compared.density[0 if kept else 1]
+            every += words
+            main += words if kept else 0.0
+    return every, main

@@ -43,6 +43,7 @@ from spotsieve.stream.judge.by_host.containment import (
     find_shared,
     measure_part,
     new_comparison,
+    shared_template_words,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EVERY,
@@ -83,8 +84,8 @@ NEARLY_ALL = 0.9
 """The containment that template text and common text need between two hosts, without a fresh word."""
 WHOLE_SHARE = 0.3
 """Common text speaks for a page if its main text is this share of the words outside links."""
-MOST_LENGTHS, LENGTH_SLACK = 2.0, 10
-"""The length of an indexed page, in lengths of the page and words beside."""
+MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
+"""The length of an indexed page, in lengths of the page and words beside. Sizes are rounded by up to 1/16."""
 _CONTAINED = np.uint8(Reason.CONTAINED)
 
 
@@ -134,7 +135,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     if same:
         title, shared_words = title_overlap(pages, page, others, other, memory, row, view)
     answer.figures[thresholds.PAIR_TITLE] = title
-    long_enough = _record_length(others, other, same, memory, row, view, answer) or bars.drop_parts
+    long_enough = _record_length(pages, page, others, other, same, memory, row, view, answer) or bars.drop_parts
     common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
     most = 1.0 if same else MAIN_SHARE
@@ -173,10 +174,11 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
 
 
 @inlined
-def _record_length(others, other, same, memory, row, view, answer):
+def _record_length(pages, page, others, other, same, memory, row, view, answer):
     """Compare the lengths of both pages, and record them; whether the indexed page is at most twice as long: bool.
 
-    A block that has become template text of the host since the page was indexed is not counted any more.
+    What has become template text of the host since the page was indexed is not counted any more: its heaviest blocks by
+    the memory of the host, and other text that is template text of the later page.
     """
     figures = view.figures
     main, every = (
@@ -185,6 +187,8 @@ def _record_length(others, other, same, memory, row, view, answer):
     )
     whole = np.float64(words_of_code(np.int64(others.whole[other])))
     if same:
+        gone, gone_main = shared_template_words(pages, page, view.flags, answer.compared)
+        every, main = every - gone, main - gone_main
         for place in range(others.block_first[other], others.block_end[other]):
             block = others.blocks[place]
             shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
@@ -221,7 +225,7 @@ def _contained_part(part, words, beside, pages, page, others, other, same, title
     shared_words: int64, rare title words of both pages
     """
     figures, compared = view.figures, answer.compared
-    measure_part(part, pages, page, others, other, view.flags, compared)
+    measure_part(part, pages, page, view.flags, compared)
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
     thin = words < THIN and (not same or part != MAIN_TEXT)
     young = same and (not beside or part == MAIN_TEXT) and figures[PAGES] < FEW_PAGES - 0.5
@@ -229,9 +233,11 @@ def _contained_part(part, words, beside, pages, page, others, other, same, title
         contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     needed = _needed_containment(part, words, thin, young, beside, same, title, bars.min_containment)
     most_fresh = (1.0 - needed) * words
+    if thin and same and title == NO_TITLE:
+        most_fresh = CAREFUL * (1.0 - bars.min_containment) * words
     if part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same:
         most_fresh = 0.0
-    if (thin and title == NO_TITLE and not young) or (beside and part != MAIN_TEXT):
+    if (thin and not same and not young) or (beside and part != MAIN_TEXT):
         most_fresh = (1.0 - bars.min_containment) * words
     row = thresholds.PART_FIRST + 2 * part
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:

@@ -66,7 +66,7 @@ _EVERY = np.uint64(1) << np.uint64(32)
 _RADIX_BITS = 8
 _DIGIT = np.uint64((1 << _RADIX_BITS) - 1)
 _MOVES = 8
-"""Items are sorted by their highest digit and then by insertion, which stops after this number of moves per item."""
+"""Few items are sorted by two digits and then by insertion, which stops after this number of moves per item."""
 _FEW = 4096
 """More items are sorted by all digits at once."""
 _MARKS = 4096
@@ -76,20 +76,18 @@ class TextBuffers(NamedTuple):
     """Scratch space for pages of up to b blocks and t tokens.
 
     keys, packed: uint64[b], hashes of blocks, and packed blocks with repeats
-    items, chosen, ordered, shared: uint64[max(t, b)]  starts: int64[257]  marks: uint8[_MARKS]
-    picked, others: uint64[MOST_SAMPLES]
+    items, chosen, shared, spare: uint64[t]  starts: int64[257]  marks: uint8[_MARKS]  picked: uint64[MOST_SAMPLES]
     """
 
     keys: NDArray[np.uint64]
     packed: NDArray[np.uint64]
     items: NDArray[np.uint64]
     chosen: NDArray[np.uint64]
-    ordered: NDArray[np.uint64]
     shared: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
     starts: NDArray[np.int64]
     marks: NDArray[np.uint8]
     picked: NDArray[np.uint64]
-    others: NDArray[np.uint64]
 
 
 @part
@@ -104,7 +102,6 @@ def make_text_buffers(blocks, tokens):  # int64, int64 -> TextBuffers
         np.empty(tokens, dtype=np.uint64),
         np.empty((1 << _RADIX_BITS) + 1, dtype=np.int64),
         np.empty(_MARKS, dtype=np.uint8),
-        np.empty(MOST_SAMPLES, dtype=np.uint64),
         np.empty(MOST_SAMPLES, dtype=np.uint64),
     )
 
@@ -186,23 +183,22 @@ def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
     items, keys = room.items, room.keys
     for block in range(count):
         items[block] = (keys[block] & _HIGH) | np.uint64(block)
-    sort_items(items, room.ordered, room.starts, count, _EVERY)
-    ordered, different = room.ordered, np.int64(0)
-    first = last = np.int64(0)
+    sort_items(items, room.spare, room.starts, count, _EVERY)
+    different = first = last = np.int64(0)
     for place in range(count):
-        item = ordered[place]
+        item = items[place]
         block = np.int64(item & _LOW)
-        if (item ^ ordered[first]) >> _HALF != _U0:
+        if (item ^ items[first]) >> _HALF != _U0:
             first = last = different
-        # ordered[first:last] are the different blocks that begin with the same 32 bits.
+        # items[first:last] are the different blocks that begin with the same 32 bits.
         same = first
-        while same < last and keys[np.int64(ordered[same] & _LOW)] != keys[block]:
+        while same < last and keys[np.int64(items[same] & _LOW)] != keys[block]:
             same += 1
         if same < last:
-            room.packed[np.int64(ordered[same] & _LOW)] |= room.packed[block] & KEPT
+            room.packed[np.int64(items[same] & _LOW)] |= room.packed[block] & KEPT
             blocks.places[block] = UNLISTED
         else:
-            ordered[last] = item
+            items[last] = item
             last += 1
             different += 1
             blocks.places[block] = 0
@@ -219,9 +215,9 @@ def choose_longest(blocks, count, room):
     for block in range(count):
         items[found] = (_LOW - np.uint64(blocks.words[block])) << _HALF | np.uint64(block)
         found += np.int64(blocks.places[block] == 0)
-    sort_items(items, room.ordered, room.starts, found, _EVERY)
+    sort_items(items, room.spare, room.starts, found, _EVERY)
     for place in range(MOST_BLOCKS - 1, found):
-        blocks.places[np.int64(room.ordered[place] & _LOW)] = UNLISTED - 1
+        blocks.places[np.int64(items[place] & _LOW)] = UNLISTED - 1
 
 
 # Samples
@@ -274,6 +270,13 @@ def collect_shingles(tokens, blocks, count, kept, width, room, packed):
                 for shingle in range(shingles):
                     hashed = kept[kept_start + shingle]
                     items[target + shingle] = (hashed & _HIGH) | np.uint64(position + shingle)
+            elif own_width == 3:
+                # The default width without a second loop.
+                for shingle in range(shingles):
+                    at_token = tokens + ((start + shingle) << 3)
+                    state = chain_hash(chain_hash(SEED, load_word(at_token)), load_word(at_token + 8))
+                    hashed = finish_hash(chain_hash(state, load_word(at_token + 16)))
+                    items[target + shingle] = (hashed & _HIGH) | np.uint64(position + shingle)
             else:
                 shingle_hashes(tokens + (start << 3), words, own_width, items[target:])
                 for shingle in range(shingles):
@@ -308,8 +311,8 @@ def pick_smallest(first, count, main, most, room, written):
         bound = (np.uint64(3 * most) << np.uint64(31)) // np.uint64(count)
     while True:
         found = choose_below(room.items, first, count, bound, room.chosen)
-        sort_items(room.chosen, room.ordered, room.starts, found, bound)
-        found = drop_repeats(room.ordered, found)
+        sort_items(room.chosen, room.spare, room.starts, found, bound)
+        found = drop_repeats(room.chosen, found)
         if main > 0 and found > 0:
             found = drop_shared(main, found, bound, room)
         if found >= most or bound == _EVERY:
@@ -317,7 +320,7 @@ def pick_smallest(first, count, main, most, room, written):
         bound = min(bound << np.uint64(2), _EVERY)
     found = min(found, most)
     for place in range(found):
-        item = room.ordered[place]
+        item = room.chosen[place]
         room.picked[written + place] = item << _HALF | item >> _HALF
     return written + found
 
@@ -337,12 +340,12 @@ def choose_below(items, first, count, bound, chosen):
 
 
 @part
-def drop_repeats(ordered, count):  # uint64[], int64 -> int64
-    """Keep the first of equal hashes. Returns the number of different hashes."""
+def drop_repeats(items, count):  # uint64[], int64 -> int64
+    """Keep the first of equal hashes among sorted items. Returns the number of different hashes."""
     found, last = np.int64(0), _EVERY
     for place in range(count):
-        item = ordered[place]
-        ordered[found] = item
+        item = items[place]
+        items[found] = item
         found += np.int64(item >> _HALF != last)
         last = item >> _HALF
     return found
@@ -350,28 +353,28 @@ def drop_repeats(ordered, count):  # uint64[], int64 -> int64
 
 @part
 def drop_shared(main, count, bound, room):
-    """Remove the items from room.ordered[:count] whose hash occurs in room.items[:main]. Returns the number left.
+    """Remove the items from room.chosen[:count] whose hash occurs in room.items[:main]. Returns the number left.
 
     main, count: int64  bound: uint64, above all hashes  room: TextBuffers
     """
-    marks, ordered, chosen = room.marks, room.ordered, room.chosen
+    marks, chosen, shared = room.marks, room.chosen, room.shared
     marks[:] = 0
     last = np.uint64(_MARKS - 1)
     for place in range(count):
-        marks[ordered[place] >> _HALF & last] = 1
+        marks[chosen[place] >> _HALF & last] = 1
     found = np.int64(0)
     for place in range(main):
         item = room.items[place]
-        chosen[found] = item
+        shared[found] = item
         found += np.int64(item >> _HALF < bound) & np.int64(marks[item >> _HALF & last])
-    sort_items(chosen, room.shared, room.starts, found, bound)
+    sort_items(shared, room.spare, room.starts, found, bound)
     left, other = np.int64(0), np.int64(0)
     for place in range(count):
-        item = ordered[place]
-        while other < found and room.shared[other] >> _HALF < item >> _HALF:
+        item = chosen[place]
+        while other < found and shared[other] >> _HALF < item >> _HALF:
             other += 1
-        ordered[left] = item
-        left += np.int64(other == found or room.shared[other] >> _HALF != item >> _HALF)
+        chosen[left] = item
+        left += np.int64(other == found or shared[other] >> _HALF != item >> _HALF)
     return left
 
 
@@ -382,7 +385,7 @@ def pack_samples(blocks, count, width, room, packed, samples, written):
     for block in range(count):
         if blocks.places[block] >= 0:
             end += np.int64(blocks.words[block])
-    sort_items(room.picked, room.others, room.starts, written, np.uint64(end))
+    sort_items(room.picked, room.spare, room.starts, written, np.uint64(end))
     done, position = np.int64(0), np.int64(0)
     for block in range(count):
         place = np.int64(blocks.places[block])
@@ -391,8 +394,8 @@ def pack_samples(blocks, count, width, room, packed, samples, written):
             position += words
             own_width = width_in(packed[place], words, width)
             low = np.uint64(place) << np.uint64(PLACE_SHIFT) | np.uint64(own_width)
-            while done < written and np.int64(room.others[done] >> _HALF) < position:
-                item = room.others[done]
+            while done < written and np.int64(room.picked[done] >> _HALF) < position:
+                item = room.picked[done]
                 at = min(item >> _HALF, np.uint64(LAST_POSITION))
                 samples[done] = (item & _LOW) << np.uint64(HASH_SHIFT) | at << np.uint64(POSITION_SHIFT) | low
                 done += 1
@@ -402,25 +405,25 @@ def pack_samples(blocks, count, width, room, packed, samples, written):
 
 
 @part
-def sort_items(items, ordered, starts, count, bound):
+def sort_items(items, spare, starts, count, bound):
     """Sort items by their high halves, which are below the bound. Equal ones must stand in ascending order.
 
-    items: uint64[>= count], overwritten  ->  ordered: uint64[>= count]
-    starts: int64[257], overwritten  count: int64  bound: uint64, at most 2^32
+    items: uint64[>= count]  spare: uint64[>= count], overwritten  starts: int64[257], overwritten
+    count: int64  bound: uint64, at most 2^32
     """
     if count == 0:
         return
     if count <= _FEW:
+        # The highest 16 bits leave few items out of order.
         bits = 64 - leading_zeros(bound - _U1)
-        shift = np.uint64(32 + max(bits - _RADIX_BITS, 0))
-        move_by_digit(items, ordered, starts, count, shift)
-        if sort_by_insertion(ordered, count):
+        shift = np.uint64(32 + max(bits - 2 * _RADIX_BITS, 0))
+        move_by_digit(items, spare, starts, count, shift)
+        move_by_digit(spare, items, starts, count, shift + np.uint64(_RADIX_BITS))
+        if sort_by_insertion(items, count):
             return
-    for digit in range(0, 32, 2 * _RADIX_BITS):
-        move_by_digit(items, ordered, starts, count, np.uint64(32 + digit))
-        move_by_digit(ordered, items, starts, count, np.uint64(32 + digit + _RADIX_BITS))
-    for place in range(count):
-        ordered[place] = items[place]
+    for digit in range(32, 64, 2 * _RADIX_BITS):
+        move_by_digit(items, spare, starts, count, np.uint64(digit))
+        move_by_digit(spare, items, starts, count, np.uint64(digit + _RADIX_BITS))
 
 
 @part

@@ -90,7 +90,7 @@ class SpotsieveScheme:
         """
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
-        status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
+        status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
         judged = status == FINGERPRINTED
         blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
         samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)

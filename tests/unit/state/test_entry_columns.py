@@ -1,10 +1,14 @@
 """What is read of many entries at once is what each of them says alone."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from spotsieve.state.format.entries import (
     EntryParts,
@@ -18,6 +22,7 @@ from spotsieve.state.format.entries import (
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.signature import OwnText
 
 WORDS = 3
 U64 = st.integers(0, 2**64 - 1)
@@ -29,9 +34,10 @@ def ascending(numbers: st.SearchStrategy[int], most: int) -> st.SearchStrategy[t
 
 OWN = st.builds(
     OwnParts,
-    *(st.integers(0, 2**16 - 1), st.integers(0, 255), st.integers(0, 2**16 - 1)),
-    ascending(st.integers(0, 2**27 - 1), 4).map(lambda identities: tuple(one << 5 for one in identities)),
-    ascending(st.integers(0, 2**16 - 1), 4),
+    *(st.integers(0, 2**16 - 1), *[st.integers(0, 255)] * 3, st.integers(0, 2**32 - 1)),
+    st.lists(st.integers(0, 2**16 - 1), max_size=128).map(lambda sample: tuple(sorted(sample))),
+    ascending(U64, 16),
+    ascending(st.integers(0, 2**16 - 1), 10),
 )
 
 
@@ -66,12 +72,18 @@ def test_columns_hold_what_each_entry_says(given: list[EntryParts], laid: bool) 
     assert decode_event_times(keys, values).tolist() == [one.event_time_ms for one in expected]
     if any(one.rank is not None for one in expected):
         assert decode_ranks(keys, values).tolist() == [one.rank for one in expected]
-    nothing = OwnParts(0, 0, 0, (), ())
-    assert own.site.tolist() == [(one.own or nothing).site for one in expected]
-    bounds = own.print_bounds.tolist()
-    assert [tuple(own.prints[bounds[row] : bounds[row + 1]].tolist()) for row in range(len(expected))] == [
-        (one.own or nothing).prints for one in expected
-    ]
+    assert rows_of(own) == [one.own or OwnParts(0, 0, 0, 0, 0, (), (), ()) for one in expected]
+
+
+def rows_of(own: OwnText) -> list[OwnParts]:
+    """The own texts of all entries, one by one."""
+
+    def rows(column: NDArray[Any], bounds: NDArray[np.int64]) -> list[tuple[int, ...]]:
+        return [tuple(column[first:end].tolist()) for first, end in pairwise(bounds.tolist())]
+
+    sizes = (column.tolist() for column in (own.site, own.main, own.whole, own.every, own.limit))
+    sample, blocks = rows(own.sample, own.sample_bounds), rows(own.blocks, own.block_bounds)
+    return list(map(OwnParts, *sizes, sample, blocks, rows(own.titles, own.title_bounds)))
 
 
 @settings(deadline=None)
@@ -84,5 +96,5 @@ def test_the_first_entry_that_is_cut_or_of_another_kind_is_named(given: list[Ent
     other_sketch = pack_entry(given[row]._replace(sketch=(1,) * (WORDS + 1)))
     damaged = data.draw(st.sampled_from([b"", sound[:1], sound[:60], b"\x09" + sound[1:], other_rank, other_sketch]))
     keys = [bytes([place, 0xFF]) for place in range(len(values) + 1)]
-    with pytest.raises(CorruptRecord, match=rf"entries\[{keys[row + 1].hex()}\] must be version 3 with a sketch of 3"):
+    with pytest.raises(CorruptRecord, match=rf"entries\[{keys[row + 1].hex()}\] must be version 5 with a sketch of 3"):
         decode_compared(keys, [values[0], *values[:row], damaged, *values[row + 1 :]])

@@ -1,11 +1,14 @@
 """The log record: read back as written; damage and newer formats differ; it stays below the broker's limit."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.bodies import split_pages
@@ -27,8 +30,15 @@ from spotsieve.state.log.record import (
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.errors import CorruptRecord, DamagedRecord, StateError
 from spotsieve.stream.base.settings.digest import settings_digest
-from spotsieve.stream.base.signature import MAX_URL_BYTES, SignatureStatus
-from tests.reference.signatures import assert_same, make_signatures, one_page, record_of_broken_columns
+from spotsieve.stream.base.signature import MAX_URL_BYTES, SignatureStatus, join_signatures
+from tests.reference.signatures import (
+    assert_same,
+    make_signatures,
+    one_page,
+    packed_block,
+    packed_sample,
+    record_of_broken_columns,
+)
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 
@@ -156,13 +166,16 @@ def test_bytes_that_do_not_begin_as_our_records_are_foreign_and_no_error(value: 
     assert not decode(encode(one_page(), WRITER, 1, DIGEST)).foreign
 
 
-TEXT = '{"a":1,"revision":3}'
+TEXT = '{"a":1,"revision":4}'
 
 
 def test_a_configuration_gives_back_the_settings_and_their_digest() -> None:
     record = decode(encode_configuration(TEXT, WRITER))
     assert (record.configuration, record.settings_digest) == (TEXT, settings_digest(TEXT))
     assert (record.writer, record.skips, len(record.signatures)) == (WRITER, None, 0)
+    fixed = decode(encode_configuration(TEXT, WRITER, bytes(16), 2**64 - 1))
+    assert (fixed.configuration, fixed.log_id, fixed.salt) == (TEXT, bytes(16), 2**64 - 1)
+    assert fixed.settings_digest == record.settings_digest
 
 
 def test_a_skip_names_the_offset() -> None:
@@ -173,8 +186,11 @@ def test_a_skip_names_the_offset() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "body"),
-    [(3, b"\xff"), (3, b"[]"), (3, b"{}"), (3, b""), (4, bytes(7)), (4, bytes(9))],
-    ids=["no UTF-8", "no settings", "another digest", "nothing", "short", "long"],
+    [
+        *((3, bytes(24) + text) for text in (b"\xff", b"[]", b"{}", b"")),
+        *((3, bytes(23)), (4, bytes(7)), (4, bytes(9))),
+    ],
+    ids=["no UTF-8", "no settings", "another digest", "nothing", "cut", "short", "long"],
 )
 def test_a_configuration_or_a_skip_of_another_body_is_damaged(kind: int, body: bytes) -> None:
     from spotsieve.state.format.meta import seal
@@ -198,18 +214,11 @@ def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
     kind = seal(record[:5] + b"\x07" + record[6:-8])
     with pytest.raises(StateError, match=r"must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
         decode(kind)
-    with pytest.raises(StateError, match="must be record version 3, got 4; a newer release wrote it: upgrade"):
-        decode(seal(record[:4] + b"\x04" + record[5:-8]))
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_record_of_an_earlier_version_says_to_begin_a_new_log(version: int) -> None:
-    from spotsieve.state.format.meta import seal
-
-    record = seal(bytes([version, 1]) + bytes(47))
-    advice = f"got {version}; an older release wrote it: continue with that release, or begin a new log"
+    with pytest.raises(StateError, match="must be record version 4, got 5; a newer release wrote it: upgrade"):
+        decode(seal(record[:4] + b"\x05" + record[5:-8]))
+    advice = "got 3; an older release wrote it: continue with that release, or begin a new log"
     with pytest.raises(StateError, match=advice):
-        decode(record)
+        decode(seal(record[:4] + b"\x03" + record[5:-8]))
 
 
 @pytest.mark.parametrize("column", ["features", "sketch"])
@@ -231,8 +240,26 @@ def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksu
         decode(seal(bytes(record)))
 
 
-PRINTS = {"prints_bounds": np.array([0, 2]), "titles": np.empty(0, np.uint16), "titles_bounds": np.array([0, 0])}
-TITLES = {"prints": np.empty(0, np.uint32), "prints_bounds": np.array([0, 0]), "titles_bounds": np.array([0, 2])}
+TITLES = {"titles_bounds": np.array([0, 2])}
+MANY = 16
+BLOCKS = [packed_block(number, 31, kept=number % 2 == 0, wide=number > 1) for number in range(MANY)]
+
+
+def no_blocks(pages: int) -> dict[str, Any]:
+    """The columns of pages without blocks and samples."""
+    none, bounds = np.empty(0, np.uint64), np.zeros(pages + 1, np.int64)
+    return {"blocks": none, "blocks_bounds": bounds, "samples": none, "samples_bounds": bounds}
+
+
+def sampled(*samples: tuple[int, int, int], blocks: Sequence[int] = BLOCKS) -> dict[str, Any]:
+    """The columns of one page with these samples (position, place, width) of its blocks."""
+    column = [packed_sample(7 * row, *sample) for row, sample in enumerate(samples)]
+    return {
+        "blocks": np.array(blocks, np.uint64),
+        "blocks_bounds": np.array([0, len(blocks)]),
+        "samples": np.array(column, np.uint64),
+        "samples_bounds": np.array([0, len(column)]),
+    }
 
 
 @pytest.mark.parametrize(
@@ -240,19 +267,78 @@ TITLES = {"prints": np.empty(0, np.uint32), "prints_bounds": np.array([0, 0]), "
     [
         {"status": np.array([len(SignatureStatus)], np.uint8)},
         {"source": np.array([1], np.uint16)},
-        PRINTS | {"prints": np.array([0x40, 0x3F], np.uint32)},
-        PRINTS | {"prints": np.array([0x40, 0x5F], np.uint32)},
         TITLES | {"titles": np.array([2, 1], np.uint16)},
         TITLES | {"titles": np.array([2, 2], np.uint16)},
+        sampled((5, 0, 3), (4, 0, 3)),
+        sampled((5, 0, 3), (4, 1, 3)),
+        sampled((5, 0, 0), blocks=[packed_block(1, 0)]),
+        sampled(*[(row, 0, 3) for row in range(193)]),
+        sampled(*[(row, 0, 3) for row in range(100)], *[(100 + row, 2, 8) for row in range(93)]),
+        sampled(*[(row, 1, 3) for row in range(129)]),
     ],
-    ids=["no status", "no source", "prints fall", "one block twice", "title words fall", "a title word twice"],
+    ids=[
+        *("no status", "no source", "title words fall", "a title word twice", "positions fall"),
+        *("positions fall from block to block", "a shingle without words", "main text of one block"),
+        *("main text of two blocks", "other text"),
+    ],
 )
 def test_columns_that_break_their_rules_are_neither_written_nor_read(columns: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="known source and status, and block fingerprints and title words that ascend"):
+    with pytest.raises(ValueError, match=r"known source and status, title words that ascend, and samples of its block"):
         encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
     record = record_of_broken_columns(**columns)
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
         decode(record)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        sampled((5, 1, 3), (6, 0, 3)),
+        sampled((5, MANY, 3)),
+        sampled((5, 4095, 3)),
+        sampled((5, 0, 3), blocks=[]),
+        sampled((5, 0, 8)),
+        sampled((5, 0, 2)),
+        sampled((5, 2, 3)),
+        sampled((5, 0, 3), blocks=[packed_block(1, 2)]),
+    ],
+    ids=[
+        "places fall",
+        "no block",
+        "no block by far",
+        "no blocks",
+        "wide",
+        "narrow",
+        "not wide",
+        "longer than a block",
+    ],
+)
+def test_samples_that_a_record_cannot_hold_are_a_programming_error(columns: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="samples of its blocks in page order: at most 192 of main text and 128 of"):
+        encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
+
+
+def test_a_page_may_have_the_most_blocks_and_samples() -> None:
+    main = [(min(place * 70, 2**16 - 1), place, 8) for place in range(2, 1024, 2)][:180]
+    rest = [(place * 70, place, 8) for place in range(401, 1024, 2)][:128]
+    columns = sampled(
+        *[(0, 0, 3)] * 12,
+        *sorted([*main, *rest], key=lambda sample: sample[1]),
+        blocks=[packed_block(number, 31, kept=number % 2 == 0, wide=number > 1) for number in range(1024)],
+    )
+    pages = [dataclasses.replace(one_page(), **columns), one_page()]
+    signatures = join_signatures([pages[0], pages[1], pages[0]])
+    assert len(columns["samples"]) == 192 + 128
+    assert_same(decode(encode(signatures, WRITER, 1, DIGEST)).signatures, signatures)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_blocks_and_samples_of_any_pages_come_back(seed: int, count: int) -> None:
+    signatures = make_signatures(count, seed)
+    record = encode(signatures, WRITER, 1, DIGEST)
+    assert_same(decode(record).signatures, signatures)
+    assert len(list(split(signatures, len(record)))) == min(count, 1)
 
 
 def test_a_record_that_its_writer_does_not_read_again_is_as_decoded() -> None:
@@ -265,12 +351,12 @@ def test_a_record_that_its_writer_does_not_read_again_is_as_decoded() -> None:
         assert_same(kept.signatures, read.signatures)
 
 
-def test_prints_and_titles_ascend_within_each_page_alone() -> None:
+def test_samples_and_titles_ascend_within_each_page_alone() -> None:
     signatures = make_signatures(40, seed=5)
-    for numbers in (signatures.prints >> np.uint32(5), signatures.titles):
+    for numbers in (signatures.samples & np.uint64(2**32 - 1), signatures.titles):
         assert np.diff(numbers.astype(np.int64)).min() < 0, "from one page to the next they may fall"
     empty = {0, 1, 38, 39, 20, 21}
-    for name in ("prints", "titles"):
+    for name in ("samples", "blocks", "titles"):
         counts = np.diff(getattr(signatures, f"{name}_bounds"))
         kept = np.repeat([row not in empty for row in range(40)], counts)
         counts[list(empty)] = 0
@@ -298,29 +384,40 @@ def test_a_body_of_another_length_or_mask_is_corrupt_even_with_a_sound_checksum(
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "most"), [("features", np.uint64, 65_535), ("prints", np.uint32, 44), ("titles", np.uint16, 10)]
+    ("name", "dtype", "most"), [("features", np.uint64, 65_535), ("blocks", np.uint64, 1024), ("titles", np.uint16, 10)]
 )
 def test_a_page_may_have_the_most_of_a_column_and_not_one_more(name: str, dtype: type, most: int) -> None:
-    columns: dict[str, Any] = {name: np.arange(most, dtype=dtype) << 5, f"{name}_bounds": np.array([0, most])}
-    signatures = dataclasses.replace(one_page(), **columns)
+    plain = dataclasses.replace(one_page(), **no_blocks(1))
+    columns: dict[str, Any] = {name: np.arange(most, dtype=dtype), f"{name}_bounds": np.array([0, most])}
+    signatures = dataclasses.replace(plain, **columns)
     assert_same(decode(encode(signatures, WRITER, 1, DIGEST)).signatures, signatures)
-    columns = {name: np.arange(most + 1, dtype=dtype) << 5, f"{name}_bounds": np.array([0, most + 1])}
+    columns = {name: np.arange(most + 1, dtype=dtype), f"{name}_bounds": np.array([0, most + 1])}
     with pytest.raises(ValueError, match="a page has at most"):
-        encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
+        encode(dataclasses.replace(plain, **columns), WRITER, 1, DIGEST)
 
 
-def test_a_record_with_more_prints_in_a_page_than_fit_is_corrupt() -> None:
+def test_a_record_with_more_blocks_in_a_page_than_fit_is_corrupt() -> None:
     from spotsieve.state.format.meta import seal
 
-    columns: dict[str, Any] = {"prints": np.arange(44, dtype=np.uint32) << 5, "prints_bounds": np.array([0, 44])}
-    body = encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)[:-8]
-    counts = bytes([2, 0, 44, 3])
-    assert body.count(counts) == 1, "features u16, prints u8, titles u8"
-    longer = body.replace(counts, bytes([2, 0, 45, 3])).replace(
-        (43 << 5).to_bytes(4, "little"), (43 << 5).to_bytes(4, "little") + (44 << 5).to_bytes(4, "little")
-    )
+    columns: dict[str, Any] = {"blocks": np.arange(1024, dtype=np.uint64), "blocks_bounds": np.array([0, 1024])}
+    body = encode(dataclasses.replace(one_page(), **no_blocks(1) | columns), WRITER, 1, DIGEST)[:-8]
+    counts = bytes([2, 0, 0, 4, 3])
+    assert body.count(counts) == 1, "features u16, blocks u16, titles u8"
+    last = (1023).to_bytes(8, "little")
+    longer = body.replace(counts, bytes([2, 0, 1, 4, 3])).replace(last, last + (1024).to_bytes(8, "little") + bytes(1))
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
         decode(seal(longer))
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_more_or_fewer_samples_than_hashes_are_corrupt_even_with_a_sound_checksum(change: int) -> None:
+    from spotsieve.state.format.meta import seal
+
+    body = encode(one_page(), WRITER, 1, DIGEST)[:-8]
+    counts = bytes.fromhex("85848382810201")
+    assert body.count(counts) == 1, "a block, and the samples of both"
+    with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
+        decode(seal(body.replace(counts, counts[:-1] + bytes([1 + change]))))
 
 
 def test_a_column_that_is_zero_for_all_pages_costs_nothing() -> None:
@@ -329,8 +426,8 @@ def test_a_column_that_is_zero_for_all_pages_costs_nothing() -> None:
     zeros: dict[str, Any] = {
         name: np.zeros_like(getattr(signatures, name))
         for name in ("text_digest", "host", "site", "fingerprint", "language")
-    } | {"prints": np.empty(0, np.uint32), "prints_bounds": np.zeros(101, np.int64)}
-    saved = 100 * (16 + 8 + 2 + 8 + 1 + 1) + signatures.prints.nbytes
+    } | no_blocks(100)
+    saved = 100 * (16 + 8 + 2 + 8 + 1 + 2) + 9 * len(signatures.blocks) + 6 * len(signatures.samples)
     without = dataclasses.replace(signatures, **zeros)
     record = encode(without, WRITER, 0, DIGEST)
     assert len(record) == whole - saved
@@ -341,14 +438,16 @@ def test_columns_left_out_and_columns_read_are_of_one_type_with_those_of_sign() 
     """Kernels are compiled for arrays that may be written, before a worker is ready."""
     found = decode(encode(dataclasses.replace(one_page(), host=np.zeros(1, np.uint64)), WRITER, 0, DIGEST)).signatures
     arrays = [column for name in found.__slots__ if isinstance(column := getattr(found, name), np.ndarray)]
-    assert len(arrays) == 20
+    assert len(arrays) == 22
     assert all(array.flags.writeable for array in arrays)
 
 
-def test_the_record_of_a_page_with_all_columns_takes_at_most_340_bytes_and_address() -> None:
-    """25 blocks, 7 words of title, 8 minima and a sketch of 8 words."""
+def test_the_record_of_a_page_with_all_columns_takes_at_most_1650_bytes_and_address() -> None:
+    """25 blocks, 200 samples, 7 words of title, 8 minima and a sketch of 8 words."""
     random, pages = np.random.default_rng(1), 512
     made = make_signatures(pages, seed=1, sources=("pages",))
+    blocks = [packed_block(number, 31, kept=number % 2 == 0) for number in range(25)]
+    samples = [packed_sample(row, 4 * row, row // 8, 3) for row in range(200)]
     signatures = dataclasses.replace(
         made,
         fingerprint=np.zeros(pages, np.uint64),
@@ -357,14 +456,16 @@ def test_the_record_of_a_page_with_all_columns_takes_at_most_340_bytes_and_addre
         features_bounds=np.arange(pages + 1) * 8,
         sketch=random.integers(0, 2**64, (pages, 8), np.uint64),
         site=random.integers(0, 2**16, pages).astype(np.uint16),
-        prints=np.tile(np.arange(25, dtype=np.uint32) << 5, pages),
-        prints_bounds=np.arange(pages + 1) * 25,
+        blocks=np.tile(np.array(blocks, np.uint64), pages),
+        blocks_bounds=np.arange(pages + 1) * 25,
+        samples=np.tile(np.array(samples, np.uint64), pages),
+        samples_bounds=np.arange(pages + 1) * 200,
         titles=np.tile(np.arange(7, dtype=np.uint16), pages),
         titles_bounds=np.arange(pages + 1) * 7,
     )
     record = encode(signatures, WRITER, 0, DIGEST)
     addresses = sum(map(len, (*signatures.urls, *signatures.labels)))
-    assert (len(record) - addresses) / pages <= 340
+    assert (len(record) - addresses) / pages <= 1650
     assert_same(decode(record).signatures, signatures)
 
 

@@ -37,8 +37,8 @@ from tests.fixtures.states.local_states import (
 from tests.fixtures.states.state_owner import owner
 
 AT = 20
-OWN = {"site": 1, "share": 2, "listed": 3, "prints": [], "titles": []}
-MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", "": b'{"spotsieve_state":2,'}
+OWN = {"site": 1, "main": 2, "whole": 3, "every": 4, "limit": 5, "sample": [], "blocks": [], "titles": []}
+MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", "": b'{"spotsieve_state":3,'}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
 
 def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -> None:
     header, *lines = map(json.loads, exported)
-    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (2, "local", AT + 1)
+    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (3, "local", AT + 1)
     assert (header["settings"], header["settings_digest"]) == (TEXT, DIGEST.hex())
     assert [line["text"] for line in lines if "source" in line and "text" in line] == [
         "pages",
@@ -129,7 +129,7 @@ def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -
     key = next(bucket for bucket in buckets if len(bucket["entries"]) > 1)
     assert len(values[key["bucket"]]) == 1 + len(key["entries"]) * (13 if key["inline"] else 5)
     memories = [line for line in lines if "memory" in line]
-    assert {memory["first"] is None for memory in memories} == {True, False}
+    assert {memory["item_hand"] == 0 for memory in memories} == {True, False}
     assert max(len(memory["items"]) for memory in memories) > 10
     pending_verdicts = [line for line in lines if "attempt" in line]
     pages = [(attempt["source"], attempt["partition"], attempt["attempt"]) for attempt in pending_verdicts]
@@ -206,8 +206,8 @@ def replaced(place: int | str, **fields: Any) -> Change:
         (lambda lines: lines[1:], "must begin with the header of an export"),
         (lambda lines: [b"no JSON", *lines], "must match the grammar in state/FORMATS.md"),
         (lambda lines: [b"[]", *lines], "must match the grammar in state/FORMATS.md"),
-        (replaced(0, spotsieve_state=1), "must be an export of version 2 of a state of format 3"),
-        (replaced(0, format=2), "must be an export of version 2 of a state of format 3"),
+        (replaced(0, spotsieve_state=2), "must be an export of version 3 of a state of format 4"),
+        (replaced(0, format=3), "must be an export of version 3 of a state of format 4"),
         (replaced(0, settings="{}"), "must match the grammar in state/FORMATS.md"),
         (replaced(0, log_position="one"), "must match the grammar in state/FORMATS.md"),
         (replaced(0, first_entry=1), "must match the grammar in state/FORMATS.md"),
@@ -217,7 +217,12 @@ def replaced(place: int | str, **fields: Any) -> Change:
         (replaced(5, source=9), "must match the grammar in state/FORMATS.md"),
         (replaced(0, host_sweep=["0"]), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own={"site": 1}), "must match the grammar in state/FORMATS.md"),
-        (replaced(5, own=OWN | {"prints": [5 << 5, 5 << 5 | 1]}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"sample": [6, 5]}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"sample": [5] * 129}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"blocks": ["5", "5"]}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"blocks": [5]}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"blocks": ["1" + 16 * "0"]}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"main": 256}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own=OWN | {"titles": [7, 6]}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own=OWN | {"titles": [2**16]}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, partition=2**31), "must match the grammar in state/FORMATS.md"),
@@ -230,13 +235,23 @@ def replaced(place: int | str, **fields: Any) -> Change:
         (replaced("bucket", inline=[]), "must match the grammar in state/FORMATS.md"),
         (replaced("bucket", bucket="0" * 16), "must match the grammar in state/FORMATS.md"),
         (replaced("memory", memory="0" * 16), "must match the grammar in state/FORMATS.md"),
-        (replaced("memory", pages=0), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", urls="0" * 16), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", urls="1" + "0" * 16), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", urls=5), "must match the grammar in state/FORMATS.md"),
         (replaced("memory", last=10**6), "must match the grammar in state/FORMATS.md"),
-        (replaced("memory", first=None, items=[[5, 16]]), "must match the grammar in state/FORMATS.md"),
-        (replaced("memory", first=None, items=[[5, 1], [4, 1]]), "must match the grammar in state/FORMATS.md"),
-        (replaced("memory", first=None, items=[[2**28, 1]]), "must match the grammar in state/FORMATS.md"),
-        (replaced("memory", first=None, words=[[5, 0]]), "must match the grammar in state/FORMATS.md"),
-        (replaced("memory", first=None, words=5), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", item_hand=10**4), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", word_floor=256), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", items=[[5, 16, 1, 1]], item_hand=0), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", items=[[5, 0, 4096, 1]], item_hand=0), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", items=[[5, 0, 1, 0]], item_hand=0), "must match the grammar in state/FORMATS.md"),
+        (
+            replaced("memory", items=[[5, 0, 1, 1], [5, 0, 2, 2]], item_hand=0),
+            "must match the grammar in state/FORMATS.md",
+        ),
+        (replaced("memory", items=[[2**28, 0, 1, 1]], item_hand=0), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", items=[[5, 0, 1]], item_hand=0), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", words=[[5, 0, 0, 1]], word_hand=0), "must match the grammar in state/FORMATS.md"),
+        (replaced("memory", words=5), "must match the grammar in state/FORMATS.md"),
         (replaced("memory", more=1), "must match the grammar in state/FORMATS.md"),
         (replaced("attempt", attempt=-1), "must match the grammar in state/FORMATS.md"),
         (replaced("attempt", source=9), "must match the grammar in state/FORMATS.md"),

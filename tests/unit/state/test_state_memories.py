@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rocksdict import Options, Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.entries import decode_own_texts, encode_entries, entry_fault, pack_entry, unpack_entry
+from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -22,7 +25,7 @@ from spotsieve.state.format.meta import (
     seal,
 )
 from spotsieve.state.horizon import Clock, StepMark
-from spotsieve.state.index import NOBODY, CommitMark, HostMemories, LiveView, PendingVerdict, Removal
+from spotsieve.state.index import NOBODY, CommitMark, HostMemories, IndexUpdate, LiveView, PendingVerdict, Removal
 from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.state.still.reading import describe
 from spotsieve.state.store.memory import memory_state
@@ -36,15 +39,18 @@ from spotsieve.stream.base.signature import OwnText
 from tests.fixtures.states.host_filings import (
     NO_BUCKETS,
     NO_KEYS,
+    HostRow,
     index_update_of,
     memories_of,
     own_text,
+    slot,
     some_memories,
     some_own_text,
 )
 from tests.reference.signatures import make_signatures
-from tests.reference.stored import ObviousMemory, memory_value, own_text_of
+from tests.reference.stored import ObviousMemory, memory_value, obvious_sample_bytes, own_text_of
 
+NO_TEXT = OwnParts(0, 0, 0, 0, 0, (), (), ())
 EVERYTHING = CommitMark("", -1, 0)
 TRIED = PendingVerdict(3, 0.75, 2, 1)
 
@@ -64,9 +70,7 @@ def assert_alike(one: OwnText | HostMemories, other: OwnText | HostMemories) -> 
 def rows_of(memories: HostMemories) -> list[ObviousMemory]:
     return [
         ObviousMemory(
-            int(memories.pages[host]),
-            int(memories.last[host]),
-            int(memories.first[host]),
+            *(int(getattr(memories, name)[host]) for name in HostMemories._fields[1:8]),
             tuple(memories.items[memories.item_bounds[host] : memories.item_bounds[host + 1]].tolist()),
             tuple(memories.words[memories.word_bounds[host] : memories.word_bounds[host + 1]].tolist()),
         )
@@ -85,10 +89,9 @@ def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_fea
         assert_alike(decode_own_texts(keys, values), own)
         for row, value in enumerate(values):
             expected = (
-                own.site[row],
-                own.share[row],
-                own.listed[row],
-                tuple(own.prints[own.print_bounds[row] : own.print_bounds[row + 1]].tolist()),
+                *(getattr(own, name)[row] for name in ("site", "main", "whole", "every", "limit")),
+                tuple(own.sample[own.sample_bounds[row] : own.sample_bounds[row + 1]].tolist()),
+                tuple(own.blocks[own.block_bounds[row] : own.block_bounds[row + 1]].tolist()),
                 tuple(own.titles[own.title_bounds[row] : own.title_bounds[row + 1]].tolist()),
             )
             assert own_text_of(value) == expected
@@ -104,47 +107,97 @@ def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() ->
         42 + 16 + len(url) + len(label)
         for url, label in zip(learning.signatures.urls, learning.signatures.labels, strict=True)
     ]
-    assert_alike(decode_own_texts([b""] * 5, plain), own_text([(0, 0, 0, (), ())] * 5))
+    assert_alike(decode_own_texts([b""] * 5, plain), own_text([NO_TEXT] * 5))
     both = [plain[0], encode_entries(learning, np.zeros(5, np.uint32))[1]]
-    assert decode_own_texts([b"", b""], both).print_bounds[1] == 0
+    assert decode_own_texts([b"", b""], both).block_bounds[1] == 0
 
 
 @pytest.mark.parametrize(
     ("damage", "rule"),
     [
-        (lambda value: value[:41], "must be version 3"),
-        (lambda value: b"\2" + value[1:], "must be version 3"),
+        (lambda value: value[:41], "must be version 5"),
+        (lambda value: b"\2" + value[1:], "must be version 5"),
         (lambda value: value[:60], "the length that it declares"),
         (lambda value: value[:-1], "the length that it declares"),
         (lambda value: value + b"x", "the length that it declares"),
         (lambda value: value[:27] + b"\0" + value[28:], "the length that it declares"),
         (lambda value: value[:27] + b"\xc0" + value[28:], "the length that it declares"),
-        (lambda value: value[:63] + b"\xff" + value[64:], "the length that it declares"),
-        (lambda value: value[:65] + value[69:73] + value[65:69] + value[73:], "ascend"),
-        (lambda value: value[:65] + value[65:69] + value[65:69] + value[73:], "ascend"),
-        (lambda value: value[:73] + value[75:77] + value[73:75] + value[77:], "ascend"),
+        (lambda value: changed(value, 9, b"\xff"), "the length that it declares"),
+        (lambda value: changed(value, 10, b"\xff"), "the length that it declares"),
+        (lambda value: changed(value, 11, b"\xff"), "the length that it declares"),
+        (lambda value: changed(value, 12, (7 | 6 << 15 | 0b011 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 12, (6 | 7 << 15 | 0b001 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 12, (6 | 7 << 15 | 0b111 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 12, (6 | 7 << 15 | 0b1011 << 30).to_bytes(5, "little")), "ascend"),
+        (lambda value: changed(value, 17, (8).to_bytes(8, "little") + (7).to_bytes(8, "little")), "ascend"),
+        (lambda value: changed(value, 17, 2 * (8).to_bytes(8, "little")), "ascend"),
+        (lambda value: changed(value, 33, b"\x0a\0\x09\0"), "ascend"),
+        (lambda value: changed(value, 33, b"\x09\0\x09\0"), "ascend"),
     ],
 )
 def test_a_damaged_own_text_is_corrupt_and_named(damage: Callable[[bytes], bytes], rule: str) -> None:
-    index_update = index_update_of(0, 1)
-    assert index_update.learned is not None
-    learned = dataclasses.replace(index_update.learned, own=own_text([(1, 2, 3, [5 << 5, 6 << 5], [7, 8])]))
-    (sound,) = encode_entries(dataclasses.replace(index_update, learned=learned), np.zeros(1, np.uint32))
-    assert decode_own_texts([b""], [sound]).titles.tolist() == [7, 8]
+    own = OwnParts(1, 2, 3, 4, 5, (6, 7), (7, 8), (9, 10))
+    (sound,) = encode_entries(indexed_with(own), np.zeros(1, np.uint32))
+    assert decode_own_texts([b""], [sound]).titles.tolist() == [9, 10]
     with pytest.raises(CorruptRecord, match=rf"entries\[00ff\].*{rule}"):
         decode_own_texts([b"\0", b"\x00\xff"], [sound, damage(sound)])
     assert entry_fault(damage(sound), 2, 1) is not None
 
 
-def test_an_own_text_with_more_than_an_entry_has_room_for_is_a_programming_error() -> None:
+def changed(entry: bytes, place: int, replaced: bytes) -> bytes:
+    """An entry with other bytes from a place of its own text on, which begins behind a sketch of 2 words."""
+    at = 42 + 16 + place
+    return entry[:at] + replaced + entry[at + len(replaced) :]
+
+
+def indexed_with(own: OwnParts) -> IndexUpdate:
+    """An update of one page with this own text."""
     index_update = index_update_of(0, 1)
     assert index_update.learned is not None
-    own = own_text([(0, 0, 0, [identity << 5 for identity in range(256)], [])])
-    with pytest.raises(ValueError, match="256 block fingerprints or title words, an entry has room for 255"):
-        encode_entries(
-            dataclasses.replace(index_update, learned=dataclasses.replace(index_update.learned, own=own)),
-            np.zeros(1, np.uint32),
-        )
+    return dataclasses.replace(index_update, learned=dataclasses.replace(index_update.learned, own=own_text([own])))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**16 - 1) | st.sampled_from([0, 1, 2**16 - 1]), max_size=128), st.data())
+def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
+    hashes: list[int], data: st.DataObject
+) -> None:
+    own = NO_TEXT._replace(sample=tuple(sorted(hashes)))
+    (entry,) = encode_entries(indexed_with(own), np.zeros(1, np.uint32))
+    assert decode_own_texts([b""], [entry]).sample.tolist() == sorted(hashes)
+    assert own_text_of(entry) == unpack_entry(b"", entry).own == own
+    size = obvious_sample_bytes(len(hashes))
+    assert size <= 176
+    bit = data.draw(st.integers(0, max(8 * size - 1, 0)))
+    damaged = changed(entry, 12 + bit // 8, bytes([entry[42 + 16 + 12 + bit // 8] ^ 1 << bit % 8]))
+    if not size:
+        return
+    try:
+        found = decode_own_texts([b""], [damaged])
+    except CorruptRecord:
+        assert entry_fault(damaged, 2, 1) is not None
+    else:
+        assert unpack_entry(b"", damaged).own == own._replace(sample=tuple(found.sample.tolist()))
+        assert sorted(found.sample) == found.sample.tolist()
+
+
+MOST = NO_TEXT._replace(sample=(7,) * 128, blocks=tuple(range(16)), titles=tuple(range(10)))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [MOST._replace(sample=(7,) * 129), MOST._replace(blocks=tuple(range(17))), MOST._replace(titles=tuple(range(11)))],
+)
+def test_an_own_text_has_room_for_the_most_numbers_and_not_one_more(own: OwnParts) -> None:
+    (sound,) = encode_entries(indexed_with(MOST), np.zeros(1, np.uint32))
+    assert unpack_entry(b"", sound).own == MOST
+    with pytest.raises(ValueError, match=r"of at most \(128, 16, 10\)"):
+        encode_entries(indexed_with(own), np.zeros(1, np.uint32))
+    value = pack_entry(unpack_entry(b"", sound)._replace(own=own))
+    rule = "at most 128 sampled hashes, 16 blocks and 10 title words, which ascend"
+    with pytest.raises(CorruptRecord, match=rule):
+        decode_own_texts([b""], [value])
+    assert rule in (entry_fault(value, 2, 1) or "")
 
 
 def test_memories_come_back_as_they_were_and_have_the_bytes_of_the_obvious_writer() -> None:
@@ -153,57 +206,66 @@ def test_memories_come_back_as_they_were_and_have_the_bytes_of_the_obvious_write
         hosts = sorted({int(host) for host in random.integers(0, 2**64, seed, np.uint64)})
         memories = some_memories(hosts, int(random.integers(2**40)), random)
         values = encode_memories(memories)
-        assert values == [memory_value(row) if row.pages else None for row in rows_of(memories)]
-        unknown = memories.pages == 0
-        expected = memories._replace(last=np.where(unknown, np.uint64(0), memories.last))
+        assert values == [memory_value(row) if row.urls else None for row in rows_of(memories)]
+        expected = memories._replace(last=np.where(memories.urls == 0, np.uint64(0), memories.last))
         assert_alike(decode_memories(memories.hosts, values), expected)
 
 
-def test_a_host_with_one_filed_page_costs_eleven_bytes() -> None:
-    (value,) = encode_memories(memories_of([(1, 1, 7, 7, [], [])]))
-    assert value is not None
-    assert len(value) == 11
-
-
-WHOLE = memory_value(ObviousMemory(3, 9, NOBODY, (0x11, 0x22), (0x101, 0x203)))
+SOUND = ObviousMemory(3, 5, 9, 1, 0, 2, 1, (slot(1), slot(2, 3, 4, 5)), (slot(1), slot(3)))
+WHOLE = memory_value(SOUND)
+BROKEN = [
+    SOUND._replace(urls=0),
+    SOUND._replace(item_hand=2),
+    SOUND._replace(word_hand=2),
+    SOUND._replace(items=(), item_hand=1),
+    SOUND._replace(items=(slot(2), slot(2, 1))),
+    SOUND._replace(items=(slot(1), slot(2, urls=0))),
+    SOUND._replace(words=(slot(1), slot(2, texts=0))),
+    SOUND._replace(words=(slot(3), slot(2), slot(3, 2, 3, 4))),
+    SOUND._replace(items=tuple(slot(identity) for identity in range(1025))),
+    SOUND._replace(words=tuple(slot(identity) for identity in range(129))),
+]
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        b"",
-        b"\0" + WHOLE[1:],
-        b"\3" + WHOLE[1:],
-        b"\1" + WHOLE[1:],
-        WHOLE[:-1],
-        WHOLE + b"x",
-        WHOLE[:8],
-        memory_value(ObviousMemory(1, 5, 5, (), ()))[:-1],
-        b"\2" + memory_value(ObviousMemory(1, 5, 5, (), ()))[1:],
-        memory_value(ObviousMemory(0, 9, NOBODY, (), ())),
-        memory_value(ObviousMemory(3, 9, NOBODY, (0x22, 0x11), ())),
-        memory_value(ObviousMemory(3, 9, NOBODY, (0x11, 0x12), ())),
-        memory_value(ObviousMemory(3, 9, NOBODY, (0x10,), ())),
-        memory_value(ObviousMemory(3, 9, NOBODY, (), (0x203, 0x101))),
-        memory_value(ObviousMemory(3, 9, NOBODY, (), (0x101, 0x102))),
-        memory_value(ObviousMemory(3, 9, NOBODY, (), (0x100,))),
+        *(
+            b"",
+            b"\0" + WHOLE[1:],
+            b"\2" + WHOLE[1:],
+            b"\4" + WHOLE[1:],
+            WHOLE[:-1],
+            WHOLE + b"x",
+            WHOLE[:8],
+            WHOLE[:30],
+        ),
+        *map(memory_value, BROKEN),
     ],
 )
 def test_a_damaged_memory_is_corrupt_and_names_its_host(value: bytes) -> None:
-    assert decode_memories(np.array([1], np.uint64), [WHOLE]).pages.tolist() == [3]
-    with pytest.raises(CorruptRecord, match=r"hosts\[0000000000000005\] must be version 1 or 2"):
+    assert decode_memories(np.array([1], np.uint64), [WHOLE]).urls.tolist() == [3]
+    with pytest.raises(CorruptRecord, match=r"hosts\[0000000000000005\] must be version 3"):
         decode_memories(np.array([1, 2, 5], np.uint64), [WHOLE, None, value])
 
 
-def test_a_memory_that_has_no_room_or_two_places_is_a_programming_error() -> None:
-    for row in (
-        (1, 2, 3, NOBODY, (), [word << 8 | 1 for word in range(256)]),
-        (1, 2, 3, NOBODY, [item << 4 | 1 for item in range(2**16)], ()),
-        (1, 1, 3, 3, (0x11,), ()),
-        (1, 2, 3, 3, (), ()),
-    ):
-        with pytest.raises(ValueError, match="a memory must have at most 65535 items and 255 words"):
-            encode_memories(memories_of([row]))
+@pytest.mark.parametrize(
+    "broken",
+    [*BROKEN, SOUND._replace(last=2**40), SOUND._replace(items=(1 << 56 | slot(1),), item_hand=0)],
+)
+def test_a_memory_that_breaks_a_rule_is_a_programming_error(broken: ObviousMemory) -> None:
+    rows = [HostRow(4, *SOUND), HostRow(5, *broken)]
+    with pytest.raises(ValueError, match="the memory of host 0000000000000005 must be version 3"):
+        encode_memories(memories_of(rows))
+
+
+def test_a_memory_may_have_the_most_items_and_words() -> None:
+    slots = tuple(slot(identity * 2**18) for identity in range(1024))
+    most = SOUND._replace(items=slots, words=slots[:128], item_hand=1023, word_hand=127)
+    memories = memories_of([HostRow(host, *most) for host in range(5)])
+    values = encode_memories(memories)
+    assert values == [memory_value(most)] * 5
+    assert_alike(decode_memories(memories.hosts, values), memories)
 
 
 def test_keys_of_attempts_ascend_as_page_ids_do_and_values_come_back() -> None:
@@ -339,17 +401,18 @@ def test_a_source_that_only_an_attempt_names_is_numbered_behind_those_of_filed_p
         state.close()
 
 
-def test_a_memory_of_no_pages_is_deleted_and_a_dead_one_hidden_and_then_swept(tmp_path: Path) -> None:
+def test_a_memory_without_urls_is_deleted_and_a_dead_one_hidden_and_then_swept(tmp_path: Path) -> None:
     for state in both(tmp_path):
-        rows = [(1, 2, 0, NOBODY, [0x11], []), (5, 1, 0, 0, [], []), (9, 3, 0, NOBODY, [], [0x101])]
+        rows = [HostRow(1, 2, items=[slot(1)]), HostRow(5), HostRow(9, 3, words=[slot(1)])]
         state.file(index_update_of(0, 2, memories_of(rows)), 1, 0)
         hosts = np.array([1, 5, 9], np.uint64)
-        assert state.memories(hosts).pages.tolist() == [2, 1, 3]
-        state.file(index_update_of(2, 2, memories_of([(5, 0, 2, NOBODY, [], [])])), 2, 0)
-        assert state.memories(hosts).pages.tolist() == [2, 0, 3]
+        assert state.memories(hosts).urls.tolist() == [2, 1, 3]
+        state.file(index_update_of(2, 2, memories_of([HostRow(5, urls=0, last=2)])), 2, 0)
+        assert state.memories(hosts).urls.tolist() == [2, 0, 3]
         clock = Clock(1, (StepMark(0, 2),))
-        state.file(index_update_of(4, 1, memories_of([(9, 4, 4, NOBODY, [], [0x102])])), 3, 0, clock=clock)
-        assert LiveView(state, 2).memories(hosts).pages.tolist() == [0, 0, 4]
+        state.file(index_update_of(4, 1, memories_of([HostRow(9, 4, 1, 4, words=[slot(2)])])), 3, 0, clock=clock)
+        living = LiveView(state, 2).memories(hosts)
+        assert (living.urls.tolist(), living.words.tolist()) == ([0, 0, 4], [slot(2)])
         assert [name for name, _ in state.items() if name.startswith(b"hosts/")] == [b"hosts/" + bytes(7) + b"\x09"]
         state.close()
 
@@ -379,7 +442,7 @@ def test_a_view_of_own_texts_reads_what_was_filed(tmp_path: Path) -> None:
 def test_a_state_of_the_format_before_lacks_families_and_is_refused_by_its_format(tmp_path: Path) -> None:
     families = {name: Options(raw_mode=True) for name in ("buckets", "entries", "sources")}
     database = Rdict(str(tmp_path / INDEX_FOLDER), database_options(), families)
-    text = json.dumps({"format": 2, "log": "log", "settings": "{}"}, sort_keys=True)
+    text = json.dumps({"format": 3, "log": "log", "settings": "{}"}, sort_keys=True)
     database[IDENTITY] = seal(b"\x01" + text.encode())
     database.close()
     for read in (
@@ -388,5 +451,5 @@ def test_a_state_of_the_format_before_lacks_families_and_is_refused_by_its_forma
         lambda: take_snapshot(tmp_path, tmp_path / "to"),
         lambda: verify(tmp_path),
     ):
-        with pytest.raises(StateError, match=r"must have format 3, got 2; use the release that wrote it"):
+        with pytest.raises(StateError, match=r"must have format 4, got 3; use the release that wrote it"):
             read()

@@ -124,7 +124,7 @@ def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
     with monkeypatch.context() as earlier:
         earlier.setattr("spotsieve.state.store.opening.STATE_FORMAT", 1)
         open_state(tmp_path).close()
-    with pytest.raises(StateError, match="must have format 3, got 1; use the release that wrote it, or start with"):
+    with pytest.raises(StateError, match="must have format 4, got 1; use the release that wrote it, or start with"):
         open_state(tmp_path)
 
 

@@ -276,7 +276,7 @@ def test_a_torn_tail_of_the_log_is_a_damage_only_where_the_state_had_applied_it(
 
 def reversed_titles(value: bytes) -> bytes:
     """An entry whose own text is out of order."""
-    own = OwnParts(1, 2, 3, (), (7, 6))
+    own = OwnParts(1, 2, 3, 4, 5, (), (), (7, 6))
     return pack_entry(unpack_entry(b"", value)._replace(own=own))
 
 
@@ -285,9 +285,9 @@ def reversed_titles(value: bytes) -> bytes:
     ("family", "key", "change_value", "rule"),
     [
         ("entries", 7, lambda value: value[:-1], "must have the length and the source that it declares"),
-        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 3 or 4 with a sketch of 2 words"),
+        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 5 or 6 with a sketch of 2 words"),
         ("entries", 7, lambda value: value[:2] + b"\x09" + value[3:], "the source that it declares"),
-        ("entries", 7, reversed_titles, "must have an own text whose prints and title words ascend"),
+        ("entries", 7, reversed_titles, "16 blocks and 10 title words, which ascend"),
         ("entries", 10**6, lambda value: value, "must be one of 0 to"),
         ("sources", 1, lambda value: b"\x07" + value[1:], "must be version 1"),
         ("sources", 5, lambda value: value, "must have the number 3"),
@@ -309,9 +309,9 @@ def test_a_value_against_the_grammar_is_named_by_its_key_in_hex(
     ("family", "key", "value", "rule"),
     [
         ("hosts", bytes(7), b"", "must have a key of 8 bytes"),
-        ("hosts", bytes(7) + b"\x05", b"\x07", "must be version 1 or 2"),
-        ("hosts", bytes(7) + b"\x05", b"\1" + b"\xff" * 5 + bytes(5), "must have learned at one of"),
-        ("hosts", bytes(7) + b"\x05", b"\1" + bytes(5) + b"\1" + bytes(4), "must have learned at one of"),
+        ("hosts", bytes(7) + b"\x05", b"\x07", "must be version 3 and"),
+        ("hosts", bytes(7) + b"\x05", b"\3" + b"\xff" * 5 + b"\1" + bytes(24), "must have learned at one of"),
+        ("hosts", bytes(7) + b"\x05", b"\3" + bytes(30), "URLs, at most 1024 items"),
         ("attempts", bytes(15), bytes(19), "must have a key of 16 bytes"),
         ("attempts", bytes(16), bytes(19), "must be version 1 and 19 bytes"),
         ("attempts", bytes(16), b"\1" + b"\xff" * 8 + bytes(10), "with or without a score, or neither"),
