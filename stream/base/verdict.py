@@ -39,8 +39,7 @@ class KeyKind(enum.IntFlag):
 class Reason(enum.IntEnum):
     """The reason of a verdict. The lower-case name is the metric label and the text in reports.
 
-    REASONS has the meaning of each. Pending verdicts store the number: it is never reused, nor are 10 and 12, which were
-    reasons once.
+    REASONS has the meaning of each. Pending verdicts store the number: it is never reused. 10 and 12 were reasons once.
     """
 
     NO_MATCH = 0
