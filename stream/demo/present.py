@@ -209,7 +209,7 @@ def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterat
         f"{shared} / {own} = {explanation.containment:.2f} of the main text; by samples and without template text "
         f"{report['score']:.2f}; needs {scheme.min_containment:g}",
     )
-    yield from _labelled("fresh words", f"{explanation.fresh_words} in runs of ten and more")
+    yield from _labelled("fresh", f"{explanation.fresh_words} words, in runs of ten and more")
     yield from _labelled("found by", f"{explanation.shared_minhash} of {scheme.minima} MinHash values")
     yield from _labelled("page bytes", explanation.sources[0])
     yield from _labelled("original's", explanation.sources[1])
