@@ -197,7 +197,7 @@ def check_capture(read: Callable[[], Capture | HttpResponse | None], data: bytes
 
 # ---- markup ---------------------------------------------------------------------------------------------------------
 
-LAYOUT = SieveSettings(sketch_bits=64)
+LAYOUT = SieveSettings(salt=64)
 
 
 def read_markup(data: bytes) -> None:
@@ -214,8 +214,8 @@ def read_markup(data: bytes) -> None:
     assert sieved.token_counts[0] == columns.tokens
     assert sieved.feature_counts[0] == columns.features
     assert sieved.minima.tolist() == columns.minima
-    assert sieved.sketch[0].tolist() == columns.sketch
-    assert sieved.prints.tolist() == columns.prints
+    assert sieved.blocks.tolist() == columns.packed
+    assert sieved.samples.tolist() == columns.samples
     assert sieved.titles.tolist() == columns.titles
 
 
@@ -254,7 +254,7 @@ def check_signatures(signatures: Signatures, size: int) -> None:
         assert len(getattr(signatures, name)) == bounds[-1]
     assert signatures.sketch.shape[0] == count
     assert all(status in set(SignatureStatus) for status in signatures.status.tolist())
-    columns = (signatures.features, signatures.sketch, signatures.blocks, signatures.titles)
+    columns = (signatures.features, signatures.sketch, signatures.blocks, signatures.samples, signatures.titles)
     texts = sum(map(len, (*signatures.urls, *signatures.labels)))
     assert sum(column.nbytes for column in columns) + 6 * len(signatures.samples) + texts <= size
     of_pages = ("source", "partition", "offset", "event_time_ms", "digest", "text_digest", "host", "fingerprint")

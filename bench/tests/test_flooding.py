@@ -10,7 +10,7 @@ from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSetti
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
-from spotsieve.stream.sign.schemes.spotsieve import PRINT_CAP, SOME_KEYS, SpotsieveScheme
+from spotsieve.stream.sign.schemes.spotsieve import BLOCK_CAP, SOME_KEYS, SpotsieveScheme
 
 PAGES = 20_480
 MOST_OF_ORDINARY = 5.0
@@ -56,5 +56,5 @@ def test_pages_that_all_meet_the_same_full_buckets_are_filed_once_and_met_no_mor
     scheme = SpotsieveScheme(SpotsieveSettings())
     found = cpu_of(scheme, Flood(PAGES, 1, np.random.default_rng(1)))
     # 8 MinHash values, 4 of them once more for the host, and the title, of 16 pages each; 4 block fingerprints of 4
-    assert found["postings_per_page"] < 13 * scheme.settings.minima_cap + SOME_KEYS * PRINT_CAP
+    assert found["postings_per_page"] < 13 * scheme.settings.minima_cap + SOME_KEYS * BLOCK_CAP
     assert found["entries"] == PAGES

@@ -143,7 +143,7 @@ def test_a_scheme_without_titles_or_sites_leaves_the_rest_of_a_page_as_it_is() -
     )
     assert (len(whole.titles), len(untitled.titles), untitled.titles_bounds.tolist()) == (2, 0, [0, 0])
     assert (whole.site[0] > 0, untitled.site[0] > 0, unknown.site[0]) == (True, True, 0)
-    assert whole.prints.tolist() == untitled.prints.tolist() == unknown.prints.tolist()
+    assert whole.blocks.tolist() == untitled.blocks.tolist() == unknown.blocks.tolist()
 
 
 def test_a_group_of_cards_is_switched_by_points_alone(small: LabelledSet) -> None:

@@ -1,12 +1,14 @@
 """The layout of a page's text in a signature: packed blocks, and a sample of its shingle hashes.
 
-    block  = identity << 24 | numbers << 16 | words << 8 | outside << 4 | wide << 1 | kept            uint64
+    block  = identity << 24 | numbers << 16 | words << 8 | outside << 4 | numeric << 2 | wide << 1 | kept    uint64
     sample = hash << 32 | position << 16 | block << 4 | width                                         uint64
 
-    identity   40 bits of a hash over the block's tokens, in which one constant replaces every token with a digit
+    identity   40 bits of a hash over the block's tokens; in a block that is not numeric, one constant replaces every
+               token with a digit
     numbers    0 without such tokens, otherwise 1..255: a digest of the tokens themselves
     words      the number of tokens as a size code (below)
     outside    the share of tokens outside links, in 15ths
+    numeric    whether at least a third of its tokens have a digit, such as a part number or a cell of a table
     wide       whether shingles have WIDE_SHINGLE tokens instead of SHINGLE
     kept       whether the block is main text
     hash       the 32 highest bits of the shingle's hash
@@ -28,7 +30,7 @@ from spotsieve.stream.base.jit import inlined
 
 IDENTITY_SHIFT, NUMBERS_SHIFT, WORDS_SHIFT, OUTSIDE_SHIFT = 24, 16, 8, 4
 IDENTITY_BITS = 40
-KEPT, WIDE = np.uint64(1), np.uint64(2)
+KEPT, WIDE, NUMERIC = np.uint64(1), np.uint64(2), np.uint64(4)
 HASH_SHIFT, POSITION_SHIFT, PLACE_SHIFT = 32, 16, 4
 SHINGLE, WIDE_SHINGLE = 3, 8
 MOST_BLOCKS = 1024

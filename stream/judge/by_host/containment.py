@@ -37,6 +37,8 @@ LINK_BLOCK = 0.4
 """A block with a smaller share of its words outside links is a block of links: its words are never fresh."""
 _FRESH_SLACK = 2.0
 """Words beside the missing shingles of a run, whose number is estimated."""
+_FEW_SHINGLES = 16
+"""An estimate from fewer shingles represents too little of the text, and counts as containment 0."""
 MAIN_TEXT, ALL_TEXT, TEMPLATE_TEXT, WHOLE_MAIN_TEXT = range(4)
 """The parts of a page: distinctive main text; all distinctive text; its main text with template text, or all text if it
 has no main text; main text with common text but without template text of the host."""
@@ -166,6 +168,7 @@ def measure_part(part, pages, page, flags, compared):
     for place in range(count):
         no_main &= not is_kept(pages.blocks[first + place])
     words, before, shared, every = np.int64(0), np.int64(0), 0.0, 0.0
+    size_of_whole, size_of_part, compared_shingles = np.int64(0), np.int64(0), np.int64(0)
     for place in range(count):
         block = pages.blocks[first + place]
         size = words_of(block)
@@ -178,7 +181,10 @@ def measure_part(part, pages, page, flags, compared):
             compared.start[place] = words
             words += size
         compared.before[place] = before
+        if compared.start[place] != _OUTSIDE:
+            size_of_part += size
         if compared.start[place] != _OUTSIDE and compared.whole[place]:
+            size_of_whole += size
             shingles = max(1.0, size - 2.0)
             shared += shingles
             every += shingles
@@ -195,6 +201,7 @@ def measure_part(part, pages, page, flags, compared):
         compared.by_block[place, 0] += 1.0
         compared.by_block[place, 1] += found == _FOUND
         if not whole:
+            compared_shingles += 1
             every += 1.0 / density
             shared += 1.0 / density if found == _FOUND else 0.0
         if part_start == _LINKS:
@@ -211,6 +218,8 @@ def measure_part(part, pages, page, flags, compared):
         last = max(last, end)
         missing, missing_words = np.int64(0), 0.0
     fresh += _fresh_words(words - last, missing, missing_words, exact)
+    if compared_shingles < _FEW_SHINGLES and not exact and 2 * size_of_whole < size_of_part:
+        shared = 0.0
     compared.figures[part, CONTAINMENT], compared.figures[part, FRESH] = shared / max(every, 1.0), fresh
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
-from spotsieve.stream.base.page_text import identity_of, is_kept, words_of, words_of_code
+from spotsieve.stream.base.page_text import NUMBERS_SHIFT, NUMERIC, identity_of, is_kept, words_of, words_of_code
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.containment import (
@@ -279,7 +279,7 @@ def _needed_containment(part, words, thin, young, beside, same, title, least):
         if title >= SIMILAR_TITLE and words >= LEAST_MAIN_ON_HOST:
             needed = 1.0 - SIMILAR_CAREFUL * missing
     if young:
-        needed = max(needed, 1.0 - CAREFUL * missing)
+        needed = max(needed, NEARLY_ALL if words <= TEMPLATE_WORDS else 1.0 - CAREFUL * missing)
     elif thin and title == NO_TITLE:
         needed = 1.0 - THIN_CAREFUL * missing
     if not same and part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT):
@@ -314,8 +314,10 @@ def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryT
         for at in range(first, pages.block_bounds[page + 1]):
             if identity_of(pages.blocks[at]) == wanted:
                 same_text = True
-                same_numbers |= pages.blocks[at] >> np.uint64(16) == others.blocks[place] >> np.uint64(16)
-        if not same_text:
+                same_numbers |= pages.blocks[at] >> np.uint64(NUMBERS_SHIFT) == others.blocks[place] >> np.uint64(
+                    NUMBERS_SHIFT
+                )
+        if not same_text and others.blocks[place] & NUMERIC == np.uint64(0):
             return False
         met += 1
         differ |= not same_numbers

@@ -8,7 +8,7 @@ on every long page of a script without spaces.
                shingle is a shingle of all its tokens
     text     = chain hash over the tokens of a block, from SEED ^ salt; NUMBER_TOKEN replaces every token with a digit
     exact    = the same over the tokens themselves
-    identity = the IDENTITY_BITS highest bits of text
+    identity = the IDENTITY_BITS highest bits of text, or of exact in a block of which a third of the tokens have digits
     numbers  = 1 + the high half of exact, scaled to 0..254; 0 without tokens that have digits
 
 The sample of the main text has its MAIN_SAMPLES smallest different hashes. That of the other text has the REST_SAMPLES
@@ -35,6 +35,7 @@ from spotsieve.stream.base.page_text import (
     MAIN_SAMPLES,
     MOST_BLOCKS,
     NUMBERS_SHIFT,
+    NUMERIC,
     OUTSIDE_SHIFT,
     PLACE_SHIFT,
     POSITION_SHIFT,
@@ -46,8 +47,9 @@ from spotsieve.stream.base.page_text import (
 )
 from spotsieve.stream.sign.features.scorecard import KEPT_IN_NEED
 from spotsieve.stream.sign.features.shingles import shingle_hashes
+from spotsieve.stream.sign.features.sorting import RADIX, sort_items
 from spotsieve.stream.sign.text.hashing import HASH_BITS, LONE, SEED, WITH_DIGIT, chain_hash, finish_hash
-from spotsieve.stream.sign.text.machine import leading_zeros, load_word
+from spotsieve.stream.sign.text.machine import load_word
 
 MOST_SAMPLES = MAIN_SAMPLES + REST_SAMPLES
 NUMBER_TOKEN = np.uint64(0xA24BAED4963EE407) & HASH_BITS
@@ -63,12 +65,6 @@ _LONE, _WITH_DIGIT = np.uint64(LONE), np.uint64(WITH_DIGIT)
 _LOW, _HIGH, _HALF = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFF00000000), np.uint64(32)
 _EVERY = np.uint64(1) << np.uint64(32)
 """A bound that all hashes of 32 bits are below."""
-_RADIX_BITS = 8
-_DIGIT = np.uint64((1 << _RADIX_BITS) - 1)
-_MOVES = 8
-"""Few items are sorted by two digits and then by insertion, which stops after this number of moves per item."""
-_FEW = 4096
-"""More items are sorted by all digits at once."""
 _MARKS = 4096
 
 
@@ -76,16 +72,18 @@ class TextBuffers(NamedTuple):
     """Scratch space for pages of up to b blocks and t tokens.
 
     keys, packed: uint64[b], hashes of blocks, and packed blocks with repeats
-    items, chosen, shared, spare: uint64[t]  starts: int64[257]  marks: uint8[_MARKS]  picked: uint64[MOST_SAMPLES]
+    items, others, chosen, shared, spare: uint64[t]  picked: uint64[MOST_SAMPLES]
+    starts: uint64[257]  marks: uint8[_MARKS]
     """
 
     keys: NDArray[np.uint64]
     packed: NDArray[np.uint64]
     items: NDArray[np.uint64]
+    others: NDArray[np.uint64]
     chosen: NDArray[np.uint64]
     shared: NDArray[np.uint64]
     spare: NDArray[np.uint64]
-    starts: NDArray[np.int64]
+    starts: NDArray[np.uint64]
     marks: NDArray[np.uint8]
     picked: NDArray[np.uint64]
 
@@ -100,7 +98,8 @@ def make_text_buffers(blocks, tokens):  # int64, int64 -> TextBuffers
         np.empty(tokens, dtype=np.uint64),
         np.empty(tokens, dtype=np.uint64),
         np.empty(tokens, dtype=np.uint64),
-        np.empty((1 << _RADIX_BITS) + 1, dtype=np.int64),
+        np.empty(tokens, dtype=np.uint64),
+        np.empty(RADIX + 1, dtype=np.uint64),
         np.empty(_MARKS, dtype=np.uint8),
         np.empty(MOST_SAMPLES, dtype=np.uint64),
     )
@@ -159,6 +158,8 @@ def hash_blocks(tokens, blocks, count, salt, room):
             for place in range(start, end):
                 exact = chain_hash(exact, load_word(tokens + (place << 3)))
             key = finish_hash(exact)
+            if np.int64(digits) * 3 >= words:
+                word = key >> np.uint64(64 - IDENTITY_BITS) << np.uint64(IDENTITY_SHIFT) | NUMERIC
             numbers = _U1 + ((key >> _HALF) * np.uint64(255) >> _HALF)
         wide = WIDE if np.int64(lone) * 2 > words else _U0
         kept = KEPT if blocks.reasons[block] <= KEPT_IN_NEED else _U0
@@ -170,8 +171,8 @@ def hash_blocks(tokens, blocks, count, salt, room):
 @part
 def packed_size(words, links):  # int64, int64 -> uint64
     """The fields `words` and `outside` of a packed block; the share is rounded half up."""
-    outside = (30 * (words - links) + words) // (2 * words)
-    return np.uint64(size_code(words)) << np.uint64(WORDS_SHIFT) | np.uint64(outside) << np.uint64(OUTSIDE_SHIFT)
+    outside = np.uint64(30 * (words - links) + words) // np.uint64(2 * words)
+    return np.uint64(size_code(words)) << np.uint64(WORDS_SHIFT) | outside << np.uint64(OUTSIDE_SHIFT)
 
 
 @part
@@ -184,7 +185,7 @@ def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
     for block in range(count):
         items[block] = (keys[block] & _HIGH) | np.uint64(block)
     sort_items(items, room.spare, room.starts, count, _EVERY)
-    different = first = last = np.int64(0)
+    different, first, last = np.int64(0), np.int64(0), np.int64(0)
     for place in range(count):
         item = items[place]
         block = np.int64(item & _LOW)
@@ -234,29 +235,22 @@ def sample_shingles(tokens, blocks, count, kept, width, room, packed, samples):
     kept: uint64[], hashes of the shingles of `width` tokens of all kept blocks, as one text  width: int64
     room: TextBuffers  packed: uint64[], from pack_blocks  samples: uint64[>= min(tokens of the page, MOST_SAMPLES)]
     """
-    main, rest = collect_shingles(tokens, blocks, count, kept, width, room, packed)
-    written = pick_smallest(np.int64(0), main, np.int64(0), MAIN_SAMPLES, room, np.int64(0))
-    written = pick_smallest(main, rest, main, REST_SAMPLES, room, written)
-    pack_samples(blocks, count, width, room, packed, samples, written)
+    main, rest, end = collect_shingles(tokens, blocks, count, kept, width, room, packed)
+    written = pick_smallest(room.items, main, np.int64(0), MAIN_SAMPLES, room, np.int64(0))
+    written = pick_smallest(room.others, rest, main, REST_SAMPLES, room, written)
+    sort_items(room.picked, room.spare, room.starts, written, np.uint64(end))
+    pack_samples(blocks, count, width, room.picked, written, packed, samples)
     return written, main
 
 
 @part
 def collect_shingles(tokens, blocks, count, kept, width, room, packed):
-    """Write items of all shingles, those of the main text first. Returns the numbers in main text and in other text.
+    """Write items of all shingles of listed blocks: of main text to room.items, of other text to room.others.
 
-    An item is hash << 32 | number of listed tokens before the shingle. The arguments are those of sample_shingles.
+    An item is hash << 32 | number of listed tokens before the shingle. Returns the numbers of items in main text and in
+    other text, and of listed tokens. The arguments are those of sample_shingles.
     """
     main, rest = np.int64(0), np.int64(0)
-    for block in range(count):
-        if blocks.places[block] >= 0:
-            word, words = packed[blocks.places[block]], np.int64(blocks.words[block])
-            shingles = words - width_in(word, words, width) + 1
-            if word & KEPT != _U0:
-                main += shingles
-            else:
-                rest += shingles
-    items, at, other = room.items, np.int64(0), main
     start, position, kept_start = np.int64(0), np.int64(0), np.int64(0)
     for block in range(count):
         words, place = np.int64(blocks.words[block]), blocks.places[block]
@@ -265,7 +259,8 @@ def collect_shingles(tokens, blocks, count, kept, width, room, packed):
             word = packed[place]
             own_width = width_in(word, words, width)
             shingles = words - own_width + 1
-            target = at if word & KEPT != _U0 else other
+            in_main = word & KEPT != _U0
+            items, target = (room.items, main) if in_main else (room.others, rest)
             if is_kept and own_width == width:
                 for shingle in range(shingles):
                     hashed = kept[kept_start + shingle]
@@ -282,15 +277,15 @@ def collect_shingles(tokens, blocks, count, kept, width, room, packed):
                 for shingle in range(shingles):
                     hashed = items[target + shingle]
                     items[target + shingle] = (hashed & _HIGH) | np.uint64(position + shingle)
-            if word & KEPT != _U0:
-                at += shingles
+            if in_main:
+                main += shingles
             else:
-                other += shingles
+                rest += shingles
             position += words
         start += words
         if is_kept:
             kept_start += words
-    return main, rest
+    return main, rest, position
 
 
 @part
@@ -300,17 +295,19 @@ def width_in(word, words, width):  # uint64, int64, int64 -> int64
 
 
 @part
-def pick_smallest(first, count, main, most, room, written):
-    """Append items of the `most` smallest different hashes among room.items[first : first + count] to room.picked.
+def pick_smallest(items, count, main, most, room, written):
+    """Append the `most` smallest different hashes of items[:count] to room.picked, as position << 32 | hash.
 
-    Hashes that occur in room.items[:main] are left out. Of equal hashes, the first item is taken. A picked item is
-    position << 32 | hash. All arguments but room are int64. Returns the new number of picked items.
+    Hashes that occur in room.items[:main] are left out. Of equal hashes, the first item is taken. Returns the new
+    number of picked items.
+
+    items: uint64[], room.items or room.others  count, main, most: int64  room: TextBuffers  written: int64
     """
     bound = _EVERY
     if 2 * count > 3 * most:
         bound = (np.uint64(3 * most) << np.uint64(31)) // np.uint64(count)
     while True:
-        found = choose_below(room.items, first, count, bound, room.chosen)
+        found = choose_below(items, count, bound, room.chosen)
         sort_items(room.chosen, room.spare, room.starts, found, bound)
         found = drop_repeats(room.chosen, found)
         if main > 0 and found > 0:
@@ -326,29 +323,29 @@ def pick_smallest(first, count, main, most, room, written):
 
 
 @part
-def choose_below(items, first, count, bound, chosen):
+def choose_below(items, count, bound, chosen):
     """Copy the items whose hash is below the bound, in order. Returns their number.
 
-    items, chosen: uint64[]  first, count: int64  bound: uint64
+    items, chosen: uint64[]  count: int64  bound: uint64
     """
-    found = np.int64(0)
-    for place in range(first, first + count):
+    found = _U0
+    for place in range(count):
         # Always write: the CPU cannot predict which items stay.
         chosen[found] = items[place]
-        found += np.int64(items[place] >> _HALF < bound)
-    return found
+        found += np.uint64(items[place] >> _HALF < bound)
+    return np.int64(found)
 
 
 @part
 def drop_repeats(items, count):  # uint64[], int64 -> int64
     """Keep the first of equal hashes among sorted items. Returns the number of different hashes."""
-    found, last = np.int64(0), _EVERY
+    found, last = _U0, _EVERY
     for place in range(count):
         item = items[place]
         items[found] = item
-        found += np.int64(item >> _HALF != last)
+        found += np.uint64(item >> _HALF != last)
         last = item >> _HALF
-    return found
+    return np.int64(found)
 
 
 @part
@@ -362,11 +359,12 @@ def drop_shared(main, count, bound, room):
     last = np.uint64(_MARKS - 1)
     for place in range(count):
         marks[chosen[place] >> _HALF & last] = 1
-    found = np.int64(0)
+    passed = _U0
     for place in range(main):
         item = room.items[place]
-        shared[found] = item
-        found += np.int64(item >> _HALF < bound) & np.int64(marks[item >> _HALF & last])
+        shared[passed] = item
+        passed += np.uint64(item >> _HALF < bound) & np.uint64(marks[item >> _HALF & last])
+    found = np.int64(passed)
     sort_items(shared, room.spare, room.starts, found, bound)
     left, other = np.int64(0), np.int64(0)
     for place in range(count):
@@ -379,13 +377,11 @@ def drop_shared(main, count, bound, room):
 
 
 @part
-def pack_samples(blocks, count, width, room, packed, samples, written):
-    """Write the picked items as samples, in page order. written: int64, their number; the others: as before."""
-    end = np.int64(0)
-    for block in range(count):
-        if blocks.places[block] >= 0:
-            end += np.int64(blocks.words[block])
-    sort_items(room.picked, room.spare, room.starts, written, np.uint64(end))
+def pack_samples(blocks, count, width, picked, written, packed, samples):
+    """Write picked items as samples. picked: uint64[], in page order  written: int64, their number
+
+    The other arguments are those of sample_shingles.
+    """
     done, position = np.int64(0), np.int64(0)
     for block in range(count):
         place = np.int64(blocks.places[block])
@@ -394,70 +390,8 @@ def pack_samples(blocks, count, width, room, packed, samples, written):
             position += words
             own_width = width_in(packed[place], words, width)
             low = np.uint64(place) << np.uint64(PLACE_SHIFT) | np.uint64(own_width)
-            while done < written and np.int64(room.picked[done] >> _HALF) < position:
-                item = room.picked[done]
+            while done < written and np.int64(picked[done] >> _HALF) < position:
+                item = picked[done]
                 at = min(item >> _HALF, np.uint64(LAST_POSITION))
                 samples[done] = (item & _LOW) << np.uint64(HASH_SHIFT) | at << np.uint64(POSITION_SHIFT) | low
                 done += 1
-
-
-# Sorting
-
-
-@part
-def sort_items(items, spare, starts, count, bound):
-    """Sort items by their high halves, which are below the bound. Equal ones must stand in ascending order.
-
-    items: uint64[>= count]  spare: uint64[>= count], overwritten  starts: int64[257], overwritten
-    count: int64  bound: uint64, at most 2^32
-    """
-    if count == 0:
-        return
-    if count <= _FEW:
-        # The highest 16 bits leave few items out of order.
-        bits = 64 - leading_zeros(bound - _U1)
-        shift = np.uint64(32 + max(bits - 2 * _RADIX_BITS, 0))
-        move_by_digit(items, spare, starts, count, shift)
-        move_by_digit(spare, items, starts, count, shift + np.uint64(_RADIX_BITS))
-        if sort_by_insertion(items, count):
-            return
-    for digit in range(32, 64, 2 * _RADIX_BITS):
-        move_by_digit(items, spare, starts, count, np.uint64(digit))
-        move_by_digit(spare, items, starts, count, np.uint64(digit + _RADIX_BITS))
-
-
-@part
-def sort_by_insertion(items, count):  # uint64[], int64 -> bool
-    """Sort items that are nearly in order. Returns whether they are sorted.
-
-    It stops after _MOVES moves per item, because a page can be built to need many.
-    """
-    most = _MOVES * count
-    for behind in range(1, count):
-        item = items[behind]
-        place = behind
-        while place > 0 and items[place - 1] > item:
-            items[place] = items[place - 1]
-            place -= 1
-        items[place] = item
-        most -= behind - place
-        if most < 0:
-            return False
-    return True
-
-
-@part
-def move_by_digit(source, target, starts, count, shift):
-    """Run one pass of a radix sort. source, target: uint64[]  starts: int64[257], overwritten  shift: uint64"""
-    starts[:] = 0
-    for place in range(count):
-        starts[(source[place] >> shift & _DIGIT) + _U1] += 1
-    before = np.int64(0)
-    for digit in range(1 << _RADIX_BITS):
-        before += starts[digit + 1]
-        starts[digit + 1] = before
-    for place in range(count):
-        item = source[place]
-        digit = item >> shift & _DIGIT
-        target[starts[digit]] = item
-        starts[digit] += 1

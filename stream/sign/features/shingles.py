@@ -1,11 +1,8 @@
-"""Shingles: hashes of runs of w tokens, of the main text and of whole pages, numbered repeats, and samples.
+"""Shingles: hashes of runs of w tokens, of the main text, of blocks and of whole pages, and samples.
 
     shingle hash = chain hash of its tokens in order, as of a spot (stream/sign/text/hashing.py)
-    feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal shingles
 
-The default scheme numbers the repeats of a shingle, so that the features of a text are a set (Broder 1997's
-occurrences). Other schemes take all shingles of whole pages with repeats (Broder et al. 1997). A shingle of one token
-is the token, hashed once more because two bits of a token hash are always 0.
+A shingle of one token is the token, hashed once more because two bits of a token hash are always 0.
 
 Samples (Ye, Wen, Ma, secs. 4.4 and 6) keep shingles by the remainder of their hashes, at a ratio by page size:
 
@@ -86,100 +83,6 @@ def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):
         for width in range(shortest, longest + 1):
             if end - first >= width:
                 written += shingle_hashes(tokens + (first << 3), end - first, width, hashes[written:])
-
-
-# Numbered repeats
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MOST_STEPS = 512
-"""Probes per shingle. Honest pages need fewer than 40. A shingle that finds no slot counts as a first occurrence, so a
-page of colliding hashes takes linear time too."""
-
-
-class RepeatBuffers(NamedTuple):
-    """Scratch for numbering the repeats on pages of up to m shingles.
-
-    firsts: int32[8m], 1 + the index of the first shingle in each slot, 0 for an empty slot
-    others: int32[m], indexes of the shingles that are not first in their slot
-    before: int32[m], for each of these the number of equal shingles before it
-    keys: uint64[4m], counts: int32[4m], hash table of the others
-    """
-
-    firsts: NDArray[np.int32]
-    others: NDArray[np.int32]
-    before: NDArray[np.int32]
-    keys: NDArray[np.uint64]
-    counts: NDArray[np.int32]
-
-
-@part
-def make_repeat_buffers(most):  # int64 -> RepeatBuffers
-    """Scratch for pages of up to `most` >= 16 shingles."""
-    return RepeatBuffers(
-        np.empty(8 * most, dtype=np.int32),
-        np.empty(most, dtype=np.int32),
-        np.empty(most, dtype=np.int32),
-        np.empty(4 * most, dtype=np.uint64),
-        np.empty(4 * most, dtype=np.int32),
-    )
-
-
-@part
-def number_repeats(features, count, buffers):
-    """Replace the shingle hashes by distinct features: hashes of (shingle, number of equal shingles before it).
-
-    features: uint64[>= count]  buffers: RepeatBuffers for at least `count`
-    Nearly every shingle is the first in its slot. The others are collected without a branch and counted afterwards.
-    """
-    firsts, others, before, _, _ = buffers
-    bits = slot_bits(4 * count)
-    shift = np.uint64(64 - bits)
-    firsts[: np.int64(1) << bits] = 0
-    later = np.int64(0)
-    for place in range(count):
-        slot = features[place] >> shift
-        first = firsts[slot]
-        firsts[slot] = first if first != 0 else place + 1
-        others[later] = place
-        later += np.int64(first != 0)
-    count_others(features, later, shift, buffers)
-    for other in range(later):
-        features[others[other]] += np.uint64(before[other]) * GOLDEN
-    for place in range(count):
-        features[place] = finish_hash(features[place])
-
-
-@part
-def count_others(features, later, shift, buffers):
-    """Fill buffers.before for the first `later` of buffers.others: the number of equal shingles before each."""
-    firsts, others, before, keys, counts = buffers
-    bits = slot_bits(2 * later)
-    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    counts[: np.int64(1) << bits] = 0
-    for other in range(later):
-        shingle = features[others[other]]
-        first = firsts[shingle >> shift] - 1
-        # The first shingle of a slot is not among the others.
-        equal = np.int64(features[first] == shingle)
-        slot = shingle & last
-        for _ in range(MOST_STEPS):
-            counted = counts[slot]
-            if counted == 0 or keys[slot] == shingle:
-                keys[slot] = shingle
-                counts[slot] = counted + 1
-                equal += np.int64(counted)
-                break
-            slot = (slot + np.uint64(1)) & last
-        before[other] = equal
-
-
-@part
-def slot_bits(least):  # int64 -> int64
-    """Number of bits, at least 4, with which a table has `least` slots or more."""
-    bits = np.int64(4)
-    while (np.int64(1) << bits) < least:
-        bits += 1
-    return bits
 
 
 # Samples

@@ -1,4 +1,4 @@
-"""Minwise hashing: MinHash values, bottom-k values, 1-bit sketches, and what they share with those of another page.
+"""Minwise hashing: MinHash values, bottom-k values, and what they share with those of another page.
 
 Minimum over h functions (Williams, Giles 2013, sec. 3.2; `LinearHashes`, `minimum_hashes`): for each function the least
 value over the page's shingles. h(x) = (A x + B) mod p, where x is the shingle's hash mod p, p = 2^32 - 1, and A and B
@@ -9,20 +9,6 @@ pages share. A phrase is two overlapping shingles of w words: 2 w - 1 words. The
 hashes, and shingles of three words are too common for that: "one of the" alone would make a third of all pages
 candidates. A page with more candidates than the judge compares misses copies (news: 2 of 663; newsgroups: 441 of 5,581
 pages had too many, 22 with phrases of five words).
-
-1-bit minwise sketches (Yuan et al. 2012; Li, Koenig 2010; `sketch_features`), by fast similarity sketching (Dahlgaard,
-Knudsen, Thorup, FOCS 2017, algorithm 1). A sketch has k bins. In round i every feature is thrown into one bin: a random
-bin in rounds 0..k - 1, bin i - k in rounds k..2k - 1. In each bin the feature with the least (round, hash) wins. The
-rounds end when no bin is empty. A text with many features takes one round, a text with few features takes more, O(n + k
-log k) hashes in all. For any size, a bin has the same winner in two texts with probability Jaccard(A, B). One bit of
-the winner is kept:
-
-    mixed(x, j)             = folded(x ^ (j + 1) * ROUND, K0)
-    hash of x, rounds < k   : in rounds 0 and 1 the high and the low half of x, in rounds 2j and 2j + 1 of mixed(x, j)
-    hash of x, rounds >= k  : the high half of mixed(x, round)
-    random bin              = (hash * k) >> 32
-    bit                     = the lowest bit of the winner's hash
-    Jaccard                 ~ 1 - 2 d / k for two sketches that differ in d bits; its sd is at most sqrt((1 - J^2) / k)
 
 Groups of bits (Yuan, Long, Zhang, Gui 2012; `cut_groups`, `group_values`): index keys from fingerprints of any length.
 Two fingerprints that differ in at most r bits agree on at least m - r of m groups. The key of a group longer than 48
@@ -40,7 +26,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.base.signature import CandidateColumns
 from spotsieve.stream.sign.text.hashing import K0, K4
-from spotsieve.stream.sign.text.machine import folded_product, load_int, load_word, put_word
+from spotsieve.stream.sign.text.machine import folded_product, load_int
 
 P = 2**32 - 1
 """The paper's "large prime", which is composite: 3 * 5 * 17 * 257 * 65537. We keep it. Where A shares a factor with p,
@@ -147,69 +133,6 @@ def smallest_hashes(shingles, count, reach, minima):
         minima[slot] = rank
         bound = minima[most - 1] if filled == most else bound
     return filled
-
-
-# 1-bit sketches by fast similarity sketching (Dahlgaard, Knudsen, Thorup 2017)
-
-ROUND = np.uint64(0xD6E8FEB86659FD93)
-MOST_SKETCH_BITS = 2048
-
-_ONE, _TWO, _HALF_WORD, _LOW = np.uint64(1), np.uint64(2), np.uint64(32), np.uint64(0xFFFFFFFF)
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-@part
-def sketch_features(features, count, bins, sketch):
-    """Write the 1-bit sketch of a feature set.
-
-    features: uint64[>= count], uniformly random words  bins: uint64[k], scratch
-    ->  sketch: uint64[k / 64], bin b is bit b % 64 of word b // 64; 0 for a text without features
-    """
-    sketch[:] = 0
-    if count == 0:
-        return
-    # A bin holds the round and the hash of its winner, so the least word belongs to the earliest round.
-    bins[:] = _EMPTY
-    size, pair = np.uint64(len(bins)), np.int64(0)
-    while pair < len(bins) >> 1 and (pair == 0 or any_empty(bins)):
-        throw_features(features, count, np.uint64(pair), bins)
-        pair += 1
-    for chosen in range(len(bins)):
-        if bins[chosen] == _EMPTY:
-            key = (size + np.uint64(chosen + 1)) * ROUND
-            for place in range(count):
-                bins[chosen] = min(bins[chosen], folded_product(features[place] ^ key, K0) >> _HALF_WORD)
-    for word in range(len(sketch)):
-        bits = np.uint64(0)
-        for bit in range(64):
-            bits |= (bins[64 * word + bit] & np.uint64(1)) << np.uint64(bit)
-        sketch[word] = bits
-
-
-@part
-def throw_features(features, count, pair, bins):  # uint64[], int64, uint64, uint64[k]
-    """Throw all features in rounds 2 * pair and 2 * pair + 1.
-
-    The loop has no branch, because the CPU cannot predict which feature wins a bin. Testing first whether a bin is
-    empty is slower even in late rounds, where most throws hit full bins.
-    """
-    size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
-    first, second = (pair * _TWO) << _HALF_WORD, (pair * _TWO + _ONE) << _HALF_WORD
-    key = (pair + _ONE) * ROUND
-    for index in range(count):
-        mixed = features[index] if pair == np.uint64(0) else folded_product(features[index] ^ key, K0)
-        for turn, hashed in ((first, mixed >> _HALF_WORD), (second, mixed & _LOW)):
-            place = places + (np.int64((hashed * size) >> _HALF_WORD) << 3)
-            put_word(place, min(load_word(place), turn | hashed))
-
-
-@part
-def any_empty(bins):  # uint64[k] -> bool
-    """Whether any bin is empty. The loop reads all bins, so that the compiler vectorises it."""
-    empty = np.int64(0)
-    for chosen in range(len(bins)):
-        empty += np.int64(bins[chosen] == _EMPTY)
-    return empty > 0
 
 
 # Groups of bits (Yuan, Long, Zhang, Gui 2012)

@@ -12,8 +12,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.page_text import KEPT
 from spotsieve.stream.sign.features import scorecard
-from spotsieve.stream.sign.features.block_fingerprints import KEPT
 from spotsieve.stream.sign.features.languages import path_names
 from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
 from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES
@@ -24,7 +24,12 @@ from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
 
 SETTINGS = SieveSettings()
-RAGGED = {"minima": "minima_bounds", "prints": "print_bounds", "titles": "title_bounds"}
+RAGGED = {
+    "minima": "minima_bounds",
+    "blocks": "block_bounds",
+    "samples": "sample_bounds",
+    "titles": "title_bounds",
+}
 STORY = (
     "The council said on Monday that the old bridge over the river will be closed for most of the summer, and that "
     "walkers and riders are asked to take the way by the mill until the work is done. It is not known what it costs."
@@ -77,9 +82,9 @@ def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
             list(expected.body),
             expected.features,
             expected.language,
-            expected.sketch,
             expected.minima,
-            expected.prints,
+            expected.packed,
+            expected.samples,
             expected.titles,
         )
         blocks = blocks_of(page, markup)
@@ -94,7 +99,7 @@ def test_menus_are_left_out_and_paragraphs_kept() -> None:
     assert not any("local news" in text for text in kept)
 
 
-def test_the_same_text_in_another_template_has_the_same_minima_and_prints() -> None:
+def test_the_same_text_in_another_template_has_the_same_minima_blocks_and_samples() -> None:
     menu = "<nav><ul>" + "<li><a href='/x'>Local news</a></li>" * 20 + "</ul></nav>"
     other = menu.replace("<li>", "<LI><b>").replace("Local", "Our own").replace("nav>", "NAV>")
     plain = (menu + ARTICLE + menu).encode()
@@ -104,10 +109,16 @@ def test_the_same_text_in_another_template_has_the_same_minima_and_prints() -> N
     assert kept[0] == kept[1]
     minima = [found.minima[start:end].tolist() for start, end in pairwise(found.minima_bounds.tolist())]
     assert minima[0] == minima[1] != []
-    prints = [found.prints[start:end] for start, end in pairwise(found.print_bounds.tolist())]
-    of_article = [part[part & KEPT != 0].tolist() for part in prints]
+    packed = [found.blocks[start:end] for start, end in pairwise(found.block_bounds.tolist())]
+    of_article = [part[part & KEPT != 0].tolist() for part in packed]
     assert of_article[0] == of_article[1] != []
-    assert prints[0].tolist() != prints[1].tolist()
+    assert packed[0].tolist() != packed[1].tolist()
+    samples = [found.samples[start:end] for start, end in pairwise(found.sample_bounds.tolist())]
+    hashes = [
+        {one >> 32 for one in part.tolist() if blocks[one >> 4 & 4095] & KEPT}
+        for part, blocks in zip(samples, packed, strict=True)
+    ]
+    assert hashes[0] == hashes[1] != set()
 
 
 def test_every_line_of_plain_text_is_kept_quoted_ones_too() -> None:
@@ -136,9 +147,9 @@ def test_the_batch_a_page_comes_in_never_matters() -> None:
 
 def test_an_empty_batch_and_an_empty_page_have_empty_columns() -> None:
     assert len(sieved([])) == 0
-    assert sieved([]).sketch.shape == (0, 8)
+    assert sieved([]).blocks.dtype == sieved([]).samples.dtype == np.uint64
     (row,) = rows(sieved([b""]))
-    assert row == (0, 0, 0, False, [0, 0], 0, 0, [0] * 8, [], [], [])
+    assert row == (0, 0, 0, False, [0, 0], 0, 0, [], [], [], [])
     assert blocks_of(b"", True) == []
 
 
@@ -150,8 +161,8 @@ def test_a_page_names_its_language() -> None:
     assert [path_names()[path] for path in sieved(pages).language] == ["en", "de", "unspaced", "und"]
 
 
-def test_shorter_texts_are_one_shingle_and_repeats_are_features_of_their_own() -> None:
-    found = sieved([b"one two", b"one", b"a b c a b c a b c"], False)
+def test_shorter_texts_are_one_shingle_and_repeats_in_a_block_count() -> None:
+    found = sieved([b"one two", b"one", b"red oak log red oak log red oak log"], False)
     assert found.feature_counts.tolist() == [1, 1, 7]
     assert np.diff(found.minima_bounds).tolist() == [1, 1, 3]
     assert len(set(found.minima.tolist())) == 5
@@ -160,18 +171,18 @@ def test_shorter_texts_are_one_shingle_and_repeats_are_features_of_their_own() -
 def test_columns_of_a_page_never_change() -> None:
     found = sieved([STORY.encode(), GOLDEN_PAGE.encode()], np.array([False, True]))
     assert found.minima[:2].tolist() == GOLDEN_MINIMA
-    assert found.sketch[0, :2].tolist() == GOLDEN_SKETCH
-    assert found.prints.tolist() == GOLDEN_PRINTS
+    assert found.blocks[1:].tolist() == GOLDEN_BLOCKS
+    assert found.samples[-5:].tolist() == GOLDEN_SAMPLES
     assert found.titles.tolist() == GOLDEN_TITLES
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shingle_words": 0}, "shingle_words must be a whole number in 1..16, got 0"),
+        ({"shingle_words": 0}, "shingle_words must be a whole number in 1..15, got 0"),
         ({"minima": 256}, "minima must be a whole number in 1..255, got 256"),
-        ({"sketch_bits": 100}, "sketch_bits must be a multiple of 64 in 64..2048, got 100"),
-        ({"sketch_bits": 4096}, "sketch_bits must be a multiple of 64 in 64..2048, got 4096"),
+        ({"salt": -1}, "salt must be a whole number in 0..2^64 - 1, got -1"),
+        ({"salt": 2**64}, f"salt must be a whole number in 0..2^64 - 1, got {2**64}"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -188,6 +199,6 @@ def test_a_changed_scorecard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 GOLDEN_PAGE = "<title>Bridge closed 2026</title><h1>Bridge closed</h1><p>It costs 12 or 13 coins</p><p>14</p>"
 GOLDEN_MINIMA = [0xEBBF9531A2D94, 0xF8193F9537395]
-GOLDEN_SKETCH = [0x4B98DBCF798C02FD, 0xDB9B0BB48389ED79]
-GOLDEN_PRINTS = [0x28B3219, 0x44624413, 0x5E814771, 0x89C70320, 0x97B72A81]
+GOLDEN_BLOCKS = [0x97B72AAB110002F0, 0x4462441EB25F06F1, 0x9E17A824A58A01F0]
+GOLDEN_SAMPLES = [0xFE4B55D800020013, 0x4D8D209900030013, 0x97A9578D00040013, 0x9F044FB600050013, 0x89C7030100080021]
 GOLDEN_TITLES = [0x26E2, 0x9CC6, 0xE4B1]

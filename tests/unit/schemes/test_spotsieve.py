@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.page_text import KEPT
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus, no_features
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.base.verdict import Kind, Reason
-from spotsieve.stream.sign.features.block_fingerprints import CLASS_MASK, KEPT, NUMBER, identity_of
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
     KEY_BITS,
@@ -23,7 +23,14 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
 from spotsieve.stream.sign.schemes import UNCAPPED
 from spotsieve.stream.sign.schemes.identity import hash_hosts, hash_hosts_and_sites
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
-from spotsieve.stream.sign.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
+from spotsieve.stream.sign.schemes.spotsieve import (
+    BLOCK_CAP,
+    BOILERPLATE_WEIGHT,
+    FEW_KEYS,
+    MOST_KEYS,
+    SOME_KEYS,
+    SpotsieveScheme,
+)
 from tests.fixtures.pages.spotsieve_pages import (
     PATHS,
     SCHEME,
@@ -265,7 +272,7 @@ def test_the_bars_are_the_settings() -> None:
     assert [judged(pages, chosen)[1].kind for chosen in (None, low)] == [Kind.NOVEL, Kind.DUPLICATE]
 
 
-def test_a_judged_page_has_prints_title_and_site_and_any_other_page_none_of_them() -> None:
+def test_a_judged_page_has_blocks_samples_title_and_site_and_any_other_page_none_of_them() -> None:
     body = newspaper(ENGLISH, "The bridge, the bridge and 7 walkers")
     bodies = [body, "<title>Gone for good</title><p>Gone.", "", body]
     signed = SCHEME.sign([page(n, HERE, text, judgeable=n != 3) for n, text in enumerate(bodies)])
@@ -277,14 +284,14 @@ def test_a_judged_page_has_prints_title_and_site_and_any_other_page_none_of_them
     ]
     assert np.diff(signed.titles_bounds).tolist() == [5, 0, 0, 0]
     assert (np.diff(signed.titles.astype(np.int64)) > 0).all()
-    assert np.diff(signed.prints_bounds)[1:].tolist() == [0, 0, 0]
-    identities = identity_of(signed.prints).astype(np.int64)
-    assert (np.diff(identities) > 0).all()
-    kept = signed.prints[(signed.prints & KEPT != 0) & (signed.prints & NUMBER == 0)]
-    assert len(kept) >= len(ENGLISH), "every paragraph has a print"
+    assert np.diff(signed.blocks_bounds)[1:].tolist() == [0, 0, 0]
+    assert np.diff(signed.samples_bounds)[1:].tolist() == [0, 0, 0]
+    assert len(signed.samples)
+    kept = signed.blocks[signed.blocks & KEPT != 0]
+    assert len(kept) >= len(ENGLISH), "every paragraph is a block"
     assert len(set(signed.site.tolist())) == 1
     assert signed.site[0] != 0
-    assert signed.sketch.shape == (4, 8)
+    assert signed.sketch.shape == (4, 0)
 
 
 def test_hosts_of_one_registered_name_are_one_site() -> None:
@@ -336,25 +343,41 @@ def test_a_page_is_filed_under_its_digest_its_minima_and_what_its_host_is_mixed_
         DIGEST_TAG: {UNCAPPED},
         MINIMA_TAG: {settings.minima_cap},
         TITLE_TAG: {settings.minima_cap},
-        PRINT_TAG: {PRINT_CAP},
+        PRINT_TAG: {BLOCK_CAP},
     }
 
 
-def test_the_heaviest_prints_are_keys_and_the_fewer_the_longer_the_page_is() -> None:
+def test_the_heaviest_blocks_are_keys_and_the_fewer_the_longer_the_page_is() -> None:
     words = " ".join(word for texts in STORIES.values() for text in texts for word in text.split()).split()
     counts = []
     for length in (100, 200, 1_000):
         paragraphs = [" ".join(words[at : at + 9 + at % 7]) for at in range(0, length, 13)]
         signed = SCHEME.sign([page(0, HERE, newspaper(paragraphs))])
         found = keys_of(signed, 0)[PRINT_TAG]
-        hosts = signed.host.repeat(len(signed.prints))
-        mixed = mixed_with_host(identity_of(signed.prints).astype(np.uint64), hosts).tolist()
-        lightness = (-((signed.prints & CLASS_MASK).astype(np.int64) // 2)).tolist()
+        mixed = mixed_with_host(signed.blocks >> np.uint64(24), signed.host.repeat(len(signed.blocks))).tolist()
+        sizes = [(block >> 8 & 255) * (1 if block & 1 else BOILERPLATE_WEIGHT) for block in signed.blocks.tolist()]
         assert len(found) < len(mixed)
-        assert sorted(found) == sorted(key for _, key in sorted(zip(lightness, mixed, strict=True))[: len(found)])
+        assert (
+            found
+            == [mixed[place] for place in sorted(range(len(mixed)), key=lambda place: -sizes[place])][: len(found)]
+        )
         counts.append(len(found))
     assert counts == [MOST_KEYS, SOME_KEYS, FEW_KEYS]
     assert sorted(set(counts), reverse=True) == counts
+
+
+def test_keys_are_of_different_identities_and_of_no_unlisted_blocks() -> None:
+    rows = [f"Order number {number} of a long list of things to buy this week" for number in range(1_500)]
+    texts = ["story of " + "".join(chr(97 + int(digit)) for digit in str(number)) for number in range(1_500)]
+    for paragraphs in (rows, texts):
+        signed = SCHEME.sign([page(0, HERE, "\n\n".join(paragraphs), markup=False)])
+        assert len(signed.blocks) == 1024
+        found, unlisted = (
+            keys_of(signed, 0)[PRINT_TAG],
+            mixed_with_host(signed.blocks[-1:] >> np.uint64(24), signed.host),
+        )
+        assert len(found) == len(set(found)) == (1 if paragraphs is rows else FEW_KEYS)
+        assert int(unlisted[0]) not in found
 
 
 def test_a_page_without_a_title_or_a_fingerprint_has_no_key_of_one() -> None:
@@ -419,7 +442,7 @@ def test_a_setting_out_of_its_range_is_refused() -> None:
 
 def test_a_page_that_is_spared_has_no_keys_whatever_was_signed() -> None:
     signed = SCHEME.sign(pages_of_one_text(["https://a.example/1", "https://a.example/2"]))
-    assert len(signed.prints)
+    assert len(signed.blocks)
     assert len(signed.titles)
     excluded = dataclasses.replace(
         signed, status=np.array([SignatureStatus.FINGERPRINTED, SignatureStatus.EMPTY], np.uint8)
