@@ -193,7 +193,7 @@ class LookupCounts(NamedTuple):
 class HostFacts:
     """A page by the memory of its host, for schemes that learn template text.
 
-    pages: of the host, estimated  limit: a block on at least so many of them is template text
+    pages: of the host, estimated  limit: number of pages from which a block is template text
     distinctive_words, main_words: words of the page's distinctive text, and of its distinctive main text
     rare_title_words: rare words in the page's title
     """

@@ -1,7 +1,7 @@
 """Reads two pages as their scheme does: main text, boilerplate and why, shared shingles, and fresh text.
 
 For schemes that measure containment, a shingle lies in one block, and fresh text is a run of FRESH_RUN words and more
-that touches no shingle of the other page. The figures are those of containment.py in stream/judge/by_host, but over the
+that touches no shingle of the other page. The figures are those of stream/judge/by_host/containment.py, but over the
 texts themselves instead of samples. The other schemes compare the shingles of the whole text.
 """
 

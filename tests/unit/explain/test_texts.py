@@ -76,8 +76,9 @@ def test_template_text_of_the_host_is_outside_of_the_compared_part() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_exact_figures_are_those_of_the_judge_where_its_samples_hold_the_whole_text(seed: int) -> None:
     dice = np.random.default_rng(seed)
-    first = [words(int(dice.integers(0, 40)) * 50, int(dice.integers(5, 25))) for _ in range(4)]
-    later = [text if dice.random() < 0.7 else words(int(dice.integers(50, 99)) * 50, 20) for text in first]
+    # Shorter texts are compared block by block, and longer ones have more shingles than an entry has samples.
+    first = [words(int(dice.integers(0, 40)) * 50, int(dice.integers(27, 32))) for _ in range(4)]
+    later = [text if dice.random() < 0.7 else words(int(dice.integers(50, 99)) * 50, 28) for text in first]
     pages = [page(0, *first, host="a.example", title="mill"), page(1, *later, host="b.example", title="mill")]
     state = memory_state()
     _, index_update = judge(SCHEME.sign(pages[:1]), SCHEME, state, 256, 0)
