@@ -39,7 +39,7 @@ class KeyKind(enum.IntFlag):
 class Reason(enum.IntEnum):
     """The reason of a verdict. The lower-case name is the metric label and the text in reports.
 
-    REASONS has the meaning of each. Pending verdicts store the number: it is never reused.
+    REASONS has the meaning of each. Pending verdicts store the number: it is never reused. 10 and 12 were reasons once.
     """
 
     NO_MATCH = 0
@@ -52,9 +52,7 @@ class Reason(enum.IntEnum):
     SAME_TEXT = 7
     TOO_MANY_FEATURES = 8
     LONGER = 9
-    OWN_TEXT = 10
     CONTAINED = 11
-    SAME_TITLE = 12
     RECRAWL = 13
     BETTER = 14
     HTTP_STATUS = FilterReason.HTTP_STATUS
@@ -113,22 +111,8 @@ REASONS = reason_table(
         "it is a copy, but newer or of a better rank, and replaces its original (policy.keep)",
     ),
     ReasonRow(Reason.RECRAWL, Kind.NOVEL, "it is a copy, but only of pages with its own URL (policy.recrawl)"),
+    ReasonRow(Reason.CONTAINED, Kind.DUPLICATE, "its original contains enough of its distinctive text"),
     ReasonRow(Reason.NEAR, Kind.DUPLICATE, "it is similar to its original"),
-    ReasonRow(
-        Reason.OWN_TEXT,
-        Kind.DUPLICATE,
-        "both pages are on one host, and share enough distinctive text for the similarity of their titles",
-    ),
-    ReasonRow(
-        Reason.CONTAINED,
-        Kind.DUPLICATE,
-        "both pages are on one host, and nearly all distinctive text of the shorter page is in the longer page",
-    ),
-    ReasonRow(
-        Reason.SAME_TITLE,
-        Kind.DUPLICATE,
-        "both pages are on one host, with equal titles, and share much of two long texts",
-    ),
     ReasonRow(Reason.SAME_TEXT, Kind.DUPLICATE, "its text equals the text of its original, but its bytes differ"),
     ReasonRow(Reason.EXACT, Kind.DUPLICATE, "its bytes equal those of its original"),
     ReasonRow(
@@ -167,7 +151,8 @@ class Verdicts:
 
     kind: uint8[n] (Kind)
     reason: uint8[n] (Reason)
-    score: float64[n], the similarity of a duplicate to its original in [0, 1]; nan for other pages
+    score: float64[n], the similarity of a duplicate to its original in [0, 1], or the share of its text that the
+    original contains; nan for other pages
     originals: n entries, None for a page that is no duplicate
     candidates: int64[n], postings in the probed buckets
     found_by: uint8[n] (KeyKind), 0 for a page that is no duplicate

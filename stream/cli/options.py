@@ -53,7 +53,7 @@ def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="VALUE",
         help="how strict the filter is: sets the main threshold of the scheme and adapts the thresholds that depend on "
-        "it; of the scheme spotsieve this is scheme.min_alike (0.5), and a higher threshold drops fewer pages",
+        "it; of the scheme spotsieve this is scheme.min_containment (0.6), and a higher threshold drops fewer pages",
     )
 
 

@@ -1,9 +1,8 @@
-"""Explains dropped pages of the demo with the filter's own functions: main text, shingles and sketches.
+"""Explains dropped pages of the demo with the filter's own functions: main text, shingles and fresh words.
 
 `write_page` explains one dropped page with the state of the running filter, as an HTML page.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +25,7 @@ from spotsieve.stream.insight.explain.texts import (
     longest_boilerplate,
     longest_run,
     main_text_words,
-    shingles_in_words,
+    read_pair,
     source_lines,
 )
 from spotsieve.stream.sign.features.sieve import blocks_of
@@ -35,7 +34,6 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
 EXAMPLES = 3
 SHOWN_BLOCKS = 3
-SHOWN_SHINGLES = 3
 PAGE_FILE = "demo-explanation.html"
 
 
@@ -44,8 +42,8 @@ class DuplicateExample:
     """A dropped page and its original. Pairs are (page, original).
 
     words, main_words: tokens of the page, and of its main text  boilerplate: the page's longest blocks of it
-    shingles: of the page, of the original, in common; with repeats
-    same_host: whether the thresholds for one host apply  differing_bits: of the two sketches
+    shingles: different shingles of the page's main text, and how many of them the original has
+    fresh_words: words of the main text that the original lacks, in runs of ten and more
     shared_minhash: MinHash values in common
     run: longest run of main text words in common  sources: the source of both pages where the run begins
     """
@@ -55,19 +53,18 @@ class DuplicateExample:
     words: tuple[int, int]
     main_words: tuple[int, int]
     boilerplate: tuple[str, ...]
-    shingles: tuple[int, int, int]
+    shingles: tuple[int, int]
     shared_shingles: tuple[str, ...]
-    same_host: bool
-    differing_bits: int
+    fresh_words: int
     shared_minhash: int
     run: tuple[str, ...]
     sources: tuple[str, str]
 
     @property
-    def jaccard(self) -> float:
-        """The exact Jaccard similarity of the two multisets of shingles. The verdict's score estimates it."""
-        own, other, shared = self.shingles
-        return shared / max(own + other - shared, 1)
+    def containment(self) -> float:
+        """The share of the page's main text that the original contains. The verdict's score estimates it."""
+        own, shared = self.shingles
+        return shared / max(own, 1)
 
 
 def choose_examples(crawl: list[CrawlMessage], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -94,9 +91,7 @@ def explain_example(crawl: list[CrawlMessage], report: dict[str, Any], settings:
     signatures = scheme_of(scheme).sign([page, original])
     blocks, original_blocks = blocks_of(page.body, page.markup), blocks_of(original.body, original.markup)
     words, original_words = main_text_words(blocks), main_text_words(original_blocks)
-    shingles = Counter(shingles_in_words(words, scheme.shingle_words))
-    original_shingles = Counter(shingles_in_words(original_words, scheme.shingle_words))
-    shared = shingles & original_shingles
+    texts = read_pair(page, original, scheme)
     run = longest_run(words, original_words)
     minhash, original_minhash = np.split(signatures.features, signatures.features_bounds[1:-1])
     return DuplicateExample(
@@ -105,10 +100,9 @@ def explain_example(crawl: list[CrawlMessage], report: dict[str, Any], settings:
         (sum(len(block.tokens) for block in blocks), sum(len(block.tokens) for block in original_blocks)),
         (len(words), len(original_words)),
         longest_boilerplate(blocks, SHOWN_BLOCKS),
-        (shingles.total(), original_shingles.total(), shared.total()),
-        tuple(" ".join(shingle) for shingle in list(shared)[:SHOWN_SHINGLES]),
-        bool(signatures.host[0] == signatures.host[1]),
-        int(np.bitwise_count(signatures.sketch[0] ^ signatures.sketch[1]).sum()),
+        (texts.page.shingles, texts.page.shared),
+        texts.examples,
+        texts.page.fresh_words,
         len(np.intersect1d(minhash, original_minhash)),
         run,
         source_lines(page.body, original.body, run),

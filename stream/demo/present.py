@@ -61,9 +61,9 @@ def as_json(result: DemoResult) -> str:
                 "difference": explanation.difference,
                 "words": dict(zip(("page", "original"), explanation.words, strict=True)),
                 "kept_words": dict(zip(("page", "original"), explanation.main_words, strict=True)),
-                "shingles": dict(zip(("page", "original", "shared"), explanation.shingles, strict=True)),
-                "jaccard": round(explanation.jaccard, 4),
-                "differing_sketch_bits": explanation.differing_bits,
+                "shingles": dict(zip(("page", "shared"), explanation.shingles, strict=True)),
+                "containment": round(explanation.containment, 4),
+                "fresh_words": explanation.fresh_words,
                 "shared_minima": explanation.shared_minhash,
                 "longest_run_words": len(explanation.run),
             }
@@ -158,12 +158,11 @@ def _copies(result: DemoResult) -> Iterator[str]:
     )
     scheme = default_scheme(result.settings)
     yield from _wrapped(
-        "The filter compares the main text of pages, without menus, teasers and footers. Pages of different hosts are "
-        f"duplicates if the {scheme.shingle_words}-word shingles of their main texts have a Jaccard similarity of at "
-        f"least {scheme.min_jaccard:g}, estimated from sketches of {scheme.sketch_bits} bits. Pages of one host are "
-        "compared by their distinctive text, which excludes the template text of the host: duplicates have "
-        f"{scheme.min_alike:g} of it in common if their titles agree, and up to {scheme.other_title_min_alike:g} if "
-        "they differ. This crawl is synthetic; `spotsieve score` measures labelled sets of real pages.",
+        "The filter compares the main text of pages, without menus, teasers and footers. A page is a duplicate if one "
+        f"earlier page contains at least {scheme.min_containment:g} of its distinctive text, which excludes the "
+        f"template text of its host, and few of its words are fresh. Containment is the share of {scheme.shingle_words}"
+        "-word shingles, estimated from samples. This crawl is synthetic; `spotsieve score` measures labelled sets of "
+        "real pages.",
         "  ",
     )
     if outcome.lost:
@@ -186,7 +185,7 @@ def _examples(result: DemoResult) -> Iterator[str]:
 
 
 def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterator[str]:
-    report, (own, other, shared) = explanation.report, explanation.shingles
+    report, (own, shared) = explanation.report, explanation.shingles
     yield from _labelled("dropped", report["page"]["url"])
     yield from _labelled("original", report["duplicate_of"]["url"])
     verdict = {name: report[name] for name in ("scheme", "score", "reason")}
@@ -202,30 +201,21 @@ def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterat
         yield from _labelled("" if number else "excluded", f'"{_cut(block.split(), SHOWN_BOILERPLATE)}"')
     yield from _labelled(
         "shingles",
-        f"{own} on the page, {other} on the original, {shared} on both, such as "
+        f"{own} different ones in the main text, {shared} of them on the original, such as "
         + ", ".join(f'"{shingle}"' for shingle in explanation.shared_shingles),
     )
     yield from _labelled(
-        "Jaccard",
-        f"{shared} / ({own} + {other} - {shared}) = {explanation.jaccard:.2f}; estimated "
-        f"{report['score']:.2f}, as {explanation.differing_bits} of {scheme.sketch_bits} sketch bits "
-        f"differ; needs {_needed(explanation, scheme)}",
+        "contained",
+        f"{shared} / {own} = {explanation.containment:.2f} of the main text; by samples and without template text "
+        f"{report['score']:.2f}; needs {scheme.min_containment:g}",
     )
+    yield from _labelled("fresh", f"{explanation.fresh_words} words, in runs of ten and more")
     yield from _labelled("found by", f"{explanation.shared_minhash} of {scheme.minima} MinHash values")
     yield from _labelled("page bytes", explanation.sources[0])
     yield from _labelled("original's", explanation.sources[1])
     yield from _labelled(
         "same words", f"{len(explanation.run)} in a row of the main text: " + _cut(explanation.run, SHOWN_WORDS)
     )
-
-
-def _needed(explanation: DuplicateExample, scheme: SpotsieveSettings) -> str:
-    if explanation.same_host:
-        return (
-            f"{scheme.min_alike:g} to {scheme.other_title_min_alike:g} of the distinctive text in common, by the "
-            "similarity of the titles (same host)"
-        )
-    return f"{scheme.min_jaccard:g} (different hosts)"
 
 
 def _cut(words: Sequence[str], most: int) -> str:

@@ -59,8 +59,9 @@ def compile_kernels(scheme: Scheme) -> None:
     if scheme.bars is not None:
         return
     # A model may know no term of these pages. Then there are no candidates, and the judge has confirmed nothing.
-    rows = candidate_columns(signatures, scheme.compares_features)
-    scheme.confirm(rows, rows)
+    if scheme.bars is None:
+        rows = candidate_columns(signatures, scheme.compares_features)
+        scheme.confirm(rows, rows)
 
 
 def _page(number: int, body: str, *, markup: bool = True) -> Page:

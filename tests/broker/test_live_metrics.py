@@ -63,7 +63,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
 
 MOVING = [
     ("spotsieve_pages_total", {"verdict": "novel", "reason": "no_match"}),
-    ("spotsieve_pages_total", {"verdict": "duplicate", "reason": "own_text"}),
+    ("spotsieve_pages_total", {"verdict": "duplicate", "reason": "contained"}),
     ("spotsieve_pages_total", {"verdict": "duplicate", "reason": "exact"}),
     ("spotsieve_pages_total", {"verdict": "unchecked", "reason": "too_few_features"}),
     ("spotsieve_pages_total", {"verdict": "unchecked", "reason": "empty"}),

@@ -26,7 +26,7 @@ from tests.fixtures.services.oracle import ids_by_key, judge_again, settings_fro
 from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
 
-STRICTER = "scheme.min_alike = 0.99\nscheme.other_title_min_alike = 1.0\nscheme.min_jaccard = 0.95\n"
+STRICTER = "scheme.min_containment = 0.99\n"
 
 
 @contextmanager

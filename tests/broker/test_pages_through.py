@@ -145,10 +145,10 @@ def test_a_report_names_the_page_its_original_the_scheme_and_the_score(run: Run)
         },
         "scheme": "spotsieve",
         "score": 1.0,
-        "reason": "own_text",
+        "reason": "contained",
     }
     near = reports[url_of(14).encode()]
-    assert (near["reason"], near["duplicate_of"]["url"]) == ("own_text", url_of(0))
+    assert (near["reason"], near["duplicate_of"]["url"]) == ("contained", url_of(0))
     assert 0.7 < near["score"] < 1
     assert reports[url_of(4).encode()]["duplicate_of"]["id"] == "page-two"
     assert reports[url_of(10).encode()]["duplicate_of"]["url"] == url_of(9)

@@ -161,9 +161,9 @@ def test_a_replay_of_the_whole_topic_gives_the_recorded_verdicts(
 def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_finds(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert recorded.replay("--set", "scheme.min_alike=0.99", "--json", "--examples", str(PAGES)) == 0
+    assert recorded.replay("--set", "scheme.min_containment=0.99", "--json", "--examples", str(PAGES)) == 0
     report = as_json(capsys)
-    expected = by_other_settings(recorded.topics, recorded.toml + "scheme.min_alike = 0.99\n")
+    expected = by_other_settings(recorded.topics, recorded.toml + "scheme.min_containment = 0.99\n")
     ids = ids_by_key(recorded.topics)
     was = {ids[key]: verdicts[0] for key, verdicts in verdicts_sent(recorded.topics).items() if verdicts[0][0]}
     differing = {page: verdict for page, verdict in expected.items() if verdict != was[page]}
@@ -173,7 +173,7 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
     told = {row["page"]: (row["recorded"]["verdict"], row["recorded"]["duplicate_of"]) for row in report["examples"]}
     assert told == {page: was[page] for page in differing}
     assert report["differ"] == len(differing)
-    assert "scheme.min_alike is " in report["settings_differ"]
+    assert "scheme.min_containment is " in report["settings_differ"]
 
 
 @pytest.mark.guarantee(
@@ -271,12 +271,12 @@ def test_times_choose_the_range_and_differences_can_fail_the_command(
     stamps = sorted(message.timestamp for message in recorded.topics.read("input"))
     middle = stamps[len(stamps) // 2]
     other = tmp_path / "other.toml"
-    other.write_text("scheme.min_alike = 0.99\n")
+    other.write_text("scheme.min_containment = 0.99\n")
     assert recorded.replay("--with", str(other), "--fail-on-difference", "--examples", "1") == 6
     text = capsys.readouterr().out
     assert "recorded as duplicate, replayed as novel" in text
     assert text.count("  recorded  ") <= 2, "one example of each kind"
-    assert "settings   scheme.min_alike is 0.5 in the service's settings and 0.99 in" in text
+    assert "settings   scheme.min_containment is 0.6 in the service's settings and 0.99 in" in text
     assert recorded.replay("--from", str(middle)) == 0
     text = capsys.readouterr().out
     assert f"replayed   {sum(stamp >= middle for stamp in stamps):,} messages" in text

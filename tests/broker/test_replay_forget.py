@@ -14,7 +14,7 @@ from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import PageMessage, edited, html_of, json_page, url_of
 from tests.fixtures.services.service import Spotsieve
 
-OTHER = {"scheme.min_alike=0.99": True, "scheme.shingle_words=2": False}
+OTHER = {"scheme.min_containment=0.99": True, "scheme.shingle_words=2": False}
 """Settings, and whether they let edited copies through; each files the pages under other buckets or other numbers."""
 
 

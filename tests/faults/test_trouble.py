@@ -233,7 +233,7 @@ def test_another_configuration_on_a_log_is_refused_even_with_a_new_state(kafka: 
             first.start().until_ready()
             first.until_committed(5)
             assert first.terminate() == 0
-        with Spotsieve(tmp_path, topics.toml() + "scheme.min_alike = 0.4\nscheme.minima = 6\n", "other") as other:
+        with Spotsieve(tmp_path, topics.toml() + "scheme.min_containment = 0.4\nscheme.minima = 6\n", "other") as other:
             assert other.run_to_end() == EXIT_STATE
             assert topics.names["log"] in other.error()
 

@@ -16,8 +16,6 @@ from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.judge.by_host.confirmation import _confirm_kernel
 from spotsieve.stream.judge.by_host.resolution import _resolve_kernel
 from spotsieve.stream.judge.candidates import _meet_kernel
-from spotsieve.stream.sign.features.block_fingerprints import identities_of_block, identity_of
-from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.fixtures.pages.hosts import signatures_of
@@ -77,7 +75,7 @@ def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: 
 @pytest.mark.parametrize("seed", range(8000, 8024))
 def test_a_trace_has_the_judges_verdict_and_its_thresholds_imply_it(seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    scheme = dice.choice([SCHEME, SCHEME, SCHEME.keeping_variants()])
+    scheme = dice.choice([SCHEME, SCHEME, SCHEME.with_policy(keep_variants=True, drop_parts=False)])
     state, asked = memory_state(), pages[-ASKED:]
     run(cut(pages[:-ASKED], [40]), state, limits, scheme)
     for page in asked:
@@ -143,12 +141,3 @@ def test_tracing_compiles_no_further_kernels() -> None:
     for page in pages[9:12]:
         trace_page(DEFAULT.sign([page]), DEFAULT, state, 0)
     assert [list(kernel.signatures) for kernel in kernels] == before
-
-
-def test_the_fingerprints_of_a_page_are_those_of_its_blocks() -> None:
-    pages = [page for page in CRAWL if page.judgeable]
-    signed = DEFAULT.sign(pages)
-    for row, page in enumerate(pages):
-        prints = signed.prints[slice(*signed.prints_bounds[row : row + 2])]
-        blocks = {one for block in blocks_of(page.body, page.markup) for one in identities_of_block(block.tokens)}
-        assert set(identity_of(prints).tolist()) <= blocks

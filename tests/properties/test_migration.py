@@ -31,9 +31,9 @@ from tests.fixtures.pages.small_crawl import CRAWL
 from tests.reference.signatures import assert_same
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "a stricter threshold": ({}, {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}}),
+    "a stricter threshold": ({}, {"scheme": {"min_containment": 0.99}}),
     "a looser threshold and smaller caps": (
-        {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}},
+        {"scheme": {"min_containment": 0.99}},
         {"index": {"bucket_cap": 2, "candidate_limit": 1}, "scheme": {"minima_cap": 2}},
     ),
     "a horizon": ({}, {"index": {"horizon_hours": 4.0}}),
@@ -215,10 +215,10 @@ def test_a_change_of_signing_settings_is_rejected_for_a_local_log_with_a_hint(
     assert "scheme.shingle_words is 3 in the log and 4 in the configuration" in told
     assert "add the files of the pages: --from-pages FILE..." in told
     assert main([*run, str(old)]) == 2
-    assert main([*run, str(new), "--set", "scheme.min_alike=0.9", "--json"]) == 0
+    assert main([*run, str(new), "--set", "scheme.min_containment=0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["pages"], found["open"], found["signed_again"]) == (5, True, False)
-    assert main([*run, str(new), "--set", "scheme.min_alike=0.9"]) == 4, "it has ended"
+    assert main([*run, str(new), "--set", "scheme.min_containment=0.9"]) == 4, "it has ended"
     assert "has a completed migration" in capsys.readouterr().err
     with LocalEngine(tmp_path / "other", Settings(), scheme_in_scope(Settings())) as local:
         list(local.judge(PAGES[:5]))

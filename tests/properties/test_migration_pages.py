@@ -95,7 +95,8 @@ def test_missing_pages_are_reported_and_pages_with_other_content_are_not_used(
     with opened(new, OTHER) as state:
         assert 0 < state.entry_count <= 30
     # Where the settings sign as before, files are not needed, and it says so.
-    alike = ["migrate", "--from-state", str(old), "--state", str(tmp_path / "alike"), "--set", "scheme.min_alike=0.9"]
+    to = str(tmp_path / "alike")
+    alike = ["migrate", "--from-state", str(old), "--state", to, "--set", "scheme.min_containment=0.9"]
     assert main([*alike, "--from-pages", str(file)]) == 0
     assert "the files of --from-pages were not needed" in capsys.readouterr().out
 
@@ -130,13 +131,13 @@ def test_no_dropped_page_of_an_earlier_log_becomes_an_original_if_files_are_nove
     sent = [one for one in PAGES if page_id_text(one.source, one.partition, one.offset) not in dropped]
     file = archived(tmp_path / "novel.jsonl", sent)
     # Stricter: without the files' word a dropped page would be an original.
-    run = ["migrate", "--from-state", str(old), "--state", str(new), "--set", "scheme.min_jaccard=0.95", "--json"]
+    run = ["migrate", "--from-state", str(old), "--state", str(new), "--set", "scheme.min_containment=0.95", "--json"]
     capsys.readouterr()
     assert main([*run, "--from-pages", str(file)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["pages_gone"] == len(PAGES) - len(sent) > 0
     assert "have only the novel pages" in report["notices"][-1]
-    with opened(new, Settings.model_validate({"scheme": {"min_jaccard": 0.95}})) as state:
+    with opened(new, Settings.model_validate({"scheme": {"min_containment": 0.95}})) as state:
         named = state.page_ids(np.arange(state.entry_count, dtype=np.uint64))
     indexed = {page_id_text(*one) for one in named if one is not None}
     assert len(indexed) > 0

@@ -24,6 +24,8 @@ SECTION_SEPARATOR = "__"
 FILE = "_file"
 """The suffix of a setting that names a file which holds the value."""
 RENAMED = {
+    "scheme.min_alike": "scheme.min_containment",
+    "scheme.min_jaccard": "scheme.min_containment",
     "kafka.start_again": "kafka.restart_from",
     "serve.most_body_bytes": "serve.max_body_bytes",
     "serve.most_pages": "serve.max_pages",

@@ -31,8 +31,9 @@ from spotsieve.stream.insight.explain.page_lookup import (
     find_in_log,
     has_name,
 )
-from spotsieve.stream.insight.explain.trace import trace_page
+from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
 from spotsieve.stream.judge import policy_of
+from spotsieve.stream.judge.by_host.containment import ALL_TEXT
 from spotsieve.stream.local.engines import MemoryEngine
 from spotsieve.stream.sign.schemes import Scheme
 
@@ -136,7 +137,7 @@ def explain(
     wanted = [own] * (page is None) + ([other.entry] if other is not None else [])
     found = _find_pages(wanted, chain(_pages_of(files, settings), texts))
     page = page or found.get(own)
-    pair = _texts(page, found.get(other.entry) if other is not None else None, context, trace)
+    pair = _texts(page, found.get(other.entry) if other is not None else None, other, context, trace)
     notes = [*subject.notes, *_notes(trace, other, pair, bool(files), settings)]
     facts = SubjectFacts(name, own.id, own.url, time_text(own.event_time_ms), subject.source)
     return Explanation(facts, _comparison(context, trace), recorded, other, pair, {}, tuple(notes))
@@ -150,8 +151,8 @@ def explain_entry(
     facts = {"entry": f"{indexed.number} of {context.pages} indexed pages", "features": f"{parts.feature_count}"}
     if parts.own is not None:
         facts["distinct"] = (
-            f"{len(parts.own.prints)} blocks of distinctive text when it was indexed; {parts.own.share / 255:.0%} of "
-            f"its main text was template text of its host; {len(parts.own.titles)} words in its title"
+            f"{len(parts.own.blocks)} blocks and {len(parts.own.sample)} sampled shingles of distinctive text when it "
+            f"was indexed; {len(parts.own.titles)} words in its title"
         )
     source = f"entry {indexed.number} of {context.directory}"
     subject = SubjectFacts(name, entry.id, entry.url, time_text(entry.event_time_ms), source)
@@ -216,12 +217,21 @@ def _find_pages(wanted: Sequence[Entry], pages: Iterable[Page]) -> dict[Entry, P
     return found
 
 
-def _texts(page: Page | None, other: Page | None, context: ExplainContext, trace: JudgeTrace) -> "TextPair | None":
+def _texts(
+    page: Page | None, other: Page | None, shown: CandidatePage | None, context: ExplainContext, trace: JudgeTrace
+) -> "TextPair | None":
+    """Both texts, as far as they are available. shown: the entry of the other page"""
     if page is None:
         return None
     from spotsieve.stream.insight.explain.texts import read_pair
 
-    return read_pair(page, other, context.settings.scheme, trace.host.blocks if trace.host else None)
+    part, other_blocks = None if shown is None else shown.part, None
+    blocks = None if trace.host is None else trace.host.blocks
+    if other is not None:
+        signatures, policy = context.scheme.sign([other]), policy_of(context.settings)
+        other_blocks = blocks_by_host(signatures, context.scheme, context.view, policy)
+    decides = ALL_TEXT if part is None else part.part
+    return read_pair(page, other, context.settings.scheme, decides, blocks, other_blocks)
 
 
 def _notes(

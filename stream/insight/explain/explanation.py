@@ -1,14 +1,15 @@
-"""The explanation of one verdict: the page, the pages it was compared with, and every threshold; also as JSON.
+"""The explanation of one verdict: the page, the pages it was compared with, and every threshold.
 
 `JudgeTrace` holds the verdict and the candidates. `Explanation` adds the page as the user named it, the texts, and
-notes. docs/guide.md lists the JSON fields.
+notes. json_form.py writes it as JSON.
 """
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
 
 if TYPE_CHECKING:
+    from spotsieve.stream.insight.explain.page_blocks import PageBlocks
     from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
     from spotsieve.stream.insight.explain.texts import TextPair
 
@@ -26,7 +28,7 @@ KEY_NAMES = {
     KeyKind.TEXT: "digest of the text",
     KeyKind.TABLES: "tables of the fingerprint",
     KeyKind.MINIMA: "MinHash values",
-    KeyKind.PRINTS: "block fingerprints",
+    KeyKind.PRINTS: "heaviest blocks",
     KeyKind.TITLE: "words of the title",
     KeyKind.ADDRESS: "digest of text and URL",
 }
@@ -118,12 +120,33 @@ class PairCriterion:
 
 
 @dataclass(frozen=True, slots=True)
+class TextPart:
+    """A part of a page, and how much of it an earlier page contains.
+
+    part: MAIN_TEXT, ... of stream/judge/by_host/containment.py  name: the same for people
+    """
+
+    part: int
+    name: str
+    containment: PairThreshold
+    fresh_words: PairThreshold
+
+    @property
+    def margin(self) -> float:
+        """How far the values are from the needed ones: negative if one is missed."""
+        contained = self.containment.value - self.containment.needed
+        fresh, most = self.fresh_words.value, self.fresh_words.needed
+        return min(contained, (most - fresh) / max(most, fresh, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
 class CandidatePage:
     """An indexed page that the page was compared with.
 
     number: of its entry in the state  keys: number of keys in common, by kind  proof: kinds of the decisive keys
     accepted: by a decisive key or by a criterion  score, reason: as the page's verdict would have them
     figures: other measurements of the pair, by name
+    part: the part of the page that decides, for schemes that measure containment
     """
 
     number: int
@@ -136,6 +159,7 @@ class CandidatePage:
     score: float
     reason: Reason
     figures: dict[str, float] = field(default_factory=dict)
+    part: TextPart | None = None
 
     @property
     def name(self) -> str:
@@ -167,21 +191,19 @@ class LookupCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Statistics about the page's host, for schemes that learn template text.
+    """A page by the memory of its host, for schemes that learn template text.
 
-    pages: indexed pages of the host  limit: a block on more pages than this is template text
-    template_share: share of the page's main text that is template text, over its fingerprinted blocks
-    distinctive_words: words of distinctive text; boilerplate words count less
+    pages: of the host, estimated  limit: number of pages from which a block is template text
+    distinctive_words, main_words: words of the page's distinctive text, and of its distinctive main text
     rare_title_words: rare words in the page's title
-    blocks: whether each fingerprinted block of the page is template text, by the identity of its fingerprint
     """
 
     pages: int
     limit: float
-    template_share: float
-    distinctive_words: float
+    distinctive_words: int
+    main_words: int
     rare_title_words: int
-    blocks: dict[int, bool]
+    blocks: "PageBlocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,84 +348,17 @@ def figure_text(value: float, unit: str) -> str:
 
 
 def host_sentence(host: HostFacts) -> str:
-    """How much of the page is template text of its host, for people."""
+    """How well the host of a page is known, and how much of the page is its template text, for people."""
     if not host.pages:
-        return "No page of this host is indexed, so none of its template text is known."
-    template, pages = sum(host.blocks.values()), "1 page" if host.pages == 1 else f"{host.pages} pages"
-    are = "is" if template == 1 else "are"
+        return "No page of this host was judged before, so none of its template text is known."
+    counts = Counter(role.value for role in host.blocks.roles)
+    parts = [f"{counts[name]} of {name}" for name in counts]
     return (
-        f"{template} of the page's {len(host.blocks)} fingerprinted blocks {are} template text of the host "
-        f"({host.template_share:.0%} of the main text): a block on more than {host.limit:g} of its indexed pages. "
-        f"The host has {pages} in the index."
+        f"Pages of the host so far: {host.pages:,}. A block on at least {host.limit:.3g} of them is template text. "
+        f"The page's blocks: {', '.join(parts) or 'none'}."
     )
 
 
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The whole explanation for machines. docs/guide.md lists the fields."""
-    trace, original = explanation.context.trace, explanation.original
-    scheme = explanation.context.scheme
-    replaced = trace.verdicts.replaces[0] if trace else None
-    return {
-        "page": asdict(explanation.subject),
-        "verdict": explanation.kind,
-        "reason": explanation.reason.label,
-        "meaning": explanation.reason.meaning,
-        "score": None if explanation.score is None else round(explanation.score, 6),
-        "duplicate_of": original.id if original else None,
-        "original_url": original.url if original else None,
-        "replaces": replaced.id if replaced else None,
-        "scheme": scheme,
-        "state": explanation.context.directory or None,
-        "known_pages": explanation.context.pages,
-        "candidate_limit": trace.limit if trace else None,
-        "recorded": asdict(explanation.recorded) if explanation.recorded else None,
-        "keys": [
-            {"kind": key_name(kind, scheme), **counts._asdict()}
-            for kind, counts in (trace.lookups.items() if trace else ())
-        ],
-        "host": _host_fields(explanation.host),
-        "compared_with": _candidate_fields(explanation.other, scheme) if explanation.other else None,
-        "nearest": [_candidate_fields(page, scheme) for page in explanation.nearest],
-        "texts": _text_fields(explanation.texts),
-        "entry": explanation.facts or None,
-        "notes": list(explanation.notes),
-    }
-
-
-def _host_fields(host: HostFacts | None) -> dict[str, Any] | None:
-    if host is None:
-        return None
-    fields = {name: value for name, value in asdict(host).items() if name != "blocks"}
-    return fields | {"blocks": len(host.blocks), "template_blocks": sum(host.blocks.values())}
-
-
-def _candidate_fields(page: CandidatePage, scheme: str) -> dict[str, Any]:
-    return {
-        "id": page.entry.id,
-        "url": page.entry.url,
-        "entry": page.number,
-        "fate": page.fate.value,
-        "accepted": page.accepted,
-        "reason": page.reason.label if page.accepted else None,
-        "score": round(page.score, 6),
-        "keys": {key_name(kind, scheme): count for kind, count in page.keys.items()},
-        "decided_by": [key_name(kind, scheme) for kind in page.proof],
-        "figures": {name: round(value, 6) for name, value in page.figures.items()},
-        "criteria": [
-            {
-                "name": criterion.name,
-                "reached": criterion.reached,
-                "thresholds": [
-                    asdict(threshold) | {"reached": threshold.reached, "shortfall": round(threshold.shortfall, 6)}
-                    for threshold in criterion.thresholds
-                ],
-            }
-            for criterion in page.criteria
-        ],
-    }
-
-
-def _text_fields(texts: "TextPair | None") -> dict[str, Any] | None:
-    if texts is None:
-        return None
-    return asdict(texts) | {"jaccard": round(texts.jaccard, 6)}
+def length_sentence(host: HostFacts) -> str:
+    """The length of the page's distinctive text, for people."""
+    return f"{host.distinctive_words:,} words of distinctive text, {host.main_words:,} of them main text"

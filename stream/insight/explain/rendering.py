@@ -18,17 +18,21 @@ from spotsieve.stream.insight.explain.explanation import (
     figure_text,
     host_sentence,
     key_name,
+    length_sentence,
     threshold_text,
 )
+from spotsieve.stream.insight.explain.page_blocks import BlockRole
 
 if TYPE_CHECKING:
-    from spotsieve.stream.insight.explain.texts import Block, PageText
+    from spotsieve.stream.insight.explain.texts import Block, PageText, TextPair
 
 INDENT = 13
 MIN_COLUMNS = 40
 MAX_NEAREST = 5
 MAX_BLOCKS = 4
 MAX_BLOCK_CHARACTERS = 70
+MAX_RUNS = 3
+MAX_RUN_CHARACTERS = 160
 _FULL_WIDTH = 100.0
 Line = list[Span]
 _Row = tuple[str, str, str]
@@ -45,9 +49,6 @@ def _rows(explanation: Explanation) -> Iterator[_Row]:
     subject, context, original = explanation.subject, explanation.context, explanation.original
     score = "" if explanation.score is None else f" {explanation.score:.3f}"
     yield "page", subject.url or subject.id, "bold"
-    if subject.url:
-        yield "id", subject.id, ""
-    yield "found in", subject.source, "dim"
     style = {"duplicate": "bad", "novel": "good"}.get(explanation.kind, "mark")
     if context.trace is None:
         yield "verdict", "novel: the page is indexed in the state", "good"
@@ -56,18 +57,24 @@ def _rows(explanation: Explanation) -> Iterator[_Row]:
     if original is not None:
         yield "original", original.url or original.id, "bold"
         yield "", original.id, "dim"
+    other = explanation.other
+    if other is not None and other.fate is not Fate.ORIGINAL:
+        yield "compared", f"{other.name}: {other.fate.value}", "bold"
+    if other is not None:
+        yield from _decision(other, context.scheme, explanation.texts)
+    yield from _measures(explanation)
     if explanation.recorded is not None:
         yield from _recorded(explanation)
+    if subject.url:
+        yield "id", subject.id, ""
+    yield "found in", subject.source, "dim"
     yield from ((name, value, "") for name, value in explanation.facts.items())
     if explanation.texts is not None:
-        yield from _texts(explanation)
-    if explanation.other is not None:
-        if explanation.other.fate is not Fate.ORIGINAL:
-            yield "compared", f"{explanation.other.name}: {explanation.other.fate.value}", "bold"
-        yield from _pair(explanation.other, context.scheme)
+        yield from _fresh(explanation.texts)
+        yield from _texts(explanation.texts)
+    if other is not None:
+        yield from _keys(other, context.scheme)
     yield from _lookups(explanation)
-    if explanation.host is not None:
-        yield "host", host_sentence(explanation.host), ""
     yield from _nearest(explanation)
     for note in explanation.notes:
         yield "note", note, "mark"
@@ -84,44 +91,17 @@ def _recorded(explanation: Explanation) -> Iterator[_Row]:
         yield "", "The verdict differs from the recorded one: the state or its settings have changed since.", "mark"
 
 
-def _texts(explanation: Explanation) -> Iterator[_Row]:
-    texts = explanation.texts
-    assert texts is not None
-    for label, text in (("main text", texts.page), ("of the other", texts.other)):
-        if text is not None:
-            title = f'; title "{text.title}"' if text.title else ""
-            yield label, f"{text.main_words} of {text.words} words{title}", ""
-            yield from _boilerplate(text)
-    if texts.other is not None:
-        examples = ", ".join(f'"{example}"' for example in texts.examples)
-        counts = f"{texts.page.shingles} on the page, {texts.other.shingles} on the other, {texts.shared} on both"
-        such_as = f", such as {examples}" if examples else ""
-        yield "shingles", f"of {texts.shingle_words} words: {counts}{such_as}", ""
-        sizes = f"{texts.page.shingles} + {texts.other.shingles} - {texts.shared}"
-        yield "Jaccard", f"{texts.shared} / ({sizes}) = {texts.jaccard:.3f}, exactly", ""
-
-
-def _boilerplate(text: "PageText") -> Iterator[_Row]:
-    blocks = sorted((block for block in text.blocks if not block.main_text), key=lambda block: -block.words)
-    for block in blocks[:MAX_BLOCKS]:
-        yield " boilerplate", f'"{_excerpt(block)}" ({block.reason})', "dim"
-    if len(blocks) > MAX_BLOCKS:
-        yield "", f"and {len(blocks) - MAX_BLOCKS} more blocks", "dim"
-    template = [block for block in text.blocks if block.template]
-    if template:
-        count = "1 block is" if len(template) == 1 else f"{len(template)} blocks are"
-        yield " template", f'{count} template text of the host, such as "{_excerpt(template[0])}"', "dim"
-
-
-def _pair(page: CandidatePage, scheme: str) -> Iterator[_Row]:
-    if page.keys:
-        kinds = ", ".join(f"{count} {key_name(kind, scheme)}" for kind, count in page.keys.items())
-        yield "common keys", kinds, ""
+def _decision(page: CandidatePage, scheme: str, texts: "TextPair | None") -> Iterator[_Row]:
+    """The contained share and the fresh words, then every threshold."""
+    if page.part is not None:
+        exact = ("", "") if texts is None or texts.other is None else _exact(texts)
+        rows = ("contained", page.part.containment, exact[0]), ("fresh words", page.part.fresh_words, exact[1])
+        for label, threshold, by_texts in rows:
+            value = f"{threshold.value:,.0f} in" if threshold.unit else f"{figure_text(threshold.value, '')} of"
+            text = f"{value} the {page.part.name}, {threshold_text(threshold)}"
+            yield label, text + by_texts, "" if threshold.reached else "bad"
     if page.proof:
         yield "decided by", ", ".join(key_name(kind, scheme) for kind in page.proof), ""
-    if page.figures:
-        label = {None: "preference", 0.0: "two hosts"}.get(page.figures.get("one host"), "one host")
-        yield label, _figures(page), ""
     for criterion in page.criteria:
         answer, style = ("yes", "good") if criterion.reached else ("no", "")
         yield "criterion", f"{criterion.name}: {answer}", style
@@ -132,16 +112,80 @@ def _pair(page: CandidatePage, scheme: str) -> Iterator[_Row]:
             value = figure_text(threshold.value, threshold.unit)
             text = f"{sign} {threshold.name}: {value}, {threshold_text(threshold)}"
             yield "", text, "" if threshold.reached else "bad"
-        if criterion.reached:
-            break
+
+
+def _exact(texts: "TextPair") -> tuple[str, str]:
+    """The two numbers over the texts themselves, beside the estimates of the judge."""
+    containment, fresh = texts.containment, texts.fresh_words
+    return (
+        "" if containment is None else f" (over the texts: {figure_text(containment, '')})",
+        "" if fresh is None else f" (over the texts: {figure_text(fresh, 'words')})",
+    )
+
+
+def _measures(explanation: Explanation) -> Iterator[_Row]:
+    """Titles, length, how well the host is known, and other measurements of the pair."""
+    host, other, texts = explanation.host, explanation.other, explanation.texts
+    if texts is not None and texts.other is not None and (texts.page.title or texts.other.title):
+        yield "titles", f'"{texts.page.title}"', ""
+        yield "", f'"{texts.other.title}" on the other page', ""
+    if host is not None:
+        yield "length", length_sentence(host), ""
+        yield "host", host_sentence(host), ""
+    if other is not None and other.figures:
+        label = {None: "preference", 0.0: "two hosts", 1.0: "one host"}[other.figures.get("one host")]
+        yield from ((label, figures, "") for figures in [_figures(other)] if figures)
+
+
+def _fresh(texts: "TextPair") -> Iterator[_Row]:
+    """The fresh text of both pages."""
+    for label, text in (("fresh text", texts.page), ("of the other", texts.other)):
+        if text is None or not text.fresh:
+            continue
+        runs = sorted(text.fresh, key=lambda run: -run.words)
+        for number, run in enumerate(runs[:MAX_RUNS]):
+            yield "" if number else label, f'{run.words} words: "{_shortened(run.text, MAX_RUN_CHARACTERS)}"', "mark"
+        if len(runs) > MAX_RUNS:
+            rest = sum(run.words for run in runs[MAX_RUNS:])
+            yield "", f"and {len(runs) - MAX_RUNS} more runs, {rest:,} words", "dim"
+
+
+def _texts(texts: "TextPair") -> Iterator[_Row]:
+    for label, text in (("main text", texts.page), ("of the other", texts.other)):
+        if text is not None:
+            yield label, f"{text.main_words} of {text.words} words", ""
+            yield from _boilerplate(text)
+    if texts.other is not None:
+        examples = ", ".join(f'"{example}"' for example in texts.examples)
+        such_as = f", such as {examples}" if examples else ""
+        counts = f"{texts.page.shingles} different ones, {texts.page.shared} of them on the other page"
+        yield "shingles", f"of {texts.shingle_words} words: {counts}{such_as}", ""
+    if texts.other is not None and texts.jaccard is not None:
+        own, others, shared = texts.page.shingles, texts.other.shingles, texts.page.shared
+        yield "Jaccard", f"{shared} / ({own} + {others} - {shared}) = {texts.jaccard:.3f}, exactly", ""
+
+
+def _boilerplate(text: "PageText") -> Iterator[_Row]:
+    blocks = sorted((block for block in text.blocks if not block.main_text), key=lambda block: -block.words)
+    for block in blocks[:MAX_BLOCKS]:
+        yield " boilerplate", f'"{_excerpt(block)}" ({block.reason})', "dim"
+    if len(blocks) > MAX_BLOCKS:
+        yield "", f"and {len(blocks) - MAX_BLOCKS} more blocks", "dim"
+    for label, role in ((" template", BlockRole.TEMPLATE), (" common", BlockRole.COMMON)):
+        blocks = [block for block in text.blocks if block.role is role]
+        if blocks:
+            count = "1 block is" if len(blocks) == 1 else f"{len(blocks)} blocks are"
+            yield label, f'{count} {role.value}, such as "{_excerpt(blocks[0])}"', "dim"
+
+
+def _keys(page: CandidatePage, scheme: str) -> Iterator[_Row]:
+    if page.keys:
+        kinds = ", ".join(f"{count} {key_name(kind, scheme)}" for kind, count in page.keys.items())
+        yield "common keys", kinds, ""
 
 
 def _figures(page: CandidatePage) -> str:
-    return "; ".join(
-        f"{name} {figure_text(value, 'words' if name.startswith('words') else '')}"
-        for name, value in page.figures.items()
-        if name != "one host"
-    )
+    return "; ".join(f"{name} {figure_text(value, '')}" for name, value in page.figures.items() if name != "one host")
 
 
 def _lookups(explanation: Explanation) -> Iterator[_Row]:
@@ -169,10 +213,11 @@ def _nearest(explanation: Explanation) -> Iterator[_Row]:
 
 
 def _excerpt(block: "Block") -> str:
-    text = "".join(piece.text for piece in block.pieces)
-    if len(text) <= MAX_BLOCK_CHARACTERS:
-        return text
-    return text[:MAX_BLOCK_CHARACTERS].rsplit(" ", 1)[0] + " ..."
+    return _shortened("".join(piece.text for piece in block.pieces), MAX_BLOCK_CHARACTERS)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
 
 
 def _wrapped(label: str, text: str, style: str, columns: int) -> Iterator[Line]:
@@ -207,6 +252,8 @@ def html_page(explanation: Explanation) -> str:
         threshold_text=threshold_text,
         figure_text=figure_text,
         host_sentence=host_sentence,
+        length_sentence=length_sentence,
+        exact=_exact,
         meter=_meter,
     )
 

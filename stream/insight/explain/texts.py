@@ -1,104 +1,164 @@
-"""Reads two pages as their scheme does: main text, boilerplate and why, template text, and the shingles in common."""
+"""Reads two pages as their scheme does: main text, boilerplate and why, shared shingles, and fresh text.
+
+For schemes that measure containment, a shingle lies in one block, and fresh text is a run of FRESH_RUN words and more
+that touches no shingle of the other page. The figures are those of stream/judge/by_host/containment.py, but over the
+texts themselves instead of samples. The other schemes compare the shingles of the whole text.
+"""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
+from typing import NamedTuple
 
 from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.page_text import WIDE_SHINGLE
 from spotsieve.stream.base.settings.schemes import SchemeSettings, SpotsieveSettings
-from spotsieve.stream.base.urls import host_of
+from spotsieve.stream.insight.explain.page_blocks import BlockRole, PageBlocks
 from spotsieve.stream.insight.explain.shown_text import read_text, spell_out
-from spotsieve.stream.sign.features.block_fingerprints import identities_of_block
+from spotsieve.stream.judge.by_host.containment import ALL_TEXT, FRESH_RUN
 from spotsieve.stream.sign.features.sieve import ScoredBlock, blocks_of
 
 PASSAGE_WORDS = 3
 """Length of the passages to mark, in words, for schemes that do not compare shingles."""
+EXAMPLES = 3
 MAX_GAP = 12
 """A longer gap between two words, in characters, is shown as a blank."""
 SOURCE_WORDS = 4
 SOURCE_BEFORE = 36
 SOURCE_LENGTH = 85
 _WHOLE_TEXT = "the scheme reads the whole text"
+Shingle = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of a block's text. shared: whether it belongs to a shingle of both pages"""
+    """A run of a block's text. shared: whether it belongs to a shingle of both pages  fresh: whether it is fresh"""
 
     text: str
     shared: bool
+    fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A block of a page. main_text: False for boilerplate  reason: why it is one or the other
 
-    template: whether it is template text of the page's host now; None if the host has no statistics on it
+    role: by the memory of its host; None if it is unknown  compared: whether it belongs to the part that decides
     """
 
     words: int
     main_text: bool
     reason: str
-    template: bool | None
+    role: BlockRole | None
+    compared: bool
     pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class FreshRun:
+    """A run of fresh words in the part that decides. text: as the page spells it"""
+
+    words: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PageText:
-    """One of two pages. words, main_words: tokens of all blocks, and of the main text  shingles: with repeats"""
+    """One of two pages.
+
+    words, main_words: tokens of all blocks, and of the main text  compared_words: of the part that decides
+    shingles, shared: different shingles of this part, and how many of them the other page has
+    """
 
     title: str
     words: int
     main_words: int
+    compared_words: int
     shingles: int
+    shared: int
+    fresh: tuple[FreshRun, ...]
     blocks: tuple[Block, ...]
+
+    @property
+    def fresh_words(self) -> int:
+        """The number of fresh words."""
+        return sum(run.words for run in self.fresh)
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
     """Two pages side by side. other: None if only one page's text is available
 
-    shingle_words: length of a shingle  shared: shingles of both pages, with repeats  examples: some of them
+    contains: whether the scheme measures containment  shingle_words: length of a shingle
+    examples: some shingles of both pages
     """
 
     page: PageText
     other: PageText | None
+    contains: bool
     shingle_words: int
-    shared: int
     examples: tuple[str, ...]
 
     @property
-    def jaccard(self) -> float:
-        """The Jaccard similarity of the two multisets of shingles."""
-        other = self.other.shingles if self.other else 0
-        return self.shared / max(self.page.shingles + other - self.shared, 1)
+    def containment(self) -> float | None:
+        """The share of the page's shingles that the other page has; None without another page."""
+        return None if self.other is None else self.page.shared / max(self.page.shingles, 1)
+
+    @property
+    def fresh_words(self) -> int | None:
+        """The number of fresh words of the page; None without another page."""
+        return None if self.other is None else self.page.fresh_words
+
+    @property
+    def jaccard(self) -> float | None:
+        """The Jaccard similarity of the two sets of shingles, for schemes that compare the whole text; else None."""
+        if self.other is None or self.contains:
+            return None
+        return self.page.shared / max(self.page.shingles + self.other.shingles - self.page.shared, 1)
+
+
+class _Counted(NamedTuple):
+    """A block as the judge counts it.
+
+    role: by the memory of its host  compared: whether it belongs to the part that decides
+    links: whether it is a block of links  length: of its shingles, in words
+    """
+
+    role: BlockRole | None
+    compared: bool
+    links: bool
+    length: int
 
 
 def read_pair(
-    page: Page, other: Page | None, settings: SchemeSettings, template: Mapping[int, bool] | None = None
+    page: Page,
+    other: Page | None,
+    settings: SchemeSettings,
+    part: int = ALL_TEXT,
+    facts: PageBlocks | None = None,
+    other_facts: PageBlocks | None = None,
 ) -> TextPair:
     """Read a page, and the page that it is compared with, if any.
 
-    template: whether a block is template text of the page's host, by the identity of its block fingerprint
+    part: the part of the page that decides (MAIN_TEXT, ... of stream/judge/by_host/containment.py)
+    facts, other_facts: the blocks of both pages by the memories of their hosts, if the scheme has them
     """
-    length = shingle_words(settings)
-    sieves = isinstance(settings, SpotsieveSettings)
-    blocks, other_blocks = (blocks_of(one.body, one.markup) if one and one.judgeable else [] for one in (page, other))
-    if not sieves:
-        blocks, other_blocks = ([replace(block, reason="kept") for block in some] for some in (blocks, other_blocks))
-    words, other_words = main_text_words(blocks), main_text_words(other_blocks)
-    both = Counter(shingles_in_words(words, length)) & Counter(shingles_in_words(other_words, length))
-    other_template = template if other is None or host_of(page.url) == host_of(other.url) else None
-    return TextPair(
-        _page_text(page, blocks, words, both, length, template, sieves),
-        None if other is None else _page_text(other, other_blocks, other_words, both, length, other_template, sieves),
-        length,
-        both.total(),
-        tuple(" ".join(shingle) for shingle in list(both)[:3]),
-    )
+    length, contains = shingle_words(settings), isinstance(settings, SpotsieveSettings)
+    texts = [
+        _Text(*_counted(one, contains, part, blocks, length), whole=not contains)
+        for one, blocks in ((page, facts), (other, other_facts))
+    ]
+    own, others = (text.all_shingles() for text in texts)
+    both = own & others
+    pages = [
+        _page_text(one, text, known if other is not None else None, contains)
+        for one, text, known in ((page, texts[0], others), (other, texts[1], own))
+        if one is not None
+    ]
+    examples = [*dict.fromkeys(" ".join(shingle) for shingle in texts[0].shingles() if shingle in both)]
+    return TextPair(pages[0], (*pages, None)[1], contains, length, tuple(examples[:EXAMPLES]))
 
 
 def shingle_words(settings: SchemeSettings) -> int:
@@ -151,27 +211,113 @@ def source_lines(page: bytes, original: bytes, run: tuple[str, ...]) -> tuple[st
     return _line(texts[0], starts[0]), _line(texts[1], starts[1])
 
 
-def _page_text(
-    page: Page,
-    blocks: Sequence[ScoredBlock],
-    main_words: Sequence[str],
-    both: Mapping[tuple[str, ...], int],
-    length: int,
-    template: Mapping[int, bool] | None,
-    sieves: bool,
-) -> PageText:
-    """A page with the shingles of both pages marked."""
-    marks, shown_text = iter(_marks(main_words, both, length)), read_text(page.body, page.markup)
-    places = iter(spell_out(shown_text, [*chain.from_iterable(block.tokens for block in blocks)]))
-    marked = list[Block]()
+class _Text:
+    """The words of a page, and its shingles.
+
+    blocks: b blocks  counted: the same as the judge counts them  whole: whether shingles go over the ends of blocks
+    """
+
+    def __init__(self, blocks: Sequence[ScoredBlock], counted: Sequence[_Counted], *, whole: bool) -> None:
+        self.blocks, self.counted, self.whole = blocks, counted, whole
+
+    def _spans(self, compared: bool) -> Iterator[tuple[int, Shingle]]:
+        """The shingles with the numbers of words before them. compared: only those of the part that decides"""
+        if self.whole:
+            words = [*chain.from_iterable(block.tokens for block in self.blocks)]
+            yield from enumerate(shingles_in_words(words, self.counted[0].length if self.counted else 1))
+            return
+        start = 0
+        for block, how in zip(self.blocks, self.counted, strict=True):
+            if how.compared or not compared:
+                for place, shingle in enumerate(shingles_in_words(block.tokens, how.length)):
+                    yield start + place, shingle
+            start += len(block.tokens)
+
+    def shingles(self) -> Iterator[Shingle]:
+        """The shingles of the part that decides."""
+        return (shingle for _, shingle in self._spans(True))
+
+    def all_shingles(self) -> set[Shingle]:
+        """All shingles."""
+        return {shingle for _, shingle in self._spans(False)}
+
+    def shared(self, others: set[Shingle]) -> list[bool]:
+        """Whether each word belongs to a shingle of the other page."""
+        marks = [False] * sum(len(block.tokens) for block in self.blocks)
+        for place, shingle in self._spans(False):
+            if shingle in others:
+                marks[place : place + len(shingle)] = [True] * len(shingle)
+        return marks
+
+    def fresh(self, shared: Sequence[bool]) -> list[list[int]]:
+        """The runs of fresh words, as places of words: FRESH_RUN and more of the compared words outside link blocks."""
+        runs, run, place = list[list[int]](), list[int](), 0
+        for block, how in zip(self.blocks, self.counted, strict=True):
+            for word in range(place, place + len(block.tokens)) if how.compared and not how.links else ():
+                if not shared[word]:
+                    run.append(word)
+                elif run:
+                    runs.append(run)
+                    run = []
+            place += len(block.tokens)
+        return [run for run in (*runs, run) if len(run) >= FRESH_RUN]
+
+
+def _counted(
+    page: Page | None, contains: bool, part: int, facts: PageBlocks | None, length: int
+) -> tuple[list[ScoredBlock], list[_Counted]]:
+    """The blocks of a page, and how the judge counts them. A repeated block has the role of the first one."""
+    blocks = blocks_of(page.body, page.markup) if page is not None and page.judgeable else []
+    if not contains:
+        blocks = [replace(block, reason="kept") for block in blocks]
+    if not contains or facts is None or not len(facts.packed):
+        return blocks, [_Counted(None, block.kept, False, length) for block in blocks]
+    roles, compared, links, wide = facts.roles, facts.in_part(part), facts.links, facts.wide
+    first = {block.tokens: block.place for block in blocks if block.place is not None}
+    counted = []
     for block in blocks:
-        shared = [next(marks) if block.kept else False for _ in block.tokens]
-        spelled = _spelled(shown_text.text, block.tokens, [next(places) for _ in block.tokens])
-        pieces = tuple(_pieces(spelled, shared))
-        reason = block.reason if sieves else _WHOLE_TEXT
-        marked.append(Block(len(block.tokens), block.kept, reason, _is_template(block, template), pieces))
-    words, shingles = sum(block.words for block in marked), len(shingles_in_words(main_words, length))
-    return PageText(shown_text.title, words, len(main_words), shingles, tuple(marked))
+        place = first.get(block.tokens)
+        if place is None:
+            counted.append(_Counted(None, False, False, length))
+            continue
+        counts = bool(compared[place]) and block.place is not None
+        width = WIDE_SHINGLE if wide[place] else length
+        counted.append(_Counted(roles[place], counts, bool(links[place]), width))
+    return blocks, counted
+
+
+def _page_text(page: Page, text: _Text, others: set[Shingle] | None, contains: bool) -> PageText:
+    """A page with marks. others: the shingles of the other page; None without one"""
+    shown_text, own = read_text(page.body, page.markup), {*text.shingles()}
+    shared = text.shared(others or set())
+    runs = [] if others is None else text.fresh(shared)
+    fresh = {*chain.from_iterable(runs)}
+    tokens = [*chain.from_iterable(block.tokens for block in text.blocks)]
+    places = spell_out(shown_text, tokens)
+    marked, start = list[Block](), 0
+    for block, how in zip(text.blocks, text.counted, strict=True):
+        end = start + len(block.tokens)
+        spelled = _spelled(shown_text.text, block.tokens, places[start:end])
+        pieces = tuple(_pieces(spelled, [(shared[at], at in fresh) for at in range(start, end)]))
+        reason = block.reason if contains else _WHOLE_TEXT
+        marked.append(Block(len(block.tokens), block.kept, reason, how.role, how.compared, pieces))
+        start = end
+    return PageText(
+        shown_text.title,
+        len(tokens),
+        sum(block.words for block in marked if block.main_text),
+        sum(block.words for block in marked if block.compared),
+        len(own),
+        len(own & (others or set())),
+        tuple(FreshRun(len(run), _text_of(shown_text.text, tokens, places, run)) for run in runs),
+        tuple(marked),
+    )
+
+
+def _text_of(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] | None], run: Sequence[int]) -> str:
+    """The words of a run, as the page spells them."""
+    spelled = _spelled(text, [tokens[at] for at in run], [places[at] for at in run])
+    return "".join(before + word for before, word in spelled)
 
 
 def _spelled(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] | None]) -> list[tuple[str, str]]:
@@ -186,34 +332,18 @@ def _spelled(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] 
     return spelled
 
 
-def _marks(words: Sequence[str], both: Mapping[tuple[str, ...], int], length: int) -> list[bool]:
-    """Whether each word belongs to a shingle of both pages."""
-    marks = [False] * len(words)
-    for place, shingle in enumerate(shingles_in_words(words, length)):
-        if shingle in both:
-            marks[place : place + len(shingle)] = [True] * len(shingle)
-    return marks
-
-
-def _pieces(spelled: Sequence[tuple[str, str]], shared: Sequence[bool]) -> list[Piece]:
-    """Joins adjacent words into pieces that are shared or not."""
+def _pieces(spelled: Sequence[tuple[str, str]], marks: Sequence[tuple[bool, bool]]) -> list[Piece]:
+    """Joins adjacent words with equal marks (shared, fresh) into pieces."""
     pieces = list[Piece]()
-    for (before, word), mark in zip(spelled, shared, strict=True):
-        if pieces and pieces[-1].shared == mark:
-            pieces[-1] = Piece(pieces[-1].text + before + word, mark)
+    for (before, word), (shared, fresh) in zip(spelled, marks, strict=True):
+        if pieces and (pieces[-1].shared, pieces[-1].fresh) == (shared, fresh):
+            pieces[-1] = Piece(pieces[-1].text + before + word, shared, fresh)
         else:
-            # The gap between a shared word and another one belongs to neither.
+            # The gap between words with different marks belongs to neither.
             if before:
-                pieces.append(Piece(before, False))
-            pieces.append(Piece(word, mark))
+                pieces.append(Piece(before, False, False))
+            pieces.append(Piece(word, shared, fresh))
     return pieces
-
-
-def _is_template(block: ScoredBlock, template: Mapping[int, bool] | None) -> bool | None:
-    if template is None:
-        return None
-    listed = [template[one] for one in identities_of_block(block.tokens) if one in template]
-    return listed[0] if listed else None
 
 
 def _line(text: str, place: int) -> str:

@@ -2,11 +2,12 @@
 
 Nothing is judged twice: the verdict comes from the judge (stream/judge/__init__.py). The values and thresholds of a
 pair come from the kernels of stream/judge/by_host/pairs.py, or from the scheme's ways(), on which its confirm() is
-built.
+built. Of several parts of a page, the one with the smallest margin decides.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,20 @@ from spotsieve.stream.insight.explain.explanation import (
     LookupCounts,
     PairCriterion,
     PairThreshold,
+    TextPart,
 )
+from spotsieve.stream.insight.explain.page_blocks import PageBlocks
 from spotsieve.stream.judge import judge_alone
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page
+from spotsieve.stream.judge.by_host.containment import PARTS, WHOLE_MAIN_TEXT
 from spotsieve.stream.judge.by_host.distinctive_text import host_figures
+from spotsieve.stream.judge.by_host.thresholds import thresholds_of_pages
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, PLAIN, Policy, Preference
 from spotsieve.stream.judge.rules import final_kinds, limits_of, reasons_of
 from spotsieve.stream.judge.slots import Slots, slots_of
-from spotsieve.stream.sign.features.block_fingerprints import identity_of
-from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes import HostThresholds, Scheme
 
 _NOTHING_ENDS = np.uint8(0)
 MAX_FAR = 64
@@ -101,7 +105,9 @@ def _compare(
     if scheme.bars is not None:
         confirmed = confirm_page(signatures, pairs, view, scheme.bars, policy.rules)
         indexed, place = confirmed.read.indexed, confirmed.place
-        compared = [_compare_by_host(signatures, confirmed, pair) for pair in range(len(pairs.number))]
+        chosen, table = thresholds_of_pages(signatures, scheme.bars, policy.rules)
+        bars = HostThresholds(*table[chosen[0]])
+        compared = [_compare_by_host(signatures, confirmed, pair, bars) for pair in range(len(pairs.number))]
         host = _host_facts(signatures, confirmed)
     else:
         host = None
@@ -110,21 +116,19 @@ def _compare(
         compared = _compare_by_scheme(signatures, scheme, indexed, place)
     if indexed is None:
         return [], host
-    reasons = reasons_of(pairs.proof, np.array([reason for _, _, reason, _ in compared], np.uint8))
+    reasons = reasons_of(pairs.proof, np.array([row.reason for row in compared], np.uint8))
     scores = scheme.score(pairs.distance)
     candidates = []
-    for pair, (entry, (tested, score, reason, figures)) in enumerate(
-        zip(indexed.entries(place), compared, strict=True)
-    ):
+    for pair, (entry, row) in enumerate(zip(indexed.entries(place), compared, strict=True)):
         number, proof = int(pairs.number[pair]), KeyKind(int(pairs.proof[pair]))
         if number in far:
             criteria: tuple[PairCriterion, ...] = (_near_fingerprints(far[number], max_bits),)
         elif proof & KeyKind.TABLES:
             criteria = (_near_fingerprints(int(pairs.distance[pair]), max_bits),)
-        elif not tested and not proof:
+        elif not row.criteria and not proof:
             criteria = (_no_decisive_key(),)
         else:
-            criteria = tested
+            criteria = row.criteria
         accepted = bool(proof) or any(criterion.reached for criterion in criteria)
         candidates.append(
             CandidatePage(
@@ -135,38 +139,77 @@ def _compare(
                 proof,
                 criteria,
                 accepted,
-                float(scores[pair]) if proof else score,
-                Reason(int(reasons[pair])) if proof else reason,
-                figures,
+                float(scores[pair]) if proof else row.score,
+                Reason(int(reasons[pair])) if proof else row.reason,
+                row.figures,
+                row.part,
             )
         )
     return candidates, host
 
 
-_Comparison = tuple[tuple[PairCriterion, ...], float, Reason, dict[str, float]]
+class _Comparison(NamedTuple):
+    """One pair: its criteria, its score and reason, and other values. part: the part of the page that decides"""
+
+    criteria: tuple[PairCriterion, ...]
+    score: float
+    reason: Reason
+    figures: dict[str, float]
+    part: TextPart | None = None
 
 
-def _compare_by_host(signatures: Signatures, confirmed: PageConfirmations, pair: int) -> _Comparison:
-    """One pair with the values that the kernel of a scheme with template text noted."""
-    values, figures = confirmed.noted.bars[pair], confirmed.noted.figures[pair]
+def _compare_by_host(
+    signatures: Signatures, confirmed: PageConfirmations, pair: int, bars: HostThresholds
+) -> _Comparison:
+    """One pair with the values that the kernel of a scheme with host memories recorded. bars: of the page"""
+    values, title = confirmed.noted.bars[pair], float(confirmed.noted.figures[pair][thresholds.PAIR_TITLE])
     one_host = bool(signatures.host[0] == confirmed.read.texts.host[confirmed.place[pair]])
+    unused = {thresholds.LENGTH} if bars.drop_parts else set()
+    tested = [row for row in thresholds.ABOUT if values[row].max() != thresholds.NONE and row not in unused]
+    of_common = {row for row in _rows_of_part(WHOLE_MAIN_TEXT) if not one_host}
+    ways = {"the text is contained": [row for row in tested if row not in of_common]}
+    if of_common & {*tested}:
+        # Between two hosts this part is measured only if the others are not enough.
+        ways["the text is contained, common text included"] = [
+            row for row in tested if row in {thresholds.LENGTH, *of_common}
+        ]
     criteria = tuple(
-        PairCriterion(criterion.name, criterion.reason, tuple(_threshold(row, values[row]) for row in criterion.bars))
-        for criterion in (thresholds.ON_HOST if one_host else thresholds.ACROSS)
+        PairCriterion(name, Reason.CONTAINED, tuple(_threshold(row, values[row]) for row in rows))
+        for name, rows in ways.items()
+        if rows
     )
-    named = {thresholds.ABOUT[thresholds.JACCARD].name: figures[thresholds.PAIR_JACCARD]}
-    named["one host"] = float(one_host)
-    if figures[thresholds.PAIR_TITLE] != thresholds.NONE:
-        named[thresholds.ABOUT[thresholds.SAME_TITLE].name] = figures[thresholds.PAIR_TITLE]
-    if one_host:
-        named["words of distinctive text"] = figures[thresholds.PAIR_OWN]
-        named["words of the other's distinctive text"] = figures[thresholds.PAIR_OTHERS]
-        named["words of distinctive text in common"] = figures[thresholds.PAIR_SHARED]
-        named["distinctive text in common, by block fingerprints"] = figures[thresholds.PAIR_BY_PRINTS]
-        if figures[thresholds.PAIR_BY_SKETCHES] != thresholds.NONE:
-            named["distinctive text in common, by sketches"] = figures[thresholds.PAIR_BY_SKETCHES]
-    reason = Reason(int(confirmed.reason[pair])) if confirmed.accepted[pair] else Reason.NO_MATCH
-    return criteria, float(confirmed.score[pair]), reason, {name: float(value) for name, value in named.items()}
+    if not criteria:
+        nothing = PairThreshold("any block or sampled shingle in common", 0.0, 1.0, "yes")
+        criteria = (PairCriterion("the text is contained", Reason.CONTAINED, (nothing,)),)
+    figures = {"one host": float(one_host)}
+    if title != thresholds.NONE:
+        figures[thresholds.ABOUT[thresholds.TITLE].name] = title
+    accepted = bool(confirmed.accepted[pair])
+    return _Comparison(
+        criteria,
+        float(confirmed.score[pair]),
+        Reason(int(confirmed.reason[pair])) if accepted else Reason.NO_MATCH,
+        figures,
+        _deciding_part(values, accepted and len(ways) > 1),
+    )
+
+
+def _rows_of_part(part: int) -> tuple[int, int]:
+    """The rows of a part's thresholds: containment and fresh words."""
+    row = thresholds.PART_FIRST + 2 * part
+    return row, row + 1
+
+
+def _deciding_part(values: NDArray[np.float64], by_common_text: bool) -> TextPart | None:
+    """The measured part with the smallest margin; None if none was measured. by_common_text: another part decides"""
+    parts = [
+        TextPart(part, thresholds.PART_NAMES[part], *(_threshold(row, values[row]) for row in _rows_of_part(part)))
+        for part in range(PARTS)
+        if values[_rows_of_part(part)[0]].max() != thresholds.NONE
+    ]
+    if by_common_text:
+        return parts[-1]
+    return min(parts, key=lambda part: part.margin, default=None)
 
 
 def _threshold(row: int, noted: NDArray[np.float64]) -> PairThreshold:
@@ -205,7 +248,7 @@ def _compare_by_scheme(
             for criterion in tests
         )
         reason = Reason.NEAR if confirmed.accepted[row] else Reason.NO_MATCH
-        comparisons.append((criteria, float(confirmed.score[row]), reason, dict[str, float]()))
+        comparisons.append(_Comparison(criteria, float(confirmed.score[row]), reason, {}))
     return comparisons
 
 
@@ -349,7 +392,20 @@ def _lookups(slots: Slots, buckets: Buckets) -> dict[KeyKind, LookupCounts]:
     return counts
 
 
+def blocks_by_host(signatures: Signatures, scheme: Scheme, view: StateView, policy: Policy) -> PageBlocks | None:
+    """The blocks of one page by today's memory of its host; None for schemes without host memories."""
+    if scheme.bars is None:
+        return None
+    none = np.empty(0, np.uint8)
+    no_pairs = CandidatePairs(
+        np.zeros(2, np.int64), np.empty(0, np.int64), none, none, none, np.full(1, NEVER, np.int64)
+    )
+    return _page_blocks(signatures, confirm_page(signatures, no_pairs, view, scheme.bars, policy.rules))
+
+
+def _page_blocks(signatures: Signatures, confirmed: PageConfirmations) -> PageBlocks:
+    return PageBlocks(signatures.blocks, confirmed.asked.flags[: len(signatures.blocks)].copy())
+
+
 def _host_facts(signatures: Signatures, confirmed: PageConfirmations) -> HostFacts:
-    identities = identity_of(signatures.prints).tolist()
-    template = confirmed.asked.template[: len(identities)].tolist()
-    return HostFacts(*host_figures(confirmed.asked), dict(zip(identities, template, strict=True)))
+    return HostFacts(*host_figures(confirmed.asked), _page_blocks(signatures, confirmed))

@@ -37,14 +37,15 @@ class ThresholdInfo(NamedTuple):
     at_most: bool = False
 
 
-_PARTS = ("distinctive main text", "distinctive text", "text, all of it template text", "main text with common text")
+PART_NAMES = ("distinctive main text", "distinctive text", "template text", "main text with common text")
+"""The parts of a page that are measured, in the order of stream/judge/by_host/containment.py."""
 ABOUT: dict[int, ThresholdInfo] = {
     HOSTS_MEET: ThresholdInfo("pages of two hosts may match (index.scope)", "yes"),
-    LENGTH: ThresholdInfo("length of the original", "words", at_most=True),
-    TITLE: ThresholdInfo("rare title words in common"),
+    LENGTH: ThresholdInfo("length of the earlier page (policy.parts = keep)", "words", at_most=True),
+    TITLE: ThresholdInfo("similarity of the titles, by rare words"),
     NOT_A_VARIANT: ThresholdInfo("the pages differ in more than numbers (policy.variants = keep)", "yes"),
 }
-for _part, _name in enumerate(_PARTS):
+for _part, _name in enumerate(PART_NAMES):
     ABOUT[PART_FIRST + 2 * _part] = ThresholdInfo(f"containment of the {_name}")
     ABOUT[PART_FIRST + 2 * _part + 1] = ThresholdInfo(f"fresh words in the {_name}", "words", at_most=True)
 

@@ -69,6 +69,10 @@ def test_a_dropped_page_has_the_verdict_that_it_had_by_url_and_by_id(
         assert by_url[name] == recorded[name]
     (criterion, *_) = by_url["compared_with"]["criteria"]
     assert criterion["reached"]
+    thresholds = {one["name"]: one for one in criterion["thresholds"]}
+    contained = thresholds[f"containment of the {by_url['part']}"]
+    assert contained["needed"] <= by_url["containment"] == round(contained["value"], 6) == by_url["score"]
+    assert by_url["fresh_words"] <= thresholds[f"fresh words in the {by_url['part']}"]["needed"]
     assert by_url["compared_with"]["fate"] == "original"
     assert by_url["compared_with"]["keys"]["MinHash values"] > 4
     assert by_url["texts"] is None
@@ -78,16 +82,31 @@ def test_a_dropped_page_has_the_verdict_that_it_had_by_url_and_by_id(
     assert holdings(folder / "state") == before
 
 
-def test_with_the_pages_it_shows_both_texts_and_their_common_shingles(
+def test_with_the_pages_it_shows_both_texts_and_marks_shared_and_fresh_text(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = explained(capsys, COPY, "--state", folder / "state", "--pages", folder / "crawl.jsonl")
     texts = found["texts"]
-    assert texts["shared"] == texts["other"]["shingles"] < texts["page"]["shingles"]
+    assert texts["page"]["shared"] == texts["other"]["shared"] == texts["other"]["shingles"] < texts["page"]["shingles"]
     pieces = [piece for block in texts["page"]["blocks"] for piece in block["pieces"]]
-    assert next("editor" in piece["text"] for piece in pieces if not piece["shared"])
+    (fresh,) = (piece["text"] for piece in pieces if piece["fresh"])
+    assert fresh.startswith("A line of the editor's own")
+    assert [run["text"] for run in texts["page"]["fresh"]] == [fresh]
+    assert texts["other"]["fresh"] == []
     assert sum(len(piece["text"]) for piece in pieces if piece["shared"]) > 500
-    assert texts["jaccard"] == pytest.approx(found["score"], abs=0.1)
+    assert texts["containment"] == pytest.approx(found["containment"], abs=0.1)
+    assert texts["fresh_words"] == texts["page"]["fresh"][0]["words"] == pytest.approx(found["fresh_words"], abs=10)
+    assert texts["jaccard"] is None, "it decides nothing"
+
+
+def test_an_explanation_begins_with_the_contained_share_and_the_fresh_words(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(capsys, COPY, "--state", folder / "state", "--pages", folder / "crawl.jsonl")
+    labels = [line[:13].strip() for line in text.splitlines() if line[:13].strip()]
+    assert labels[:6] == ["page", "verdict", "original", "contained", "fresh words", "criterion"]
+    assert "of the distinctive main text, needs 0.75 (over the texts: 0.97)" in text
+    assert "fresh text   14 words: \"A line of the editor's own" in text
 
 
 def test_a_verdict_line_and_a_report_are_explained_with_the_recorded_verdict(
@@ -123,10 +142,10 @@ def test_a_novel_page_is_shown_beside_its_nearest_candidate_and_its_thresholds(
     other = found["compared_with"]
     assert (other["id"], other["fate"], other["accepted"]) == ("p1", "no match", False)
     thresholds = [one for criterion in other["criteria"] for one in criterion["thresholds"] if not one["reached"]]
-    assert any(one["name"].startswith("Jaccard") and 0 < one["shortfall"] < 0.32 for one in thresholds)
+    assert any(one["name"].startswith("containment") and 0 < one["shortfall"] < 0.6 for one in thresholds)
     text = shown(capsys, file, "--state", folder / "state")
-    assert "- Jaccard of the main texts, by sketches: 0." in text
-    assert "needs 0.32" in text
+    assert "- containment of the distinctive main text: 0." in text
+    assert "needs 0.6" in text
 
 
 def test_an_indexed_page_is_shown_beside_the_named_page_and_the_other_candidates(
@@ -183,12 +202,13 @@ class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.marked = ""
+        self.marked = self.fresh = ""
         self.outside: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in ("meta", "br"):
             self.open.append(tag)
+        self.in_fresh = tag == "mark" and ("class", "fresh") in attrs
         self.outside += [value or "" for name, value in attrs if name in ("src", "href", "onclick")]
 
     def handle_endtag(self, tag: str) -> None:
@@ -196,13 +216,17 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.marked += data if "mark" in self.open else ""
+        self.fresh += data if "mark" in self.open and self.in_fresh else ""
 
 
-def test_the_html_page_marks_common_text_and_escapes_foreign_text(
+def test_the_html_page_marks_shared_and_fresh_text_and_escapes_foreign_text(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile, file, out = page(1, "<script>alert(1)</script>"), tmp_path / "h.jsonl", tmp_path / "why.html"
-    hostile["body"] = f"<p>{article(1)}</p><p>&lt;img src=x onerror=alert(2)&gt; and \u202e backwards</p>"
+    hostile["body"] = (
+        f"<p>{article(1)}</p><p>&lt;img src=x onerror=alert(2)&gt; and \u202e backwards</p>"
+        f"<p>An answer that the first page lacks, of more than ten words, so it is fresh. {article(7)[:1500]}</p>"
+    )
     file.write_bytes(lines([hostile]))
     arguments = [file, "--state", folder / "state", "--pages", folder / "crawl.jsonl", "--html", out]
     assert out.name in shown(capsys, *arguments)
@@ -212,6 +236,8 @@ def test_the_html_page_marks_common_text_and_escapes_foreign_text(
     assert not reader.open
     assert not reader.outside
     assert article(1)[4:60] in reader.marked
+    assert "An answer that the first page lacks" in reader.fresh
+    assert article(1)[4:60] not in reader.fresh
     assert "<script" not in markup
     assert "<img" not in markup
     assert "\u202e" not in markup
@@ -309,7 +335,7 @@ def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytes
         (["p1", "p9", "--state", "{}/state"], EXIT_NOT_FOUND, "OTHER is not indexed in this state"),
         (["p9", "--state", "{}/state", "--verdicts", "{}/v.jsonl"], EXIT_NOT_FOUND, "has no verdict of PAGE"),
         (["p1", "--state", "{}/state", "--verdicts", "{}/nothing"], EXIT_INPUT, "cannot be read"),
-        (["p1", "--state", "{}/state", "--set", "scheme.min_alike=0.6"], EXIT_STATE, "scheme.min_alike"),
+        (["p1", "--state", "{}/state", "--set", "scheme.min_containment=0.7"], EXIT_STATE, "scheme.min_containment"),
         (["p1", "--state", "{}/state", "--html", "{}/no/why.html"], EXIT_SETTING, "cannot be written"),
     ],
 )

@@ -109,16 +109,11 @@ def test_scheme_and_threshold_are_plain_options(
 @pytest.mark.parametrize(
     ("arguments", "settings"),
     [
+        ([], {"scheme.min_containment": 0.6, "scheme.max_fresh_words": 0}),
+        (["--threshold", ".75"], {"scheme.min_containment": 0.75}),
         (
-            ["--threshold", ".5"],
-            {"scheme.min_alike": 0.5, "scheme.no_title_min_alike": 0.6, "scheme.min_jaccard": 0.32},
-        ),
-        (["--threshold", ".65"], {"scheme.min_alike": 0.65, "scheme.no_title_min_alike": 0.75}),
-        (["--threshold", ".8"], {"scheme.min_alike": 0.8, "scheme.no_title_min_alike": 0.9}),
-        (["--threshold", "1"], {"scheme.min_alike": 1.0, "scheme.no_title_min_alike": 1.0, "scheme.min_jaccard": 1.0}),
-        (
-            ["--threshold", ".5", "--set", "scheme.no_title_min_alike=.7"],
-            {"scheme.min_alike": 0.5, "scheme.no_title_min_alike": 0.7},
+            ["--threshold", "1", "--set", "scheme.max_fresh_words=50"],
+            {"scheme.min_containment": 1.0, "scheme.max_fresh_words": 50},
         ),
         (["--scheme", "chain", "--threshold", "5"], {"scheme.max_distance_bits": 5, "scheme.tables": 21}),
         (["--scheme", "subhash"], {"scheme.k": 3}),
@@ -132,7 +127,7 @@ def test_a_threshold_is_the_setting_of_the_scheme_and_brings_what_goes_with_it(
 
 
 def test_a_wrong_scheme_or_threshold_is_one_line(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "scheme.min_alike should be less than or equal to 1" in refused(capsys, crawl, "--threshold", "50")[1]
+    assert "scheme.min_containment should be less than or equal to 1" in refused(capsys, crawl, "--threshold", "50")[1]
     assert "did you mean minhash?" in refused(capsys, crawl, "--scheme", "minhsah")[1]
     assert "scheme.k" in refused(capsys, crawl, "--scheme", "subhash", "--threshold", "2.5")[1]
 

@@ -65,7 +65,7 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
         ("novel", None, "no_match"),
         ("novel", None, "no_match"),
         ("duplicate", "short", "exact"),
-        ("duplicate", "p1", "own_text"),
+        ("duplicate", "p1", "contained"),
     ]
 
 
@@ -78,7 +78,7 @@ def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
     assert [line["reason"] for line in found] == [
         "first_attempt",
         "first_attempt",
-        "own_text",
+        "contained",
         "too_few_features",
         "exact",
     ]
@@ -92,7 +92,7 @@ def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
     assert found[2]["matches"][0] == {
         "id": "p1",
         "score": found[2]["score"],
-        "reason": "own_text",
+        "reason": "contained",
         "url": "https://example.com/1",
     }
     counts = {"pages": 5, "novel": 2, "duplicate": 2, "unchecked": 1, "state_entries": 3, "rejected": 0}
@@ -237,11 +237,15 @@ def test_damaged_files_are_told_and_the_others_asked_about(
 def test_what_is_wrong_is_told_in_one_line(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, config = tmp_path / "asked.jsonl", tmp_path / "other.toml"
     file.write_bytes(lines([page(1)]))
-    config.write_text("[scheme]\nmin_jaccard = 0.9\n")
+    config.write_text("[scheme]\nmin_containment = 0.9\n")
     for arguments, code, told in (
         (["--state", tmp_path / "none"], EXIT_STATE, "must hold a state"),
-        (["--state", state, "--set", "scheme.min_jaccard=0.9"], EXIT_STATE, "scheme.min_jaccard is 0.32 in the state"),
-        (["--state", state, "-c", config], EXIT_STATE, "scheme.min_jaccard is 0.32 in the state"),
+        (
+            ["--state", state, "--set", "scheme.min_containment=0.9"],
+            EXIT_STATE,
+            "scheme.min_containment is 0.6 in the state",
+        ),
+        (["--state", state, "-c", config], EXIT_STATE, "scheme.min_containment is 0.6 in the state"),
         (["--state", state, "--verdicts", file], EXIT_SETTING, "must not go to the same place"),
         (["--state", state, "--set", "scheme.name=nosuch"], EXIT_SETTING, "must be one of"),
     ):

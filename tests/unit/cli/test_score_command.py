@@ -217,10 +217,10 @@ def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
         given = ("--set", "scheme.name=subhash", "--set", f"scheme.{k}", "--set", f"scheme.{least}")
         assert figures == score_json(capsys, labelled, *given)
     assert swept["subhash k=2 min_tokens=9000"]["pages"]["found"] == 0
-    assert main(["score", str(labelled), "--sweep", "scheme.min_jaccard=.3,.9"]) == 0
+    assert main(["score", str(labelled), "--sweep", "scheme.min_containment=.3,.9"]) == 0
     titles, *rows = capsys.readouterr().out.split("\n\n")[0].splitlines()
     assert titles.startswith("scheme")
-    assert [row.split("  ")[0] for row in rows] == ["spotsieve min_jaccard=.3", "spotsieve min_jaccard=.9"]
+    assert [row.split("  ")[0] for row in rows] == ["spotsieve min_containment=.3", "spotsieve min_containment=.9"]
 
 
 @pytest.mark.parametrize(

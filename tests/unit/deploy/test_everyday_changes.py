@@ -23,6 +23,7 @@ from spotsieve.stream.files.file_format import FileFormat, InputFormat
 from spotsieve.stream.files.formats import FORMATS
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host.containment import PARTS
 from tests.conftest import REPOSITORY
 from tests.fixtures.source_tree import tracked
 
@@ -50,34 +51,32 @@ def code_outside(*prefixes: str) -> str:
     return "\n".join(text for name, text in product_code().items() if not name.startswith(prefixes))
 
 
-def assigned_numbers() -> dict[int, str]:
-    """The names of the thresholds by their numbers: the groups at the top of stream/judge/by_host/thresholds.py."""
+def named_thresholds() -> dict[int, str]:
+    """The names of the thresholds by their numbers: the group at the top of stream/judge/by_host/thresholds.py."""
     text = product_code()["stream/judge/by_host/thresholds.py"]
-    groups = re.findall(r"^([A-Z_, ]+) = range\((\d+)?(?:, )?(\d+)\)$", text, re.MULTILINE)
-    names = [name.strip() for group, _, _ in groups for name in group.split(",")]
+    groups = re.findall(r"^([A-Z_, ]+) = range\((\d+)\)$", text, re.MULTILINE)
+    names = [name.strip() for group, _ in groups for name in group.split(",")]
     return {getattr(thresholds, name): name for name in names}
 
 
 def test_every_threshold_has_a_number_of_its_own_below_their_count() -> None:
-    wrong = "set THRESHOLDS in stream/judge/by_host/thresholds.py to the count of the names above it"
-    assert sorted(assigned_numbers()) == list(range(thresholds.THRESHOLDS)), wrong
+    wrong = "set PART_FIRST and THRESHOLDS in stream/judge/by_host/thresholds.py to the counts of thresholds"
+    assert sorted(named_thresholds()) == list(range(thresholds.PART_FIRST)), wrong
+    assert thresholds.PART_FIRST + 2 * PARTS == thresholds.THRESHOLDS, wrong
 
 
 def test_every_threshold_is_described_for_explanations() -> None:
-    missing = [name for number, name in assigned_numbers().items() if number not in thresholds.ABOUT]
+    missing = sorted({*range(thresholds.THRESHOLDS)} - {*thresholds.ABOUT})
     assert missing == [], "describe it in ABOUT of stream/judge/by_host/thresholds.py"
-
-
-def test_every_threshold_belongs_to_a_criterion() -> None:
-    used = {number for way in (*thresholds.ON_HOST, *thresholds.ACROSS) for number in way.bars}
-    missing = [name for number, name in assigned_numbers().items() if number not in used]
-    assert missing == [], "add it to a criterion in ON_HOST or ACROSS of stream/judge/by_host/thresholds.py"
+    assert len(thresholds.PART_NAMES) == PARTS, "name the part in PART_NAMES of stream/judge/by_host/thresholds.py"
+    names = [info.name for info in thresholds.ABOUT.values()]
+    assert len({*names}) == len(names)
 
 
 def test_every_threshold_is_tested_by_the_rule_for_two_pages() -> None:
-    text = PAIRS.read_text("utf-8")
-    tested = set(re.findall(r"(?:_reaches|_stays_below)\(\s*answer,\s*thresholds\.(\w+)", text))
-    assert sorted(set(assigned_numbers().values()) - tested) == [], "test it in stream/judge/by_host/pairs.py"
+    tested = set(re.findall(r"answer\.bars\[thresholds\.(\w+), 1\]", PAIRS.read_text("utf-8")))
+    missing = sorted(set(named_thresholds().values()) - tested)
+    assert missing == [], "record it in stream/judge/by_host/pairs.py"
 
 
 def test_every_verdict_reason_is_given_by_code() -> None:

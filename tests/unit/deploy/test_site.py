@@ -66,7 +66,7 @@ def test_the_site_has_every_document_and_the_words_of_the_library(site: Path) ->
     documents = {path.stem for path in (REPOSITORY / "docs").rglob("*.md")}
     assert documents <= {path.stem for path in site.rglob("*.html")}
     assert "add_many" in (site / "api.html").read_text("utf-8")
-    assert "scheme.min_jaccard" in (site / "configuration.html").read_text("utf-8")
+    assert "scheme.min_containment" in (site / "configuration.html").read_text("utf-8")
     assert "pages.jsonl" in (site / "quick-start.html").read_text("utf-8")
 
 

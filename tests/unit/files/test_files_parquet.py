@@ -196,7 +196,7 @@ def test_query_and_model_build_read_rows_too(tmp_path: Path, capsys: pytest.Capt
     path, state = write(tmp_path / "a.parquet", table(crawl())), tmp_path / "state"
     filter_json(capsys, path, "--state", state)
     assert main(["query", "--state", str(state), str(path), "--json", "--verdicts", str(tmp_path / "v")]) == 0
-    assert json.loads(capsys.readouterr().out)["reasons"] == {"first_attempt": 2, "own_text": 1}
+    assert json.loads(capsys.readouterr().out)["reasons"] == {"first_attempt": 2, "contained": 1}
     assert main(["model", "build", "--scheme", "imatch", str(path), "-o", str(tmp_path / "m.idf")]) == 0
 
 

@@ -176,7 +176,7 @@ def test_revisits_stand_for_dropped_pages_and_warcio_accepts_the_file(
         assert fields["WARC-Refers-To-Target-URI"] == "https://e.com/10"
         assert fields["WARC-Refers-To-Date"] == "2024-03-01T00:00:10Z"
         assert fields["WARC-Truncated"] == "length"
-    assert (near["Spotsieve-Reason"], near["WARC-Target-URI"]) == ("own_text", "https://e.com/30")
+    assert (near["Spotsieve-Reason"], near["WARC-Target-URI"]) == ("contained", "https://e.com/30")
     assert ours(out)[4].endswith(b"\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n\r\n\r\n")
     assert warcio_check(out) == 0, capsys.readouterr().out
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"

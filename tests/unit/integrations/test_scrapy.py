@@ -121,7 +121,7 @@ def test_the_middleware_keeps_copies_from_the_spider_and_counts_them(site: str, 
         "novel": 3,
         "novel/no_match": 3,
         "duplicate": 1,
-        "duplicate/own_text": 1,
+        "duplicate/contained": 1,
         "unchecked": 1,
         "unchecked/not_text": 1,
         "known_pages": 4,
@@ -173,7 +173,7 @@ def test_items_are_marked_and_an_unchanged_address_can_pass_again(tmp_path: Path
     kinds = [(one["verdict"], one["reason"], one["original_url"]) for one in told]
     assert kinds[0] == ("novel", "no_match", None)
     assert kinds[2] == ("novel", "first_attempt", None)
-    assert kinds[1] == kinds[3] == ("duplicate", "near", "https://a.example/")
+    assert kinds[1] == kinds[3] == ("duplicate", "contained", "https://a.example/")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_where_every_pair_is_judged_the_figures_are_the_true_ones(
     assert (own["dropped"], own["outside"], own["lost"]["high"]) == (182, 0, 0)
     minhash, loose = (
         asked(capsys, "score", judged, "--scheme", "minhash"),
-        asked(capsys, "score", judged, "--sweep", "scheme.min_jaccard=0.19"),
+        asked(capsys, "score", judged, "--sweep", "scheme.min_containment=0.3"),
     )
     assert minhash[0]["recall"]["value"] == pytest.approx((minhash[0]["dropped"] - minhash[0]["outside"]) / 182)
     assert 0 < loose[0]["lost"]["value"] <= 18

@@ -296,7 +296,7 @@ def test_wrong_settings_and_places_say_what_to_do(tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"treshold": 0.5}, "treshold is not a setting"),
         ({"index__horizon": 1}, "did you mean index.horizon_hours?"),
-        ({"threshold": 7}, "scheme.min_alike"),
+        ({"threshold": 7}, "scheme.min_containment"),
         ({"scheme": "minhsah"}, "did you mean minhash?"),
         ({"path": ""}, "path must not be empty"),
         ({"read_only": True}, "read_only needs the path of a state"),

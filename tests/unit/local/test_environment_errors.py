@@ -16,7 +16,7 @@ from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.backfills import backfilled, verdict_rows
 from tests.fixtures.filter_crawl import article, filter_json, read_json, write_crawl
 
-REASONS = ["no_match", "no_match", "own_text", "too_few_features", "exact"]
+REASONS = ["no_match", "no_match", "contained", "too_few_features", "exact"]
 """The reasons of the crawl's pages."""
 
 

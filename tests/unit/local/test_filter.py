@@ -44,7 +44,7 @@ def test_novel_and_unchecked_pages_go_out_unchanged_and_every_page_has_a_verdict
     assert [(line["id"], line["verdict"], line["duplicate_of"], line["reason"]) for line in found] == [
         ("p1", "novel", None, "no_match"),
         ("p2", "novel", None, "no_match"),
-        ("copy", "duplicate", "p1", "own_text"),
+        ("copy", "duplicate", "p1", "contained"),
         ("short", "unchecked", None, "too_few_features"),
         ("short2", "duplicate", "short", "exact"),
     ]
@@ -54,7 +54,7 @@ def test_novel_and_unchecked_pages_go_out_unchanged_and_every_page_has_a_verdict
         "duplicate_of": "p1",
         "score": found[2]["score"],
         "scheme": "spotsieve",
-        "reason": "own_text",
+        "reason": "contained",
         "url": "https://example.com/copy",
         "original_url": "https://example.com/1",
     }

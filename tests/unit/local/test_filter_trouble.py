@@ -87,9 +87,9 @@ def test_other_settings_on_the_same_state_are_refused_with_what_differs(
 ) -> None:
     state = tmp_path / "state"
     filter_json(capsys, crawl, "--state", state)
-    code, error = refused(capsys, crawl, "--state", state, "--set", "scheme.min_jaccard=0.5")
+    code, error = refused(capsys, crawl, "--state", state, "--set", "scheme.min_containment=0.5")
     assert code == 4
-    assert "scheme.min_jaccard is 0.32 in the state and 0.5 in the configuration" in error
+    assert "scheme.min_containment is 0.6 in the state and 0.5 in the configuration" in error
 
 
 def test_standard_input_is_judged_as_it_comes_and_a_signal_ends_the_run_in_order(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_migrated_state_keeps_ranks_and_replaces_only_what_was_sent(
         assert main(["query", str(more), "--state", state, *to]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
-    same, turned = moved("same", *HIGHEST, "--set", "scheme.min_jaccard=0.4"), moved("turned", *LOWEST)
+    same, turned = moved("same", *HIGHEST, "--set", "scheme.min_containment=0.4"), moved("turned", *LOWEST)
     assert [one.get("replaces") for one in same] == ["best", None]
     # `least` is the lowest by its rank, but it was dropped when the highest was kept: nobody was sent it.
     assert [one.get("replaces") for one in turned] == [None, "a"]

@@ -139,7 +139,9 @@ def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
         ("[kafka]\ngroupid = 'a'\n", "kafka.groupid", "kafka.group_id"),
         ("[input.field]\nurl = 'a'\n", "input.field", "input.fields"),
         ("[servce]\nmode = 'filter'\n", "servce", "service"),
-        ("[scheme]\nmin_jacard = 0.3\n", "scheme.min_jacard", "scheme.min_jaccard"),
+        ("[scheme]\nmin_contaiment = 0.3\n", "scheme.min_contaiment", "scheme.min_containment"),
+        ("[scheme]\nmin_alike = 0.5\n", "scheme.min_alike", "scheme.min_containment"),
+        ("[scheme]\nmin_jaccard = 0.3\n", "scheme.min_jaccard", "scheme.min_containment"),
         ("[kafka]\nstart_again = 'latest'\n", "kafka.start_again", "kafka.restart_from"),
         ("[serve]\nmost_body_bytes = 1024\n", "serve.most_body_bytes", "serve.max_body_bytes"),
         ("[serve]\nmost_pages = 10\n", "serve.most_pages", "serve.max_pages"),
@@ -179,7 +181,7 @@ def test_a_name_like_nothing_points_to_the_example(tmp_path: Path) -> None:
     ("text", "name", "value"),
     [
         ("[scheme]\nminima = 256\n", "scheme.minima", "256"),
-        ("[scheme]\nsketch_bits = 100\n", "scheme.sketch_bits", "100"),
+        ("[scheme]\nmin_containment = 1.5\n", "scheme.min_containment", "1.5"),
         ("[service]\nmode = 'both'\n", "service.mode", "'both'"),
         ("[service]\nbatch_pages = 0\n", "service.batch_pages", "0"),
         ("[metrics]\nport = 70000\n", "metrics.port", "70000"),
@@ -328,16 +330,12 @@ def test_settings_cannot_be_changed_after_loading() -> None:
         load_settings(None, NOTHING, {}).kafka.group_id = "other"  # type: ignore[misc]  # the test's point
 
 
-def test_the_guide_tells_the_defaults_of_the_bars() -> None:
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
+def test_the_guide_has_the_defaults_of_the_thresholds() -> None:
     guide = (REPOSITORY / "docs" / "guide.md").read_text("utf-8")
     scheme = SpotsieveSettings()
-    for name in ("min_jaccard", "min_features"):
+    for name in ("min_containment", "max_fresh_words", "template_share", "min_features"):
         assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in guide
-    assert f"needs {scheme.min_jaccard:g} (different hosts)" in readme
-    assert f"under {scheme.minima} smallest hashes" in guide
-    for name in ("min_alike", "no_title_min_alike", "other_title_min_alike", "thin_min_jaccard", "template_share"):
-        assert f"{getattr(scheme, name):g}" in next(line for line in guide.splitlines() if f"`scheme.{name}`" in line)
+    assert f"under {scheme.minima} MinHash values" in guide
 
 
 @pytest.mark.parametrize(

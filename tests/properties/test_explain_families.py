@@ -1,0 +1,84 @@
+"""On generated families of pages, thresholds imply verdicts, and texts agree with the estimates of samples."""
+
+import numpy as np
+import pytest
+
+from spotsieve.state.store.memory import memory_state
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.base.verdict import Kind, Reason
+from spotsieve.stream.insight.explain.explanation import CandidatePage, JudgeTrace
+from spotsieve.stream.insight.explain.texts import read_pair
+from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
+from spotsieve.stream.judge import PLAIN, judge
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.families import FAMILIES, family_pages
+
+THIN = 100
+"""The judge compares shorter texts block by block, with the words of their titles."""
+ASKED = 24
+"""Pages of each family that are explained, spread over the family."""
+SETTINGS = SpotsieveSettings()
+SCHEMES = {
+    "the default": SpotsieveScheme(SETTINGS),
+    "variants kept, parts dropped": SpotsieveScheme(SETTINGS).with_policy(keep_variants=True, drop_parts=True),
+    "50 fresh words": SpotsieveScheme(SpotsieveSettings(max_fresh_words=50)),
+}
+
+
+def pages_of(family: str) -> list[Page]:
+    return [
+        Page("s", 0, number, one.url, one.body.encode(), True, 0)
+        for number, one in enumerate(family_pages(family, seed=3, size=0.4))
+    ]
+
+
+def assert_thresholds_imply(page: CandidatePage) -> None:
+    if page.proof:
+        return
+    assert page.accepted == any(criterion.reached for criterion in page.criteria), page
+    assert page.reason is (Reason.CONTAINED if page.accepted else Reason.NO_MATCH)
+    if page.accepted:
+        assert page.part is not None
+        assert page.part.containment.reached
+        assert page.part.fresh_words.reached
+        assert page.score <= page.part.containment.value
+
+
+def traces_of(family: str, scheme: SpotsieveScheme) -> list[tuple[JudgeTrace, float]]:
+    """Some pages of a family: the trace of each, and the error of its estimated containment.
+
+    The error is 0 for novel pages and for thin texts.
+    """
+    state, pages, found = memory_state(), pages_of(family), list[tuple[JudgeTrace, float]]()
+    step = max(len(pages) // ASKED, 1)
+    for start in range(0, len(pages), step):
+        signatures = scheme.sign(pages[start : start + step])
+        asked = signatures.part(0, 1)
+        verdicts, _ = judge(asked, scheme, state, 256, 0)
+        trace = trace_page(asked, scheme, state, 0)
+        for name in ("kind", "reason", "score"):
+            np.testing.assert_array_equal(getattr(trace.verdicts, name), getattr(verdicts, name))
+        error = 0.0
+        if trace.original is not None and trace.original.part is not None and trace.host is not None:
+            original = pages[trace.original.entry.offset]
+            facts = blocks_by_host(scheme.sign([original]), scheme, state, PLAIN)
+            texts = read_pair(pages[start], original, SETTINGS, trace.original.part.part, trace.host.blocks, facts)
+            assert texts.containment is not None
+            if texts.page.compared_words >= THIN:
+                error = texts.containment - trace.original.part.containment.value
+        found.append((trace, error))
+        _, index_update = judge(signatures, scheme, state, 256, 0)
+        state.file(index_update, start + 1, 0)
+    return found
+
+
+@pytest.mark.parametrize("how", SCHEMES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_thresholds_of_every_pair_imply_its_verdict(family: str, how: str) -> None:
+    for trace, error in traces_of(family, SCHEMES[how]):
+        for candidate in trace.candidates:
+            assert_thresholds_imply(candidate)
+        assert abs(error) < 0.25, "the sample says something else than the texts"
+        if trace.original is not None and not trace.original.proof:
+            assert trace.verdicts.kind[0] == Kind.DUPLICATE
