@@ -3,8 +3,8 @@
     base    = version u8, slots u64[COMMON_SLOTS]                                  under key 0
     changes = version u8, windows u32 (k), window u32[k], slots u64[k][WINDOW]     under keys 1, 2, ...
 
-A record changes few windows, so each update writes these windows only. When the changes take more bytes than a base, the
-next update writes a base instead and removes the changes.
+A record changes few windows, so each update writes these windows only. When the changes take more bytes than a base,
+the next update writes a base instead and removes the changes.
 """
 
 import struct
@@ -56,6 +56,13 @@ def encode_changes(before: CommonText, after: CommonText) -> bytes:
 def is_base_due(changed: int) -> bool:
     """Whether the next update writes a base. changed: bytes of all changes since the last base"""
     return changed > _BASE_BYTES
+
+
+def windows_in_use(table: CommonText) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the windows with any slot in use: their numbers, int64[k], and their slots, uint64[k, COMMON_WINDOW]."""
+    windows = _windows(table.slots)
+    numbers = np.flatnonzero(windows.any(axis=1))
+    return numbers, windows[numbers]
 
 
 def read_common_text(items: Iterable[tuple[bytes, bytes]]) -> StoredCommonText:

@@ -1,8 +1,14 @@
 """Encodes and decodes the memories of hosts. state/FORMATS.md has the grammar.
 
     memory = version u8 (3), last 5 bytes, urls u64, texts u64, item hand u16, word hand u16, item floor u8,
-             word floor u8, items u16 (i), words u8 (w), (item 7 bytes)[i], (word 7 bytes)[w]
-    item, word = identity << 28 | error << 24 | urls << 12 | texts
+             word floor u8, items u16 (i), words u8 (w), tallies u8 (t), tally u32[t], short slot u32[i + w]
+           | the same with t = 0 and without tallies, slot 7 bytes[i + w]
+    slot   = identity << 28 | tally
+    tally  = error << 24 | urls << 12 | texts
+    short slot = identity << 4 | number of its tally
+
+Items come before words. Slots of few pages have few tallies: if there are at most 16, and the value is smaller so, each
+is stored once, in the order of their first use. This nearly halves the memories of hosts with one page.
 
 A memory has no checksum of its own; RocksDB keeps one on every block. Decoding checks the version, the length, and all
 bounds that the judge relies on.
@@ -33,12 +39,18 @@ _TEXTS_AT = _URLS_AT + 8
 _HANDS_AT = _TEXTS_AT + 8
 _FLOORS_AT = _HANDS_AT + 4
 _SIZES_AT = _FLOORS_AT + 2
-_HEAD_BYTES = _SIZES_AT + 3
+_TALLIES_AT = _SIZES_AT + 3
+_HEAD_BYTES = _TALLIES_AT + 1
+_TALLY_BYTES, _SHORT_BYTES = 4, 4
+_TALLY_BITS = 4
+_MOST_TALLIES = 2**_TALLY_BITS
+_TALLY = 2**IDENTITY_SHIFT - 1
 _TABLE_BITS = 11
 _TABLE_SIZE = 2**_TABLE_BITS
 _RULE = (
-    f"must be version {MEMORY_VERSION} and have the length that it declares, URLs, at most {MAX_ITEMS} items and "
-    f"{MAX_WORDS} words, each of another identity and with a URL and a text, and hands that point at one of them"
+    f"must be version {MEMORY_VERSION}, have the length that it declares and no shorter value, URLs, at most "
+    f"{MAX_ITEMS} items and {MAX_WORDS} words, each of another identity and with a URL and a text, and hands that "
+    "point at one of them"
 )
 
 
@@ -79,8 +91,12 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
             np.empty(word_bounds[-1], np.uint64),
             word_bounds,
         )
-        _read_memories(raw, ends, memories)
-        wrong = _first_fault(memories, np.zeros_like(ends))
+        wrong = _read_memories(raw, ends, memories)
+    if wrong < 0:
+        written = np.zeros_like(ends)
+        wrong = _first_fault(memories, written)
+        if wrong < 0 and not np.array_equal(written, ends):
+            wrong = int(np.flatnonzero(written != ends)[0]) - 1
     if wrong >= 0:
         raise CorruptRecord("hosts", encode_keys(hosts[wrong : wrong + 1])[0], _RULE)
     return memories
@@ -97,12 +113,12 @@ def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.
 @kernel
 def _write_memories(memories, ends, buffer):
     # memories: HostMemories of h hosts  ends: int64[h + 1]  ->  buffer: uint8[ends[h]]
+    tallies = np.empty(_MOST_TALLIES, np.uint64)
     for host in range(len(ends) - 1):
         at = ends[host]
         if memories.urls[host] == 0:
             continue
-        item, items_end = memories.item_bounds[host], memories.item_bounds[host + 1]
-        word, words_end = memories.word_bounds[host], memories.word_bounds[host + 1]
+        items, words = _rows(memories, host)
         buffer[at] = MEMORY_VERSION
         write_word(buffer, at + 1, NUMBER_BYTES, memories.last[host])
         write_word(buffer, at + _URLS_AT, 8, memories.urls[host])
@@ -110,15 +126,23 @@ def _write_memories(memories, ends, buffer):
         write_word(buffer, at + _HANDS_AT, 2, np.uint64(memories.item_hand[host]))
         write_word(buffer, at + _HANDS_AT + 2, 2, np.uint64(memories.word_hand[host]))
         buffer[at + _FLOORS_AT], buffer[at + _FLOORS_AT + 1] = memories.item_floor[host], memories.word_floor[host]
-        write_word(buffer, at + _SIZES_AT, 2, np.uint64(items_end - item))
-        buffer[at + _SIZES_AT + 2] = words_end - word
+        write_word(buffer, at + _SIZES_AT, 2, np.uint64(len(items)))
+        count = _count_tallies(items, words, tallies)
+        buffer[at + _SIZES_AT + 2], buffer[at + _TALLIES_AT] = len(words), count
         at += _HEAD_BYTES
-        for place in range(item, items_end):
-            write_word(buffer, at, SLOT_BYTES, memories.items[place])
-            at += SLOT_BYTES
-        for place in range(word, words_end):
-            write_word(buffer, at, SLOT_BYTES, memories.words[place])
-            at += SLOT_BYTES
+        for number in range(count):
+            write_word(buffer, at, _TALLY_BYTES, tallies[number])
+            at += _TALLY_BYTES
+        for slots in (items, words):
+            for slot in slots:
+                if count:
+                    number = _number_of(slot & np.uint64(_TALLY), tallies, count)
+                    short = slot >> np.uint64(IDENTITY_SHIFT) << np.uint64(_TALLY_BITS) | np.uint64(number)
+                    write_word(buffer, at, _SHORT_BYTES, short)
+                    at += _SHORT_BYTES
+                else:
+                    write_word(buffer, at, SLOT_BYTES, slot)
+                    at += SLOT_BYTES
 
 
 @kernel
@@ -132,7 +156,7 @@ def _measure_memories(raw, ends, item_bounds, word_bounds):
             if raw[at] != MEMORY_VERSION or size < _HEAD_BYTES or read_word(raw, at + _URLS_AT, 8) == 0:
                 return host
             items, words = np.int64(read_word(raw, at + _SIZES_AT, 2)), np.int64(raw[at + _SIZES_AT + 2])
-            if size != _HEAD_BYTES + SLOT_BYTES * (items + words):
+            if size != _bytes_of(items + words, np.int64(raw[at + _TALLIES_AT])):
                 return host
         item_bounds[host + 1], word_bounds[host + 1] = item_bounds[host] + items, word_bounds[host] + words
     return -1
@@ -141,62 +165,107 @@ def _measure_memories(raw, ends, item_bounds, word_bounds):
 @kernel
 def _read_memories(raw, ends, memories):
     # raw: uint8[...]  ends: int64[h + 1]  ->  memories: HostMemories, whose bounds are given
+    # returns the first value whose tallies are not in the order of their first use, or -1
     for host in range(len(ends) - 1):
         at = ends[host]
         if at == ends[host + 1]:
             continue
+        items, words = _rows(memories, host)
         memories.last[host] = read_word(raw, at + 1, NUMBER_BYTES)
         memories.urls[host], memories.texts[host] = read_word(raw, at + _URLS_AT, 8), read_word(raw, at + _TEXTS_AT, 8)
-        memories.item_hand[host], memories.word_hand[host] = (
-            read_word(raw, at + _HANDS_AT, 2),
-            read_word(raw, at + _HANDS_AT + 2, 2),
-        )
+        memories.item_hand[host] = read_word(raw, at + _HANDS_AT, 2)
+        memories.word_hand[host] = read_word(raw, at + _HANDS_AT + 2, 2)
         memories.item_floor[host], memories.word_floor[host] = raw[at + _FLOORS_AT], raw[at + _FLOORS_AT + 1]
-        at += _HEAD_BYTES
-        for place in range(memories.item_bounds[host], memories.item_bounds[host + 1]):
-            memories.items[place] = read_word(raw, at, SLOT_BYTES)
-            at += SLOT_BYTES
-        for place in range(memories.word_bounds[host], memories.word_bounds[host + 1]):
-            memories.words[place] = read_word(raw, at, SLOT_BYTES)
-            at += SLOT_BYTES
-
-
-@kernel
-def _first_fault(memories, ends):
-    # memories: HostMemories of h hosts  ->  ends: int64[h + 1], of the values of all sound
-    # memories; returns the first host whose memory breaks a rule, or -1
-    table = np.zeros(_TABLE_SIZE, np.uint64)
-    for host in range(len(memories.urls)):
-        counted, worded = (
-            memories.item_bounds[host + 1] - memories.item_bounds[host],
-            memories.word_bounds[host + 1] - memories.word_bounds[host],
-        )
-        ends[host + 1] = ends[host]
-        if memories.urls[host] == 0:
-            if counted or worded:
-                return host
-            continue
-        if counted > MAX_ITEMS or worded > MAX_WORDS or memories.last[host] >> np.uint64(8 * NUMBER_BYTES):
-            return host
-        if memories.item_hand[host] >= max(counted, 1) or memories.word_hand[host] >= max(worded, 1):
-            return host
-        ends[host + 1] += _HEAD_BYTES + SLOT_BYTES * (counted + worded)
-        stamp = np.uint64(2 * host + 1)
-        if not _distinct(memories.items, memories.item_bounds[host], memories.item_bounds[host + 1], table, stamp):
-            return host
-        if not _distinct(
-            memories.words, memories.word_bounds[host], memories.word_bounds[host + 1], table, stamp + np.uint64(1)
-        ):
+        count, used = np.int64(raw[at + _TALLIES_AT]), np.int64(0)
+        tallies = at + _HEAD_BYTES
+        at = tallies + _TALLY_BYTES * count
+        for slots in (items, words):
+            for place in range(len(slots)):
+                if count:
+                    short = read_word(raw, at, _SHORT_BYTES)
+                    at += _SHORT_BYTES
+                    number = np.int64(short) & (_MOST_TALLIES - 1)
+                    if number > used or number >= count:
+                        return host
+                    used = max(used, number + 1)
+                    tally = read_word(raw, tallies + _TALLY_BYTES * number, _TALLY_BYTES)
+                    if tally > np.uint64(_TALLY):
+                        return host
+                    slots[place] = short >> np.uint64(_TALLY_BITS) << np.uint64(IDENTITY_SHIFT) | tally
+                else:
+                    slots[place] = read_word(raw, at, SLOT_BYTES)
+                    at += SLOT_BYTES
+        if used != count:
             return host
     return -1
 
 
 @kernel
-def _distinct(slots, first, end, table, stamp):
-    # slots: uint64[...]  first, end: int64, one row of them  table: uint64[_TABLE_SIZE], free slots have other stamps
+def _rows(memories, host):
+    # memories: HostMemories  host: int64, a row  ->  its items and words: uint64[i], uint64[w]
+    items = memories.items[memories.item_bounds[host] : memories.item_bounds[host + 1]]
+    return items, memories.words[memories.word_bounds[host] : memories.word_bounds[host + 1]]
+
+
+@kernel
+def _bytes_of(slots, tallies):
+    # int64, int64  ->  the size of a value with so many slots, and tallies that are stored once
+    return _HEAD_BYTES + (_TALLY_BYTES * tallies + _SHORT_BYTES * slots if tallies else SLOT_BYTES * slots)
+
+
+@kernel
+def _count_tallies(items, words, tallies):
+    # items, words: uint64[...]  ->  tallies: uint64[_MOST_TALLIES], in the order of their first use; returns their
+    # number, or 0 if there are more, or the value is not smaller with them
+    count, slots = 0, len(items) + len(words)
+    for row in (items, words):
+        for slot in row:
+            tally = slot & np.uint64(_TALLY)
+            if _number_of(tally, tallies, count) == count:
+                if count == _MOST_TALLIES:
+                    return 0
+                tallies[count] = tally
+                count += 1
+    return count if _bytes_of(slots, count) < _bytes_of(slots, 0) else 0
+
+
+@kernel
+def _number_of(tally, tallies, count):
+    # tally: uint64  tallies: uint64[...]  ->  its place among the first `count` tallies, or `count`
+    for number in range(count):
+        if tallies[number] == tally:
+            return number
+    return count
+
+
+@kernel
+def _first_fault(memories, ends):
+    # memories: HostMemories of h hosts  ->  ends: int64[h + 1], of the values; returns the first host whose memory
+    # breaks a rule, or -1
+    table, tallies = np.zeros(_TABLE_SIZE, np.uint64), np.empty(_MOST_TALLIES, np.uint64)
+    for host in range(len(memories.urls)):
+        items, words = _rows(memories, host)
+        ends[host + 1] = ends[host]
+        if memories.urls[host] == 0:
+            if len(items) or len(words):
+                return host
+            continue
+        if len(items) > MAX_ITEMS or len(words) > MAX_WORDS or memories.last[host] >> np.uint64(8 * NUMBER_BYTES):
+            return host
+        if memories.item_hand[host] >= max(len(items), 1) or memories.word_hand[host] >= max(len(words), 1):
+            return host
+        ends[host + 1] += _bytes_of(len(items) + len(words), _count_tallies(items, words, tallies))
+        stamp = np.uint64(2 * host + 1)
+        if not _distinct(items, table, stamp) or not _distinct(words, table, stamp + np.uint64(1)):
+            return host
+    return -1
+
+
+@kernel
+def _distinct(slots, table, stamp):
+    # slots: uint64[...]  table: uint64[_TABLE_SIZE], free places have other stamps
     # ->  whether all have another identity, and a URL and a text
-    for place in range(first, end):
-        slot = slots[place]
+    for slot in slots:
         if slot >> np.uint64(8 * SLOT_BYTES) or not slot & np.uint64(BITMAP):
             return False
         if not slot >> np.uint64(URLS_SHIFT) & np.uint64(BITMAP):

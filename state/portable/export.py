@@ -1,6 +1,7 @@
 """Exports a state as JSON Lines for other programs, and encodes and decodes each line.
 
-    export  = header LF, (source LF)*, (entry LF)*, (bucket LF)*, (memory LF)*, (attempt LF)*, trailer LF
+    export  = header LF, (source LF)*, (entry LF)*, (bucket LF)*, (memory LF)*, (attempt LF)*, (common LF)*,
+              trailer LF
     header  = {"spotsieve_state": 3, "format", "log", "log_position", "pages_applied", "last_record", "entries",
                "first_entry", "watermark_ms", "marks", "sweep", "host_sweep", "settings", "settings_digest"}
     source  = {"source": number, "text"}
@@ -12,7 +13,8 @@
                "items": [slot*], "words": [slot*]}
     slot    = [identity, error, urls, texts]
     attempt = {"attempt": offset, "source", "partition", "original", "score", "reason", "found_by"}
-    trailer = {"end": true, "sources", "entries", "buckets", "memories", "attempts", "postings", "xxh3_128"}
+    common  = {"common": window, "slots": [slot of common text*]}
+    trailer = {"end": true, "sources", "entries", "buckets", "memories", "attempts", "windows", "postings", "xxh3_128"}
 
 state/FORMATS.md describes each field. 64-bit words that are no numbers (keys, hosts, blocks, checksums) are 16
 hex digits. xxh3_128 covers every line before the trailer, with its line feed.
@@ -30,6 +32,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import INLINE_BYTES, decode_buckets, decode_keys, encode_buckets, encode_keys
+from spotsieve.state.format.common_text import COMMON_WINDOW, windows_in_use
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import (
@@ -58,7 +61,7 @@ from spotsieve.stream.base.settings.digest import settings_digest
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
 VERSION = 3
-COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")
+COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "windows", "postings")
 """The counts in the trailer."""
 Fields = dict[str, Any]
 _NUMBERS = ("last", "item_hand", "word_hand", "item_floor", "word_floor")
@@ -237,6 +240,19 @@ def pending_verdict_value(fields: Fields) -> tuple[bytes, bytes]:
     return key, encode_pending_verdict(verdict)
 
 
+def common_text_line(window: int, slots: NDArray[np.uint64]) -> bytes:
+    """Write a window of the table of common text. slots: uint64[COMMON_WINDOW]"""
+    return dumped({"common": window, "slots": [hexed(slot) for slot in slots.tolist()]})
+
+
+def common_text_slots(fields: Fields) -> tuple[int, NDArray[np.uint64]]:
+    """Read a window -> its number and slots. Raises KeyError, TypeError, ValueError, OverflowError."""
+    slots = np.array([int(slot, 16) for slot in fields["slots"]], np.uint64)
+    if len(fields) != 2 or len(slots) != COMMON_WINDOW or not slots.any():
+        raise ValueError
+    return fields["common"], slots
+
+
 def _slots(column: NDArray[np.uint64], bounds: NDArray[np.int64]) -> list[list[list[int]]]:
     """Split the items or words of each host: uint64[n] -> for each host, lists of identity, error, urls and texts."""
     fields = (column >> np.uint64(shift) & np.uint64(mask) for shift, mask in _SLOT_FIELDS)
@@ -314,6 +330,9 @@ def export_lines(state: State, on_progress: OnProgress = ignore_progress) -> Ite
     for items in _batched(state.scan("attempts")):
         yield block([pending_verdict_line(key, value) for key, value in items])
         counts["attempts"] += len(items)
+    for windows in _batched(zip(*windows_in_use(state.common_text()), strict=True)):
+        yield block([common_text_line(int(window), slots) for window, slots in windows])
+        counts["windows"] += len(windows)
     yield dumped({"end": True, **counts, "xxh3_128": hashed.hexdigest()})
 
 

@@ -17,6 +17,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from spotsieve.state.directory import made_beside, put_in_place, sync_directory
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
+from spotsieve.state.format.common_text import BASE_KEY, COMMON_WINDOW, encode_base
 from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
@@ -34,11 +35,13 @@ from spotsieve.state.format.meta import (
     encode_source,
 )
 from spotsieve.state.horizon import Clock
+from spotsieve.state.index import COMMON_SLOTS, no_common_text
 from spotsieve.state.portable.export import (
     COUNTED,
     VERSION,
     Fields,
     bucket_values,
+    common_text_slots,
     entry_value,
     loaded,
     memory_values,
@@ -99,7 +102,7 @@ class NewState:
 
 BATCH = 4096
 PARTIAL = ".import-partial"
-_SECTIONS = ("source", "entry", "bucket", "memory", "attempt", "end")
+_SECTIONS = ("source", "entry", "bucket", "memory", "attempt", "common", "end")
 """The last of these names in a line is its section: an entry has a source too."""
 _AGAIN = "export the state again (spotsieve state export), and copy the file whole"
 
@@ -136,11 +139,14 @@ class Importer:
         self._hashed = xxhash.xxh3_128()
         self._counts = dict.fromkeys(COUNTED, 0)
         self._last_bucket = self._last_memory = self._last_verdict = b""
+        self._common, self._last_window = no_common_text(), -1
 
     def run(self, state: NewState) -> Fields:
         """Write everything. The meta values come last, after the trailer has confirmed the rest."""
         header = self._header()
         counts = self._write_sections(header, state)
+        if counts["windows"]:
+            state.put("common", [(BASE_KEY, encode_base(self._common))])
         state.complete(Identity(STATE_FORMAT, header["settings"], header["log"]), *progress_of(header))
         return {**header, **counts}
 
@@ -207,6 +213,7 @@ class Importer:
                 "bucket": ("buckets", "buckets", self._buckets),
                 "memory": ("memories", "hosts", self._memories),
                 "attempt": ("attempts", "attempts", self._pending_verdicts),
+                "common": ("windows", "common", self._windows),
             }[section]
             items = read(lines, header)
         state.put(family, items)
@@ -267,6 +274,16 @@ class Importer:
             self._last_verdict = key
             items.append((key, value))
         return items
+
+    def _windows(self, lines: list[Fields], _: Fields) -> list[tuple[bytes, bytes]]:
+        """Read windows of common text into the table, which is written at the end."""
+        for fields in lines:
+            window, slots = common_text_slots(fields)
+            if not self._last_window < window < COMMON_SLOTS // COMMON_WINDOW:
+                raise ValueError
+            self._common.slots[window * COMMON_WINDOW : (window + 1) * COMMON_WINDOW] = slots
+            self._last_window = window
+        return []
 
     def _next(self) -> bytes:
         line = next(self._lines, None)

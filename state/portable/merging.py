@@ -3,7 +3,7 @@
 Each bucket, host memory and pending verdict lies in one part. An entry may lie in several. In a scheme with host
 memories, the part of the page's host has the complete entry; other parts have it without its own text, or as a copy
 with a URL and host 0. Postings and memories below the floor of the deduplication window are left out, so the sweep has
-nothing to do.
+nothing to do. All parts have the same table of common text.
 """
 
 import heapq
@@ -17,6 +17,7 @@ import numpy as np
 
 from spotsieve.state.directory import check_free, made_beside, put_in_place, sync_directory
 from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_buckets
+from spotsieve.state.format.common_text import BASE_KEY, encode_base
 from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
 from spotsieve.state.format.host_memory import last_learned
 from spotsieve.state.format.meta import Identity, StateProgress, encode_source, page_of_key, pending_verdict_key
@@ -135,6 +136,7 @@ class _Merge:
         """Write everything. The meta values come last."""
         entries, buckets = self._write_entries(), self._write_buckets()
         hosts, pending_verdicts = self._write_hosts(), self._write_pending_verdicts()
+        self._write_common_text()
         texts = enumerate(self._sources.texts)
         self._state.put("sources", ((number.to_bytes(8, "big"), encode_source(text)) for number, text in texts))
         swept = Sweep(0, self._clock.floor)
@@ -230,6 +232,15 @@ class _Merge:
                 self._state.put("attempts", zip(keys, (value for _, value in items), strict=True))
                 written += len(items)
         return written
+
+    def _write_common_text(self) -> None:
+        """Write the table of common text, which all parts have."""
+        table = self._parts[0].common_text()
+        for part in self._parts[1:]:
+            if not np.array_equal(part.common_text().slots, table.slots):
+                raise CorruptRecord("common", BASE_KEY, "must be the same table in all shards", _DAMAGED)
+        if table.slots.any():
+            self._state.put("common", [(BASE_KEY, encode_base(table))])
 
     def _batches(self, family: str) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield keys and values of a family, BATCH at a time. Raises CorruptRecord if two parts have the same key."""

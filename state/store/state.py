@@ -38,7 +38,17 @@ from spotsieve.state.format.meta import (
     pending_verdict_key,
 )
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Buckets, CommonText, HostMemories, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict, Removal, no_common_text
+from spotsieve.state.index import (
+    Buckets,
+    CommonText,
+    HostMemories,
+    HostUpdate,
+    IndexUpdate,
+    OutcomeRef,
+    PendingVerdict,
+    Removal,
+    no_common_text,
+)
 from spotsieve.state.removal import Sweep, sweep_buckets, sweep_hosts
 from spotsieve.state.store.backend import FAMILIES, META, Backend, Batch
 from spotsieve.state.store.buckets import BucketTable
@@ -268,7 +278,7 @@ class State:
                 yield b"meta/" + key, stored
         for name in FAMILIES:
             # How the table of common text is cut into changes depends on the size of the updates.
-            rows = self.scan(name) if name != "common" else [(b"", encode_base(self._common.table))]
+            rows = self.scan(name) if name != "common" else self._common_text_rows()
             for key, value in rows:
                 yield name.encode() + b"/" + key, value
 
@@ -384,6 +394,11 @@ class State:
         """Read the next hosts from this one on, and their `last` (HostMemories), for the sweep."""
         keys, values = self.backend.next_items("hosts", first_host.to_bytes(8, "big"), most)
         return decode_keys(keys), last_learned(keys, values)
+
+    def _common_text_rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the whole table of common text, unless it is empty."""
+        if self._common.table.slots.any():
+            yield BASE_KEY, encode_base(self._common.table)
 
     def _write(self, batch: Batch, progress: StateProgress, clock: Clock) -> None:
         """Write a batch together with the progress. A failed write changes nothing."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
+from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault, head_of_entry
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
@@ -229,6 +230,10 @@ class _Verifier:
             checker.check_memories(keys, values)
         for key, value in self._items("attempts"):
             checker.check_pending_verdict(key, value)
+        try:
+            read_common_text(self._items("common"))
+        except SpotsieveError as error:
+            self._found.add_error(error)
 
     def _named_here(self) -> NDArray[np.bool_]:
         """Return which living entries this part must hold: bool[living]. Without own texts numbers decide nothing."""

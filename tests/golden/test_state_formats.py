@@ -45,7 +45,16 @@ from spotsieve.state.format.meta import (
     seal,
 )
 from spotsieve.state.horizon import Clock, StepMark
-from spotsieve.state.index import Buckets, CommitMark, HostMemories, HostUpdate, IndexUpdate, OutcomeRef, PendingVerdict
+from spotsieve.state.index import (
+    Buckets,
+    CommitMark,
+    HostMemories,
+    HostUpdate,
+    IndexUpdate,
+    OutcomeRef,
+    PendingVerdict,
+    no_common_text,
+)
 from spotsieve.state.log.bodies import Handover
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import (
@@ -173,7 +182,7 @@ EXPORT = b"""
 {"bucket":"0100000000004567","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"02000000000089ab","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"030000000000cdef","entries":[0],"inline":["0123456789abcdef"]}
-{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"postings":4,"xxh3_128":"8914328725677ffed9187c72bbf1bbe8"}
+{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"windows":0,"postings":4,"xxh3_128":"8914328725677ffed9187c72bbf1bbe8"}
 """
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
@@ -439,7 +448,7 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
     assert ',"index.scope":"global",' in text
     assert '"revision":4' in text
     names = set(json.loads(text))
-    assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.template_share"}
+    assert names > {"scheme.name", "scheme.min_containment", "scheme.template_share"}
     assert "directory" not in text
     assert settings_digest("{}").hex() == "dc7048f8f8747f561349cde127705c16"
 
@@ -488,7 +497,7 @@ OWN_TEXT = (
 
 
 def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address() -> None:
-    learned = HostUpdate(own_text([OWN]), memories_of([]), (), ())
+    learned = HostUpdate(own_text([OWN]), memories_of([]), (), (), no_common_text())
     index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
     (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", OWN_TEXT + "68747470")
@@ -512,10 +521,12 @@ MEMORIES = memories_of(
 MEMORY_VALUES = [
     (
         "03" "0201000000" "0000000000000080" "0500000000000000" "0000" "0000" "00" "00" "0200" "01"
-        "041000000c0b0a" "04100050000000" "04100020190900"
+        "01" "04100000"  # one tally for all slots
+        "000c0b0a" "50000000" "20190900"
     ),
     (
         "03" "ffffffffff" "0300000000000000" "0000000000000000" "0100" "0000" "07" "0f" "0200" "00"
+        "00"  # tallies within slots
         "feffffffffffff" "04300012000000"
     ),
 ]  # fmt: skip

@@ -19,7 +19,7 @@ FEW_PAGES, TEMPLATE_WORDS = 4, 200
 LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.1
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
-NEARLY_ALL, WHOLE_SHARE = 0.9, 0.3
+NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
 LEAST_WORDS = 3
 """A page with fewer distinctive words consists of template text."""
@@ -196,7 +196,7 @@ class Pair:
         if thin and self.same_host and self.title is None:
             most = 0.625 * (1.0 - self.bars.min_containment) * asked.words
         if asked.part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not self.same_host:
-            most = 0.0
+            most = NEARLY_NONE * asked.words
         if (thin and not self.same_host and not young) or (asked.beside and asked.part != MAIN_TEXT):
             most = by_default
         if young:

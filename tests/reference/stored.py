@@ -22,7 +22,14 @@ def memory_value(memory: ObviousMemory) -> bytes:
     """The stored value of a memory, by the grammar of FORMATS.md."""
     urls, texts, last, *hands_and_floors, items, words = memory
     head = struct.pack("<QQHHBBHB", urls, texts, *hands_and_floors, len(items), len(words))
-    return b"\3" + last.to_bytes(5, "little") + head + b"".join(slot.to_bytes(7, "little") for slot in (*items, *words))
+    slots = (*items, *words)
+    tallies = list(dict.fromkeys(slot % 2**28 for slot in slots))
+    if len(tallies) > 16 or 4 * len(tallies) + 4 * len(slots) >= 7 * len(slots):
+        stored = b"\0" + b"".join(slot.to_bytes(7, "little") for slot in slots)
+    else:
+        short = [slot >> 28 << 4 | tallies.index(slot % 2**28) for slot in slots]
+        stored = bytes([len(tallies)]) + b"".join(word.to_bytes(4, "little") for word in (*tallies, *short))
+    return b"\3" + last.to_bytes(5, "little") + head + stored
 
 
 ObviousText = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]

@@ -80,8 +80,9 @@ SHORT = 80
 """A text of fewer words under another title is no copy."""
 SURE, SURE_WORDS = 0.95, 20
 """A text of SURE_WORDS words is a copy whatever the titles are if this share of it is contained."""
-NEARLY_ALL = 0.9
-"""The containment that template text and common text need between two hosts, without a fresh word."""
+NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
+"""The containment that template text and common text need between two hosts, and the share of fresh words they may have;
+also the containment of a short page while the template text of its host is unknown."""
 WHOLE_SHARE = 0.3
 """Common text speaks for a page if its main text is this share of the words outside links."""
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
@@ -236,7 +237,7 @@ def _contained_part(part, words, beside, pages, page, others, other, same, title
     if thin and same and title == NO_TITLE:
         most_fresh = CAREFUL * (1.0 - bars.min_containment) * words
     if part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same:
-        most_fresh = 0.0
+        most_fresh = NEARLY_NONE * words
     if (thin and not same and not young) or (beside and part != MAIN_TEXT):
         most_fresh = (1.0 - bars.min_containment) * words
     row = thresholds.PART_FIRST + 2 * part

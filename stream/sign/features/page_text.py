@@ -47,8 +47,9 @@ from spotsieve.stream.base.page_text import (
 )
 from spotsieve.stream.sign.features.scorecard import KEPT_IN_NEED
 from spotsieve.stream.sign.features.shingles import shingle_hashes
+from spotsieve.stream.sign.features.sorting import RADIX, sort_items
 from spotsieve.stream.sign.text.hashing import HASH_BITS, LONE, SEED, WITH_DIGIT, chain_hash, finish_hash
-from spotsieve.stream.sign.text.machine import leading_zeros, load_word
+from spotsieve.stream.sign.text.machine import load_word
 
 MOST_SAMPLES = MAIN_SAMPLES + REST_SAMPLES
 NUMBER_TOKEN = np.uint64(0xA24BAED4963EE407) & HASH_BITS
@@ -64,12 +65,6 @@ _LONE, _WITH_DIGIT = np.uint64(LONE), np.uint64(WITH_DIGIT)
 _LOW, _HIGH, _HALF = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFF00000000), np.uint64(32)
 _EVERY = np.uint64(1) << np.uint64(32)
 """A bound that all hashes of 32 bits are below."""
-_RADIX_BITS = 8
-_DIGIT = np.uint64((1 << _RADIX_BITS) - 1)
-_MOVES = 8
-"""Few items are sorted by two digits and then by insertion, which stops after this number of moves per item."""
-_FEW = 4096
-"""More items are sorted by all digits at once."""
 _MARKS = 4096
 
 
@@ -104,7 +99,7 @@ def make_text_buffers(blocks, tokens):  # int64, int64 -> TextBuffers
         np.empty(tokens, dtype=np.uint64),
         np.empty(tokens, dtype=np.uint64),
         np.empty(tokens, dtype=np.uint64),
-        np.empty((1 << _RADIX_BITS) + 1, dtype=np.uint64),
+        np.empty(RADIX + 1, dtype=np.uint64),
         np.empty(_MARKS, dtype=np.uint8),
         np.empty(MOST_SAMPLES, dtype=np.uint64),
     )
@@ -190,7 +185,7 @@ def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
     for block in range(count):
         items[block] = (keys[block] & _HIGH) | np.uint64(block)
     sort_items(items, room.spare, room.starts, count, _EVERY)
-    different = first = last = np.int64(0)
+    different, first, last = np.int64(0), np.int64(0), np.int64(0)
     for place in range(count):
         item = items[place]
         block = np.int64(item & _LOW)
@@ -400,65 +395,3 @@ def pack_samples(blocks, count, width, picked, written, packed, samples):
                 at = min(item >> _HALF, np.uint64(LAST_POSITION))
                 samples[done] = (item & _LOW) << np.uint64(HASH_SHIFT) | at << np.uint64(POSITION_SHIFT) | low
                 done += 1
-
-
-# Sorting
-
-
-@part
-def sort_items(items, spare, starts, count, bound):
-    """Sort items by their high halves, which are below the bound. Equal ones must stand in ascending order.
-
-    items: uint64[>= count]  spare: uint64[>= count], overwritten  starts: uint64[257], overwritten
-    count: int64  bound: uint64, at most 2^32
-    """
-    if count == 0:
-        return
-    if count <= _FEW:
-        # The highest 16 bits leave few items out of order.
-        bits = 64 - leading_zeros(bound - _U1)
-        shift = np.uint64(32 + max(bits - 2 * _RADIX_BITS, 0))
-        move_by_digit(items, spare, starts, count, shift)
-        move_by_digit(spare, items, starts, count, shift + np.uint64(_RADIX_BITS))
-        if sort_by_insertion(items, count):
-            return
-    for digit in range(32, 64, 2 * _RADIX_BITS):
-        move_by_digit(items, spare, starts, count, np.uint64(digit))
-        move_by_digit(spare, items, starts, count, np.uint64(digit + _RADIX_BITS))
-
-
-@part
-def sort_by_insertion(items, count):  # uint64[], int64 -> bool
-    """Sort items that are nearly in order. Returns whether they are sorted.
-
-    It stops after _MOVES moves per item, because a page can be built to need many.
-    """
-    most = _MOVES * count
-    for behind in range(1, count):
-        item = items[behind]
-        place = behind
-        while place > 0 and items[place - 1] > item:
-            items[place] = items[place - 1]
-            place -= 1
-        items[place] = item
-        most -= behind - place
-        if most < 0:
-            return False
-    return True
-
-
-@part
-def move_by_digit(source, target, starts, count, shift):
-    """Run one pass of a radix sort. source, target: uint64[]  starts: uint64[257], overwritten  shift: uint64"""
-    starts[:] = 0
-    for place in range(count):
-        starts[(source[place] >> shift & _DIGIT) + _U1] += _U1
-    before = _U0
-    for digit in range(1 << _RADIX_BITS):
-        before += starts[digit + 1]
-        starts[digit + 1] = before
-    for place in range(count):
-        item = source[place]
-        digit = item >> shift & _DIGIT
-        target[starts[digit]] = item
-        starts[digit] += _U1

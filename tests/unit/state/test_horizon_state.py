@@ -32,7 +32,7 @@ from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
 from tests.fixtures.states.local_states import PAGES, different_pages
 
 HOUR_MS = 3_600_000
-SETTINGS = Settings.model_validate({"scheme": {"sketch_bits": 128}, "index": {"horizon_hours": 640 / HOUR_MS}})
+SETTINGS = Settings.model_validate({"index": {"horizon_hours": 640 / HOUR_MS}})
 """Pages of local_states are a millisecond apart: a horizon is 640 of them, a step 10."""
 TEXT = verdict_settings_text(SETTINGS)
 DIGEST = settings_digest(TEXT)

@@ -140,6 +140,9 @@ def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -
         None,
         0.1,
     )
+    windows = [line for line in lines if "common" in line]
+    assert [line["common"] for line in windows] == sorted(line["common"] for line in windows)
+    assert lines[-1]["windows"] == len(windows) > 10
     postings = sum(len(bucket["entries"]) for bucket in buckets)
     assert lines[-1] | {"memories": len(memories), "attempts": len(pending_verdicts)} == lines[-1]
     assert (
@@ -254,6 +257,11 @@ def replaced(place: int | str, **fields: Any) -> Change:
         (replaced("memory", words=5), "must match the grammar in state/FORMATS.md"),
         (replaced("memory", more=1), "must match the grammar in state/FORMATS.md"),
         (replaced("attempt", attempt=-1), "must match the grammar in state/FORMATS.md"),
+        (replaced("common", common=2**15), "must match the grammar in state/FORMATS.md"),
+        (replaced("common", common=-1), "must match the grammar in state/FORMATS.md"),
+        (replaced("common", slots=["0" * 16] * 8), "must match the grammar in state/FORMATS.md"),
+        (replaced("common", slots=["1" * 16] * 7), "must match the grammar in state/FORMATS.md"),
+        (replaced("common", more=1), "must match the grammar in state/FORMATS.md"),
         (replaced("attempt", source=9), "must match the grammar in state/FORMATS.md"),
         (replaced("attempt", source=0), "must match the grammar in state/FORMATS.md"),
         (replaced("attempt", original=10**6), "must match the grammar in state/FORMATS.md"),

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,13 @@ def assert_alike(one: OwnText | HostMemories, other: OwnText | HostMemories) -> 
 def rows_of(memories: HostMemories) -> list[ObviousMemory]:
     return [
         ObviousMemory(
-            *(int(getattr(memories, name)[host]) for name in HostMemories._fields[1:8]),
+            int(memories.urls[host]),
+            int(memories.texts[host]),
+            int(memories.last[host]),
+            int(memories.item_hand[host]),
+            int(memories.word_hand[host]),
+            int(memories.item_floor[host]),
+            int(memories.word_floor[host]),
             tuple(memories.items[memories.item_bounds[host] : memories.item_bounds[host + 1]].tolist()),
             tuple(memories.words[memories.word_bounds[host] : memories.word_bounds[host + 1]].tolist()),
         )
@@ -227,6 +233,46 @@ BROKEN = [
 ]
 
 
+SHORT = SOUND._replace(words=(), items=(slot(1), slot(2), slot(3, 3, 4, 5), slot(4)))
+TALLIES, CODES = (slot(0), slot(0, 3, 4, 5)), (1 << 4, 2 << 4, 3 << 4 | 1, 4 << 4)
+
+
+def short_value(tallies: Sequence[int] = TALLIES, codes: Sequence[int] = CODES) -> bytes:
+    """The value of SHORT with these tallies and short slots."""
+    stored = b"".join(word.to_bytes(4, "little") for word in (*tallies, *codes))
+    return memory_value(SHORT)[:31] + bytes([len(tallies)]) + stored
+
+
+SHORT_BROKEN = [
+    short_value()[:-1],
+    short_value(codes=[1 << 4, 2 << 4, 3 << 4 | 2, 4 << 4]),
+    short_value(codes=[1 << 4 | 1, 2 << 4, 3 << 4, 4 << 4]),
+    short_value(codes=[1 << 4, 2 << 4, 3 << 4, 4 << 4]),
+    short_value(codes=[1 << 4, 2 << 4, 2 << 4 | 1, 4 << 4]),
+    short_value((slot(0), slot(0))),
+    short_value((slot(0), 1 << 28 | slot(0))),
+    short_value((slot(0), 1 << 24)),
+    memory_value(SHORT)[:31] + b"\0" + b"".join(one.to_bytes(7, "little") for one in SHORT.items),
+]
+
+
+@pytest.mark.parametrize("tallies", [1, 2, 15, 16, 17, 60])
+def test_few_tallies_are_stored_once(tallies: int) -> None:
+    slots = tuple(slot(number, number % tallies % 16, 1 + number % tallies) for number in range(60))
+    memory = SOUND._replace(items=slots[:50], words=slots[50:])
+    (value,) = encode_memories(memories_of([HostRow(5, *memory)]))
+    assert value == memory_value(memory)
+    assert len(value) == 32 + (7 * 60 if tallies > 16 else 4 * 60 + 4 * tallies)
+    assert rows_of(decode_memories(np.array([5], np.uint64), [value])) == [memory]
+
+
+def test_a_host_with_one_page_of_30_blocks_and_7_title_words_takes_184_bytes() -> None:
+    slots = tuple(slot(number, 0, 1 << 7, 1 << 2) for number in range(30))
+    (value,) = encode_memories(memories_of([HostRow(5, items=slots, words=slots[:7])]))
+    assert value is not None
+    assert len(value) == 184
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -238,12 +284,14 @@ BROKEN = [
             WHOLE[:-1],
             WHOLE + b"x",
             WHOLE[:8],
-            WHOLE[:30],
+            WHOLE[:31],
         ),
         *map(memory_value, BROKEN),
+        *SHORT_BROKEN,
     ],
 )
 def test_a_damaged_memory_is_corrupt_and_names_its_host(value: bytes) -> None:
+    assert short_value() == memory_value(SHORT)
     assert decode_memories(np.array([1], np.uint64), [WHOLE]).urls.tolist() == [3]
     with pytest.raises(CorruptRecord, match=r"hosts\[0000000000000005\] must be version 3"):
         decode_memories(np.array([1, 2, 5], np.uint64), [WHOLE, None, value])

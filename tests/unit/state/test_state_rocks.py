@@ -81,14 +81,14 @@ sys.stdin.read()
     "other settings on an old state or log refuse to start, and say what differs", fault="the settings changed"
 )
 def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
-    ours = Settings.model_validate({"scheme": {"minima": 8, "sketch_bits": 256}})
-    theirs = Settings.model_validate({"scheme": {"minima": 6, "sketch_bits": 128}, "index": {"bucket_cap": 9}})
+    ours = Settings.model_validate({"scheme": {"minima": 8, "min_containment": 0.5}})
+    theirs = Settings.model_validate({"scheme": {"minima": 6, "min_containment": 0.7}, "index": {"bucket_cap": 9}})
     open_state(tmp_path, verdict_settings_text(ours)).close()
     with pytest.raises(SettingsMismatch) as refused:
         open_state(tmp_path, verdict_settings_text(theirs))
     message = str(refused.value)
     assert "scheme.minima is 8 in the state and 6 in the configuration" in message
-    assert "scheme.sketch_bits is 256 in the state and 128 in the configuration" in message
+    assert "scheme.min_containment is 0.5 in the state and 0.7 in the configuration" in message
     assert "index.bucket_cap is 256 in the state and 9 in the configuration" in message
     assert "spotsigs" not in message
     assert "restore these settings; carry the state over" in message

@@ -88,7 +88,7 @@ def test_a_state_that_a_process_works_on_is_snapshot_by_asking_it(
     assert main(["state", "snapshot", "--state", str(owned), str(snapshot), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["log_position"] == RECORDS
-    assert told["settings"]["scheme.sketch_bits"] == 128
+    assert told["settings"]["scheme.name"] == "spotsieve"
     assert leftovers(owned) == set()
     # Once more: nothing that the first left is in the way.
     assert main(["state", "snapshot", "--state", str(owned), str(tmp_path / "second")]) == 0
