@@ -49,7 +49,7 @@ SHAPES = [
 
 
 def blocks_of(dice: random.Random, words: int, size: int, kept: bool) -> list[Paragraph]:
-    """Blocks of so many words in all."""
+    """Blocks of this many words in all."""
     blocks = list[Paragraph]()
     while words > 0:
         count = max(3, round(size * dice.uniform(0.5, 1.5)))

@@ -282,7 +282,7 @@ def own_block(number: int) -> Paragraph:
     return Paragraph(tuple(random.Random(number).randrange(10_000) for _ in range(40)))
 
 
-def test_a_host_s_memory_has_room_for_so_many_blocks_and_words_and_keeps_what_many_pages_have() -> None:
+def test_a_full_memory_keeps_what_many_pages_have() -> None:
     # Three of four blocks on each page, and 40 new ones on each of 260 pages.
     dice = random.Random(1)
     common = [own_block(-1 - number) for number in range(4)]

@@ -15,7 +15,7 @@ ENTRY_SAMPLES, ENTRY_BLOCKS = 128, 16
 LEAST_OWN = 8
 """A page with fewer distinctive words takes only blocks of the host's share of pages as template text."""
 LEAST_MAIN = 20
-"""So many words of main text speak for a page."""
+"""The least words of main text that speak for a page."""
 FRESH_RUN, FRESH_SLACK = 10, 2.0
 LINK_BLOCK = 0.4
 FEW_SHINGLES = 16

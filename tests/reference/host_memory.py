@@ -95,7 +95,7 @@ class Counts:
                 return slot
 
     def _age(self, pages: int) -> bool:
-        """Reduce every error by so many pages; whether any item had one."""
+        """Reduce every error by this many pages; whether any item had one."""
         aged = any(item.error for item in self.slots)
         for item in self.slots:
             item.error = max(0, item.error - pages)

@@ -151,7 +151,7 @@ class Pair:
         needed = self.needed(asked, thin, young)
         most_allowed = self.bars.max_fresh_words - 1.0 if self.bars.max_fresh_words else words
         if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
-            # So many of the shared words may be template text that is not known yet.
+            # This many of the shared words may be template text that is not known yet.
             rest = words - TEMPLATE_WORDS
             if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= min(
                 (1.0 - least) * rest, most_allowed

@@ -244,7 +244,7 @@ def test_the_bars_are_the_settings() -> None:
     assert judged(pages, few)[1].kind is Kind.NOVEL
 
 
-def test_a_judged_page_has_blocks_samples_title_and_site_and_any_other_page_none_of_them() -> None:
+def test_a_judged_page_has_blocks_samples_title_and_site_and_others_have_none() -> None:
     body = newspaper(ENGLISH, "The bridge, the bridge and 7 walkers")
     bodies = [body, "<title>Gone for good</title><p>Gone.", "", body]
     signed = SCHEME.sign([page(n, HERE, text, judgeable=n != 3) for n, text in enumerate(bodies)])
