@@ -24,7 +24,6 @@ its ENTRY_BLOCKS heaviest distinctive blocks.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 
@@ -42,17 +41,12 @@ _MANTISSA_BITS = 4
 MOST_SIZE = 31 << 14
 
 
-def size_codes(words: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Codes of sizes in words, one byte each: exact below 32, then rounded down by less than 1/16.
-
-    int64[k] -> uint8[k]. Sizes above MOST_SIZE get the code of MOST_SIZE.
-    """
-    return np.array([size_code(np.int64(size)) for size in words], np.uint8)
-
-
 @inlined
 def size_code(words):  # int64 -> int64
-    """The code of a size in words: mantissa of 4 bits and an exponent; sizes below 16 are their own code."""
+    """The code of a size in words, one byte: exact below 32, then rounded down by less than 1/16.
+
+    A mantissa of 4 bits and an exponent; sizes below 16 are their own code. Sizes above MOST_SIZE get its code.
+    """
     size, exponent = min(words, np.int64(MOST_SIZE)), np.int64(0)
     while size >= 32:
         size >>= 1

@@ -234,7 +234,7 @@ def columns_of(signatures: Signatures, row: int) -> dict[str, object]:
     names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch", "site")
     return {name: getattr(signatures, name)[row].tolist() for name in names} | {
         name: getattr(signatures, name)[slice(*getattr(signatures, f"{name}_bounds")[row : row + 2])].tolist()
-        for name in ("features", "prints", "titles")
+        for name in ("features", "blocks", "samples", "titles")
     }
 
 
@@ -325,8 +325,8 @@ def test_a_page_is_a_copy_of_itself_by_the_scheme_s_own_comparison(name: str) ->
     signed = scheme.sign(CRAWL)
     rows = candidate_columns(signed, scheme.compares_features)
     probes = scheme.probe(signed)
-    if probes.decisive.all():
-        return
+    if probes.decisive.all() or scheme.bars is not None:
+        return  # The judge compares the pages of a scheme with host memories.
     judgeable = rows.take(np.flatnonzero(signed.status == SignatureStatus.FINGERPRINTED))
     found = scheme.confirm(judgeable, judgeable)
     assert found.accepted.all()

@@ -1,275 +1,161 @@
-"""What a host's pages taught, and when two pages are copies by it: the obvious way. Twin of spotsieve.stream.judge.
+"""The memory of a host: on how many of its pages blocks and title words stand. Twin of stream/judge/by_host/memory.py.
 
-Block fingerprints and title words come from the signatures. A memory counts the pages of the host that have each of
-them. Those of many pages are template text, which does not distinguish any of them.
+Sketches are sets of bit numbers here.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""The weight of a block fingerprint, by its class."""
-KEPT_TENTHS, LEFT_OUT_TENTHS = 10, 4
-"""What a word of a kept print counts, and of one that was not kept. In tenths sums are whole, in whatever order."""
-MOST_ITEMS, MOST_ITEM_COUNT = 1_024, 15
-MOST_WORDS, MOST_WORD_COUNT = 64, 255
+COUNT_BITS, HOST_BITS = 12, 64
+"""The sizes of the sketches of an item and of a host."""
+MOST_ITEMS, MOST_WORDS = 1_024, 128
+MOST_ERROR = 15
 
 
-class Bars(NamedTuple):
-    """The settings of the rule, with their defaults."""
-
-    min_alike: float = 0.5
-    other_title_min_alike: float = 0.8
-    no_title_min_alike: float = 0.6
-    min_jaccard: float = 0.32
-    thin_min_jaccard: float = 0.7
-    template_share: float = 0.04
-    keep_variants: bool = False
+def linear_count(occupied: int, bits: int) -> float:
+    """The number of values that set so many of a sketch's bits, estimated (Whang et al. 1990)."""
+    if occupied == bits:
+        return 2 * bits * math.log(bits)
+    return -bits * math.log1p(-occupied / bits)
 
 
-class Print(NamedTuple):
-    """One print of a page. number: it stands for a block's numbers, else for its text"""
+@dataclass
+class Item:
+    """A block or title word. error: the most pages that may have shown it before it was remembered"""
 
-    stored: int
     identity: int
-    number: bool
-    kept: bool
-    weight: int
+    error: int = 0
+    urls: set[int] = field(default_factory=set)
+    texts: set[int] = field(default_factory=set)
 
     @property
-    def tenths(self) -> int:
-        """How much it counts among a page's own prints, in tenths of words."""
-        return self.weight * (KEPT_TENTHS if self.kept else LEFT_OUT_TENTHS)
+    def pages(self) -> int:
+        """On how many pages it was seen, by URLs or by texts, whichever are fewer."""
+        return math.floor(linear_count(min(len(self.urls), len(self.texts)), COUNT_BITS) + 0.5)
+
+    @property
+    def at_most(self) -> int:
+        """The number of pages with the error."""
+        return self.pages + self.error
 
 
-def print_of(stored: int) -> Print:
-    """stored: hash of 26 bits, number, kept, class of 4 bits."""
-    return Print(stored, stored >> 5, bool(stored >> 5 & 1), bool(stored >> 4 & 1), WEIGHTS[stored & 15])
+@dataclass
+class Counts:
+    """Items in slots, at most `room` (Space-Saving with a hand).
 
-
-class PageText(NamedTuple):
-    """What a page is compared by. share: of its listed kept text, what is template  listed: the weight of all of it
-
-    prints: ascending; of a page that is judged all of them, of a filed one those that were its own then
+    hand: the slot where the search for an item to replace goes on  floor: no item was seen on fewer pages
     """
 
-    host: int
-    site: int
-    length: int
-    sketch: tuple[int, ...]
-    prints: tuple[Print, ...]
-    titles: frozenset[int]
-    share: float = 0.0
-    listed: int = 0
+    room: int
+    slots: list[Item] = field(default_factory=list)
+    hand: int = 0
+    floor: int = 0
+
+    def __post_init__(self) -> None:
+        self._by_identity = {item.identity: item for item in self.slots}
+
+    def pages_with(self, identity: int) -> int:
+        """On how many pages an item was seen; 0 if it is not remembered."""
+        item = self._by_identity.get(identity)
+        return item.pages if item else 0
+
+    def count(self, identity: int, url: int, text: int) -> None:
+        """Count a page for an item. url, text: hashes of the page"""
+        if identity not in self._by_identity:
+            self._put(identity)
+        item = self._by_identity[identity]
+        item.urls.add(url % COUNT_BITS)
+        item.texts.add(text % COUNT_BITS)
+
+    def _put(self, identity: int) -> None:
+        if len(self.slots) < self.room:
+            item = Item(identity)
+            self.slots.append(item)
+        else:
+            slot = self._slot_to_replace()
+            del self._by_identity[self.slots[slot].identity]
+            item = self.slots[slot] = Item(identity, self.floor)
+        self._by_identity[identity] = item
+
+    def _slot_to_replace(self) -> int:
+        while True:
+            for turn in range(self.room):
+                slot = (self.hand + turn) % self.room
+                if self.slots[slot].at_most <= self.floor:
+                    self.hand = (slot + 1) % self.room
+                    return slot
+            fewest = min(item.at_most for item in self.slots)
+            self.floor = min(fewest, MOST_ERROR)
+            if fewest > MOST_ERROR and not self._age(fewest - MOST_ERROR):
+                # Every item was seen on many pages: the next of the rarest goes.
+                around = [(self.hand + turn) % self.room for turn in range(self.room)]
+                slot = min(around, key=lambda slot: self.slots[slot].at_most)
+                self.hand = (slot + 1) % self.room
+                return slot
+
+    def _age(self, pages: int) -> bool:
+        """Reduce every error by this many pages; whether any item had one."""
+        aged = any(item.error for item in self.slots)
+        for item in self.slots:
+            item.error = max(0, item.error - pages)
+        return aged
 
 
 @dataclass
 class Memory:
-    """What is known of a host.
+    """The memory of a host. last: number of the next entry when the host last learned"""
 
-    first: the entry of its only page, whose prints and title stand for items and words; None: they are here
-    pages: how many taught it  last: the number that the next filed page had when it last learned
-    """
-
-    pages: int = 0
+    urls: set[int] = field(default_factory=set)
+    texts: set[int] = field(default_factory=set)
     last: int = 0
-    first: int | None = None
-    items: dict[int, int] = field(default_factory=dict)
-    words: dict[int, int] = field(default_factory=dict)
+    blocks: Counts = field(default_factory=lambda: Counts(MOST_ITEMS))
+    words: Counts = field(default_factory=lambda: Counts(MOST_WORDS))
 
-    def learn_items(self, identities: Iterable[int]) -> None:
-        """Count a page's items; with too many, the rarest are forgotten."""
-        _count(self.items, identities, MOST_ITEM_COUNT)
-        _make_room(self.items, min(max(5 * self.pages, 192), MOST_ITEMS))
+    @property
+    def pages(self) -> float:
+        """The number of pages of the host, by URLs or by texts, whichever are fewer."""
+        return linear_count(min(len(self.urls), len(self.texts)), HOST_BITS)
 
-    def learn_words(self, words: Iterable[int]) -> None:
-        """Count a page's title words; with too many, the rarest are forgotten."""
-        _count(self.words, words, MOST_WORD_COUNT)
-        _make_room(self.words, MOST_WORDS)
+    def learn(self, url: int, text: int, blocks: Iterable[int], words: Iterable[int], last: int) -> None:
+        """Count a page. url, text: its hashes  blocks: identities of 40 bits, in page order"""
+        self.urls.add(url >> 58)
+        self.texts.add(text >> 58)
+        for identity in blocks:
+            if identity:
+                self.blocks.count(item_of(identity), url, text)
+        for word in words:
+            self.words.count(word, url, text)
+        self.last = last
 
+    def template_limit(self, share: float) -> float:
+        """The number of pages from which a block is template text."""
+        return max(3.0, min(10.0, share * self.pages))
 
-def _count(counts: dict[int, int], found: Iterable[int], most: int) -> None:
-    for one in found:
-        counts[one] = min(counts.get(one, 0) + 1, most)
-
-
-def _make_room(counts: dict[int, int], room: int) -> None:
-    if len(counts) <= room:
-        return
-    rare = 0
-    while len(counts) > room * 3 / 4:
-        rare += 1
-        for one in [one for one, count in counts.items() if count <= rare]:
-            del counts[one]
-
-
-class Host(NamedTuple):
-    """A page's host as of now, before the page teaches it. pages: how many taught it"""
-
-    pages: int
-    items: Mapping[int, int]
-    words: Mapping[int, int]
-    bars: Bars
-
-    def is_template(self, one: Print) -> bool:
-        """Whether many pages of the host have this print."""
-        return self.items.get(one.identity, 0) > min(max(2.0, self.bars.template_share * self.pages), 10.0)
-
-    def rare(self, titles: Iterable[int]) -> set[int]:
-        """The words of a title that few titles of the host have."""
-        most = min(max(1.0, 0.3 * self.pages), 100.0)
-        return {word for word in titles if self.words.get(word, 0) <= most}
-
-    def own(self, prints: Iterable[Print]) -> list[Print]:
-        """The prints that are no template now."""
-        return [one for one in prints if not self.is_template(one)]
-
-    def share(self, prints: Iterable[Print]) -> tuple[float, int]:
-        """The share of template text in a page's listed main text, and the weight of the listed main text."""
-        listed = kept_text(prints)
-        weight = sum(one.weight for one in listed)
-        template = sum(one.weight for one in listed if self.is_template(one))
-        return (template / weight if weight else 0.0), weight
+    @property
+    def common_limit(self) -> float:
+        """The most pages of a title word that is not common."""
+        return min(max(2.0, 0.3 * self.pages), 20.0)
 
 
-def kept_text(prints: Iterable[Print]) -> list[Print]:
-    """The prints of text, not of numbers, that were kept."""
-    return [one for one in prints if one.kept and not one.number]
+def item_of(identity: int) -> int:
+    """The identity of a block in a memory: the highest 28 of 40 bits."""
+    return identity >> 12
 
 
-class Answer(NamedTuple):
-    """The verdict on a pair: the reason of a copy, "" for none  sure: only the new parts of the copy are learned."""
-
-    reason: str
-    score: float
-    sure: bool = False
-
-
-def compare(page: PageText, indexed: PageText, host: Host) -> Answer:
-    """A page and an earlier one. host: that of the page"""
-    bits = 64 * len(page.sketch)
-    distance = sum((one ^ other).bit_count() for one, other in zip(page.sketch, indexed.sketch, strict=True))
-    jaccard = max(0.0, 1 - 2 * distance / bits)
-    title = title_overlap(host.rare(page.titles), host.rare(indexed.titles))
-    if page.host == indexed.host:
-        return _same_host(page, indexed, host, jaccard, bits, title)
-    return _other_host(page, indexed, host, jaccard, title)
+def hash_of_url(url: bytes) -> int:
+    """The hash by which the URL of a page is counted: FNV-1a, mixed."""
+    value = 0xCBF29CE484222325
+    for byte in url:
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return _mixed(value)
 
 
-def title_overlap(one: set[int], other: set[int]) -> float | None:
-    """The Jaccard of two titles' rare words; None where neither has any."""
-    return len(one & other) / len(one | other) if one or other else None
+def hash_of_text(hashes: Iterable[int]) -> int:
+    """The hash by which the text of a page is counted. hashes: of its sampled shingles"""
+    return _mixed(sum((one + 1) * 0x9E3779B97F4A7C15 for one in hashes) % 2**64)
 
 
-def bar(title: float | None, words: float, host: Host) -> float:
-    """How alike two pages must be that have so many words of their own."""
-    bars = host.bars
-    least = bars.min_alike
-    if title is None:
-        top = bars.no_title_min_alike
-        needed = top - (top - least) * min(max((words - 20) / 20, 0.0), 1.0)
-    else:
-        top = bars.other_title_min_alike
-        needed = top - (top - least) * min(max((title - 0.2) / (0.6 - 0.2), 0.0), 1.0)
-        needed += 0.12 * (1 - words / 20) if words < 20 else 0.0
-    agree = title is not None and title >= 0.6
-    return max(needed, bars.other_title_min_alike) if host.pages < 4 and not agree else needed
-
-
-class Met(NamedTuple):
-    """Own prints of two pages, in tenths of words: of both, and of what they share."""
-
-    one: int
-    other: int
-    shared: int
-
-
-def met_prints(page: PageText, indexed: PageText, host: Host, jaccard: float, bits: int) -> Met:
-    """Own prints of both; nothing is shared where the sketches rule it out."""
-    mine = {one.identity: one for one in host.own(page.prints)}
-    theirs = {one.identity: one for one in host.own(indexed.prints)}
-    both = [identity for identity in mine if identity in theirs]
-    kept = 0
-    for one, other in ((mine[identity], theirs[identity]) for identity in both):
-        if one.kept and other.kept and not one.number:
-            kept += max(0, min(one.weight, other.weight) - 2)
-    high = min(1.0, jaccard + 3 * math.sqrt((1 - jaccard * jaccard) / bits))
-    room = high * (page.length + indexed.length) / (1 + high)
-    if min(kept, page.length, indexed.length) > room:
-        both = []
-    larger = {identity: max(mine[identity].tenths, theirs[identity].tenths) for identity in both}
-    whole = [
-        sum(larger.get(identity, print_.tenths) for identity, print_ in prints.items()) for prints in (mine, theirs)
-    ]
-    return Met(whole[0], whole[1], sum(larger.values()))
-
-
-def _same_host(page: PageText, indexed: PageText, host: Host, jaccard: float, bits: int, title: float | None) -> Answer:
-    agree = title is not None and title >= 0.6
-    met = met_prints(page, indexed, host, jaccard, bits)
-    either_own = met.one + met.other - met.shared
-    fewer, more = min(met.one, met.other), max(met.one, met.other)
-    words = fewer / 10
-    alike = met.shared / either_own if either_own else 0.0
-    contained = met.shared / fewer if fewer else 0.0
-
-    shared, either = _features(page, indexed, jaccard)
-    share, _ = host.share(page.prints)
-    now = sum(print_.weight for print_ in kept_text(indexed.prints) if host.is_template(print_))
-    became = now / indexed.listed if indexed.listed else 0.0
-    template, template_of_indexed = page.length * share, indexed.length * min(1.0, indexed.share + became)
-    least, most = min(template, template_of_indexed), max(template, template_of_indexed)
-    sketch_contained = 0.0
-    if either - most >= max(40, 0.6 * either) or (agree and either - most >= max(15, 0.5 * either)):
-        by_sketch = max(0.0, shared - least) / (either - most)
-        shorter = min(page.length - template, indexed.length - template_of_indexed)
-        sketch_contained = max(0.0, shared - least) / shorter if shorter > 0 else 0.0
-        if by_sketch > alike:
-            alike, words = by_sketch, either - most
-    elif not host.own(page.prints) and jaccard >= 0.95:
-        alike, words = jaccard, either
-
-    reason = ""
-    both = fewer >= 600
-    if alike >= bar(title, words, host) and (title is None or title > 0.2 or words >= 60):
-        reason = "own_text"
-    elif title is not None and title >= 0.75 and both and alike >= (0.45 if host.pages < 4 else 0.42):
-        reason = "same_title"
-    elif (contained >= 0.85 and fewer >= 40 and more <= 1500 and alike >= 0.4 and (agree or title is None)) or (
-        title is not None and title >= 0.95 and both and max(contained, sketch_contained) >= 0.75 and alike >= 0.28
-    ):
-        reason = "contained"
-    if host.bars.keep_variants and _are_variants(host.own(page.prints), host.own(indexed.prints)):
-        reason = ""
-    return Answer(reason, min(alike, 1.0), alike >= 0.7 and (agree or title is None))
-
-
-def _are_variants(mine: list[Print], theirs: list[Print]) -> bool:
-    """Whether two pages keep the same texts, and each keeps numbers that the other lacks."""
-    both = {one.identity for one in mine} & {one.identity for one in theirs}
-    alone = [{one.number for one in prints if one.kept and one.identity not in both} for prints in (mine, theirs)]
-    return alone == [{True}, {True}]
-
-
-def _other_host(page: PageText, indexed: PageText, host: Host, jaccard: float, title: float | None) -> Answer:
-    share, _ = host.share(page.prints)
-    if 1 - share < 0.5:
-        return Answer("", jaccard)
-    if page.site == indexed.site != 0 and jaccard < bar(title, 80, host):
-        return Answer("", jaccard)
-    thin = page.length < 60 or indexed.length < 60
-    if jaccard >= (host.bars.thin_min_jaccard if thin else host.bars.min_jaccard):
-        return Answer("near", jaccard)
-    if thin or title is None or title < 0.8 or len(host.rare(page.titles)) <= 1 or jaccard < 0.24:
-        return Answer("", jaccard)
-    shared, _ = _features(page, indexed, jaccard)
-    return Answer("near" if shared / min(page.length, indexed.length) >= 0.75 else "", jaccard)
-
-
-def _features(page: PageText, indexed: PageText, jaccard: float) -> tuple[float, float]:
-    """By the sketches: features of both pages, and of either."""
-    total = page.length + indexed.length
-    shared = min(jaccard * total / (1 + jaccard), page.length, indexed.length)
-    return shared, total - shared
+def _mixed(value: int) -> int:
+    value = (value ^ value >> 32) * 0x9E3779B97F4A7C15 % 2**64
+    return value ^ value >> 29

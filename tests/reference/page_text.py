@@ -1,5 +1,6 @@
 """The packed blocks and sampled shingles of a page, one obvious line after the other: the twin of the kernel."""
 
+import functools
 from dataclasses import dataclass
 
 from tests.reference.blocks import Noted
@@ -91,6 +92,7 @@ def packed_size(words: int, links: int) -> int:
     return size_code(words) << 8 | outside << 4
 
 
+@functools.cache
 def size_code(words: int) -> int:
     """A mantissa of four bits and an exponent (stream/base/page_text.py)."""
     size = min(words, 31 << 14)

@@ -29,7 +29,8 @@ _SKETCH_BITS = 16
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEY_SHIFT, _HOSTS_SHIFT = np.uint64(32), np.uint64(16)
 _SKETCH = np.uint64(0xFFFF)
-_NO_TITLE = np.uint64(0)
+_UNLISTED = np.uint64(0)
+"""The identity of the block that stands for all unlisted ones of its page: two such blocks have nothing in common."""
 
 
 @kernel
@@ -45,9 +46,9 @@ def find_common_text(
         shown = _sketch_of(host[page]) << _HOSTS_SHIFT
         shown |= _sketch_of(_context(titles, title_bounds[page], title_bounds[page + 1], host[page]))
         for place in range(block_bounds[page], block_bounds[page + 1]):
-            if words_of(blocks[place]) < LEAST_WORDS:
-                continue
             identity = identity_of(blocks[place])
+            if words_of(blocks[place]) < LEAST_WORDS or identity == _UNLISTED:
+                continue
             slot = _find(common, identity)
             is_common[place] = slot >= 0 and _is_common(common[slot])
             if learns:

@@ -210,7 +210,8 @@ def measure_part(part, pages, page, flags, compared):
             missing += 1
             missing_words += 1.0 / density
             continue
-        start = part_start + position_of(sample) - compared.before[place]
+        # A position beyond 65,535 is that of its block: it is not known.
+        start = part_start + max(position_of(sample) - compared.before[place], 0)
         end = start + width_of(sample)
         if whole:
             start, end = part_start, part_start + words_of(pages.blocks[first + place])
@@ -247,7 +248,8 @@ def shared_template_words(pages, page, flags, compared):
     begin = pages.sample_bounds[page]
     for at in range(begin, pages.sample_bounds[page + 1]):
         place = place_of(pages.samples[at])
-        if compared.found[at - begin] == _FOUND and flags[place] & IS_OWN == 0 and not compared.whole[place]:
+        # Common text did not count when the other page was indexed.
+        if compared.found[at - begin] == _FOUND and flags[place] == IS_TEMPLATE and not compared.whole[place]:
             kept = is_kept(pages.blocks[first + place])
             words = 1.0 / compared.density[0 if kept else 1]
             every += words

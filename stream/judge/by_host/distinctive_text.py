@@ -273,7 +273,7 @@ def keep_own_text(pages, page, view, own, room):
     own.every[page] = size_code(np.int64(figures[OWN]))
     has_own = False
     for place in range(count):
-        has_own |= flags[place] & IS_TEMPLATE == 0
+        has_own |= _is_compared(flags[place])
     _keep_sample(pages, page, flags, has_own, own, room)
     held, begin = np.int64(0), own.block_first[page]
     for place in range(count):
@@ -289,24 +289,26 @@ def keep_own_text(pages, page, view, own, room):
             for later in range(held - 1, at, -1):
                 own.blocks[begin + later] = own.blocks[begin + later - 1]
             own.blocks[begin + at] = block
-    own.block_end[page] = begin + held
     _sort(own.blocks, begin, held)
-    # Blocks with one identity are one for later pages.
+    # Blocks with other numbers are equal now and then: the digest of numbers has 8 bits.
     written = begin
     for at in range(begin, begin + held):
-        if (
-            at == begin
-            or identity_of(own.blocks[at]) != identity_of(own.blocks[written - 1])
-            or (own.blocks[at] != own.blocks[written - 1])
-        ):
+        if at == begin or own.blocks[at] != own.blocks[written - 1]:
             own.blocks[written] = own.blocks[at]
             written += 1
     own.block_end[page] = written
 
 
 @inlined
+def _is_compared(flag):  # uint8 -> bool
+    """Whether a block counts in a comparison: it is not template text, or distinctive nevertheless (_relax)."""
+    return flag & IS_TEMPLATE == 0 or flag & IS_OWN != 0
+
+
+@inlined
 def _keep_sample(pages, page, flags, has_own, own, room):
-    """Keep the smallest hashes of the text of a page that is not template text, or of all its text."""
+    """Keep the smallest hashes of the text of a page that counts in comparisons, or of all its text."""
+    has_main = False
     found, largest_main, largest_rest, main, rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     first = pages.block_bounds[page]
     for at in range(pages.sample_bounds[page], pages.sample_bounds[page + 1]):
@@ -316,11 +318,14 @@ def _keep_sample(pages, page, flags, has_own, own, room):
             main, largest_main = main + 1, max(largest_main, value)
         else:
             rest, largest_rest = rest + 1, max(largest_rest, value)
-        if not has_own or flags[place] & IS_TEMPLATE == 0:
+        if not has_own or _is_compared(flags[place]):
             room[found] = np.uint64(value)
             found += 1
+            has_main |= kept
     # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
-    limit = sample_limit(main, largest_main, MAIN_SAMPLES) if main else sample_limit(rest, largest_rest, REST_SAMPLES)
+    limit = sample_limit(rest, largest_rest, REST_SAMPLES)
+    if has_main:
+        limit = sample_limit(main, largest_main, MAIN_SAMPLES)
     _sort(room, 0, found)
     if found > ENTRY_SAMPLES:
         limit = min(limit, np.int64(room[ENTRY_SAMPLES - 1]))

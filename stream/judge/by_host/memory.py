@@ -12,8 +12,10 @@ item has two sketches of COUNT_BITS bits, in which every URL and every text sets
 
 A memory is bounded. If it is full, a new item replaces one that was seen on the fewest pages, and inherits this number
 as its error, as in Space-Saving (Metwally et al. 2005): an item that was seen on more than N / room pages is in the
-memory, where N is the sum of the numbers of all items that were ever counted. A hand that goes round finds the item to
-replace, so equal items leave in the order in which they came, and no order depends on their identities.
+memory, where N is the sum of the numbers of all items that were ever counted. An error has four bits. When it would be
+larger than _MOST_ERROR, all errors are reduced instead, so items that are not seen any more go on to leave. Items on
+more than _MOST_ERROR pages stay then, and the others share the rest of the room. A hand that goes round finds the item
+to replace, so equal items leave in the order in which they came, and no order depends on their identities.
 """
 
 from typing import NamedTuple
@@ -213,7 +215,7 @@ def count_page(counts, row, identity, url, text):  # Counts, int64, int64, uint6
         else:
             slot = _slot_to_replace(counts, row)
             _take_out(counts, row, slot)
-            error = min(counts.floor[row], np.int64(_MOST_ERROR))
+            error = counts.floor[row]
         _put(counts, row, slot, np.uint64(identity << _IDENTITY_SHIFT | error << _ERROR_SHIFT))
     counts.items[counts.first[row] + slot] |= sketches
 
@@ -224,6 +226,12 @@ def _pages_of(item):  # uint64 -> int64
     value = np.int64(item)
     urls, texts = value >> _URLS_SHIFT & _SKETCH, value & _SKETCH
     return min(_BY_BITS[count_bits(np.uint64(urls))], _BY_BITS[count_bits(np.uint64(texts))])
+
+
+@inlined
+def _error_of(item):  # uint64 -> int64
+    """The most pages that may have shown an item before it was remembered, less what it aged."""
+    return np.int64(item >> np.uint64(_ERROR_SHIFT)) & _MOST_ERROR
 
 
 @inlined
@@ -268,17 +276,32 @@ def _take_out(counts, row, slot):  # Counts, int64, int64  ->  counts
 
 
 @inlined
-def _slot_to_replace(counts, row):  # Counts, int64 -> int64;  ->  counts.hand, counts.floor
+def _slot_to_replace(counts, row):  # Counts, int64 -> int64;  ->  counts.hand, counts.floor, counts.items
     """The slot of the next item, from the hand on, that was seen on the fewest pages."""
     first, room = counts.first[row], counts.room[row]
     while True:
-        fewest = np.int64(1 << 30)
+        fewest, rarest = np.int64(1 << 30), np.int64(0)
         for _ in range(room):
             slot = counts.hand[row]
             counts.hand[row] = slot + 1 if slot + 1 < room else 0
             item = counts.items[first + slot]
-            pages = _pages_of(item) + np.int64(item >> np.uint64(_ERROR_SHIFT) & np.uint64(_MOST_ERROR))
+            pages = _pages_of(item) + _error_of(item)
             if pages <= counts.floor[row]:
                 return slot
-            fewest = min(fewest, pages)
-        counts.floor[row] = min(fewest, np.int64(255))
+            if pages < fewest:
+                fewest, rarest = pages, slot
+        counts.floor[row] = min(fewest, np.int64(_MOST_ERROR))
+        if fewest > _MOST_ERROR and not _age(counts, row, fewest - _MOST_ERROR):
+            counts.hand[row] = rarest + 1 if rarest + 1 < room else 0
+            return rarest
+
+
+@inlined
+def _age(counts, row, pages):  # Counts, int64, int64 -> bool;  ->  counts.items
+    """Reduce the error of every item of a host by this number of pages; whether any item had one."""
+    first, aged = counts.first[row], False
+    for place in range(first, first + counts.used[row]):
+        less = min(_error_of(counts.items[place]), pages)
+        counts.items[place] -= np.uint64(less << _ERROR_SHIFT)
+        aged |= less > 0
+    return aged

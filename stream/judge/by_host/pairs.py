@@ -241,15 +241,14 @@ def _contained_part(part, words, beside, pages, page, others, other, same, title
     if (thin and not same and not young) or (beside and part != MAIN_TEXT):
         most_fresh = (1.0 - bars.min_containment) * words
     row = thresholds.PART_FIRST + 2 * part
+    most_allowed = bars.max_fresh_words - 1.0 if bars.max_fresh_words > 0 else words
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
         rest = words - TEMPLATE_WORDS
-        if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= (1.0 - bars.min_containment) * rest:
-            _record_part(answer, row, contained, needed, fresh, most_fresh)
+        most_rest = min((1.0 - bars.min_containment) * rest, most_allowed)
+        if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= most_rest:
+            _record_part(answer, row, contained, needed, fresh, most_rest)
             return contained
-    if young:
-        most_fresh = 0.0
-    if bars.max_fresh_words > 0:
-        most_fresh = min(most_fresh, bars.max_fresh_words - 1.0)
+    most_fresh = 0.0 if young else min(most_fresh, most_allowed)
     _record_part(answer, row, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:
         return -1.0

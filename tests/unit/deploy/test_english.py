@@ -230,7 +230,7 @@ EXCEPTIONS = {
     ),
     "tests/unit/": (
         "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, is filed, is one that, is told, passed on unchecked, to the byte",
+        "anew, is one that, is told, passed on unchecked, to the byte",
     ),
     "tests/unit/local/test_variants.py": (
         '"as of Monday" is text of a generated page',

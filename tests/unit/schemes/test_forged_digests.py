@@ -83,13 +83,14 @@ def test_pages_of_the_same_bytes_still_are(name: str, host_alone: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "column", ["features", "prints", "titles", "sketch", "text_digest", "fingerprint", "language", "feature_count"]
+    "column",
+    ["features", "blocks", "samples", "titles", "sketch", "text_digest", "fingerprint", "language", "feature_count"],
 )
 def test_every_column_that_was_read_of_a_page_is_in_its_digest(column: str) -> None:
     columns: dict[str, NDArray[Any]] = {"feature_count": np.ones(2)} | {
         column: getattr(NO_PAGES, column).dtype.type([1, 2])
     }
-    if column in ("features", "prints", "titles"):
+    if column in ("features", "blocks", "samples", "titles"):
         columns[f"{column}_bounds"] = np.arange(3)
     if column in ("sketch", "text_digest"):
         columns[column] = np.repeat(columns[column], 2).reshape(2, 2)

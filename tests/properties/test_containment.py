@@ -1,0 +1,125 @@
+"""Containment and fresh words are estimated from samples: how close they are to a count of all shingles and words."""
+
+import random
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba import njit
+
+from spotsieve.stream.base import page_text
+from tests.fixtures.pages.hosts import Made, Paragraph, different, shingles_of, signatures_of
+from tests.reference.containment import ALL_TEXT, MAIN_TEXT, Comparison, PageView, entry_of, look_up
+from tests.reference.host_memory import Memory
+from tests.reference.packed_text import rounded_size, text_of, words_of_code
+
+PAIRS = 20
+
+
+class Shape(NamedTuple):
+    """Two pages of which the second one is derived from the first one.
+
+    main, other: words of the main text and of other text  block: words of a block, about
+    edits: share of words that are changed  fresh: share of blocks that others replace
+    """
+
+    main: int
+    other: int
+    block: int
+    edits: float
+    fresh: float
+    part: int = ALL_TEXT
+
+
+SHAPES = [
+    Shape(60, 0, 20, 0.0, 0.5),
+    Shape(150, 0, 50, 0.02, 0.0),
+    Shape(150, 100, 30, 0.01, 0.3),
+    Shape(1_000, 0, 50, 0.0, 0.4),
+    Shape(1_000, 0, 50, 0.02, 0.2),
+    Shape(150, 1_500, 30, 0.01, 0.3),
+    Shape(800, 800, 47, 0.01, 0.0, MAIN_TEXT),
+    Shape(800, 800, 47, 0.01, 0.3, MAIN_TEXT),
+    Shape(5_000, 300, 100, 0.01, 0.3),
+    Shape(40_000, 0, 300, 0.0, 0.5),
+    Shape(100_000, 0, 300, 0.0, 0.5),
+]
+
+
+def blocks_of(dice: random.Random, words: int, size: int, kept: bool) -> list[Paragraph]:
+    """Blocks of this many words in all."""
+    blocks = list[Paragraph]()
+    while words > 0:
+        count = max(3, round(size * dice.uniform(0.5, 1.5)))
+        blocks.append(Paragraph(tuple(dice.randrange(9_000) for _ in range(count)), kept))
+        words -= count
+    return blocks
+
+
+def derived(dice: random.Random, shape: Shape, blocks: Sequence[Paragraph]) -> tuple[list[Paragraph], int]:
+    """Blocks of a page derived from these, and its fresh words."""
+    found, fresh = list[Paragraph](), 0
+    for block in blocks:
+        if dice.random() < shape.fresh:
+            found.append(Paragraph(tuple(dice.randrange(9_000) for _ in block.words), block.kept))
+            fresh += len(block.words) if shape.part == ALL_TEXT or block.kept else 0
+        else:
+            words = tuple(dice.randrange(9_000) if dice.random() < shape.edits else word for word in block.words)
+            found.append(block._replace(words=words))
+    return found, fresh
+
+
+def view_of(blocks: Sequence[Paragraph]) -> PageView:
+    """The page of these blocks on a host of which nothing is known."""
+    return look_up(text_of(signatures_of([(Made(1, 1, 0, different(blocks)), 3)]), 0), Memory(), 0.12)
+
+
+def shingles(blocks: Sequence[Paragraph], part: int) -> set[int]:
+    """All shingles of a part."""
+    chosen = (block for block in blocks if part == ALL_TEXT or block.kept)
+    return {shingle for block in chosen for shingle, _ in shingles_of(block.words, block.wide)}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_estimates_are_close_to_exact_counts_and_lean_to_neither_side(shape: Shape) -> None:
+    dice, errors, fresh_errors = random.Random(1), list[float](), list[float]()
+    pairs = PAIRS if shape.main < 10_000 else 4
+    for _ in range(pairs):
+        old = blocks_of(dice, shape.main, shape.block, True) + blocks_of(dice, shape.other, shape.block, False)
+        new, fresh = derived(dice, shape, old)
+        found = Comparison(view_of(new), entry_of(view_of(old))).measure(shape.part)
+        own = shingles(new, shape.part)
+        exact = len(own & shingles(old, ALL_TEXT)) / len(own)
+        errors.append(found.contained - exact)
+        fresh_errors.append(found.fresh - fresh)
+    size = shape.main + (shape.other if shape.part == ALL_TEXT else 0)
+    assert max(map(abs, errors)) <= 0.15
+    assert abs(statistics.mean(errors)) <= 0.14 / pairs**0.5
+    assert abs(statistics.mean(fresh_errors)) <= 0.06 * size
+    assert max(fresh_errors) <= 0.1 * size + 10
+    assert min(fresh_errors) >= -0.15 * size - 20
+
+
+@njit
+def _coded(sizes):  # type: ignore[no-untyped-def]
+    # sizes: int64[k]  ->  codes, and the sizes that they stand for: int64[k] each
+    codes, rounded = np.empty_like(sizes), np.empty_like(sizes)
+    for place in range(len(sizes)):
+        codes[place] = page_text.size_code(sizes[place])
+        rounded[place] = page_text.words_of_code(codes[place])
+    return codes, rounded
+
+
+def test_sizes_are_exact_below_32_and_rounded_down_by_less_than_a_16th() -> None:
+    sizes = np.concatenate([np.arange(5_000), np.arange(5_000, 2 * page_text.MOST_SIZE, 911)])
+    codes, rounded = _coded(sizes)
+    assert codes.max() == 255
+    assert (np.diff(codes) >= 0).all()
+    assert rounded.tolist() == [words_of_code(code) for code in codes.tolist()]
+    assert rounded.tolist() == [rounded_size(size) for size in sizes.tolist()]
+    capped = np.minimum(sizes, page_text.MOST_SIZE)
+    assert (rounded[:32] == sizes[:32]).all()
+    assert (rounded <= capped).all()
+    assert (rounded[1:] > capped[1:] * 15 / 16).all()

@@ -1,0 +1,138 @@
+"""What is counted of a host: bounded, with a stated guarantee, and the same whatever the verdicts and the salt are."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numba import njit
+
+from spotsieve.state.index import HostMemories
+from spotsieve.stream.judge.by_host import memory as kernels
+from tests.fixtures.states.remembering import sketch
+from tests.reference.host_memory import COUNT_BITS, MOST_ERROR, MOST_ITEMS, Counts, Memory, item_of
+
+
+@njit
+def _count_all(counts, identities, bounds, hashes):  # type: ignore[no-untyped-def]
+    # identities: int64[i]  bounds: int64[n + 1], of n pages  hashes: uint64[n, 2]  ->  counts: Counts, of one host
+    for page in range(len(hashes)):
+        for place in range(bounds[page], bounds[page + 1]):
+            kernels.count_page(counts, 0, identities[place], hashes[page, 0], hashes[page, 1])
+
+
+Shown = tuple[int, int, Sequence[int]]
+"""A page: the hashes of its URL and text, and its items."""
+
+
+def by_kernel(pages: Sequence[Shown], room: int) -> kernels.Counts:
+    """The counts of a host with so much room after these pages."""
+    none, bounds = np.zeros(1, np.uint64), np.zeros(2, np.int64)
+    few, small = np.zeros(1, np.uint16), np.zeros(1, np.uint8)
+    empty = HostMemories(none, none, none, none, few, few, small, small, none[:0], bounds, none[:0], bounds)
+    most = np.array([sum(len(items) for _, _, items in pages)])
+    counts = kernels.load_memories(empty, most, most).blocks._replace(room=np.array([room]))
+    identities = np.array([item for _, _, items in pages for item in items], np.int64)
+    hashes = np.array([page[:2] for page in pages], np.uint64).reshape(-1, 2)
+    _count_all(counts, identities, np.cumsum([0, *(len(items) for _, _, items in pages)]), hashes)
+    return counts
+
+
+def by_reference(pages: Sequence[Shown], room: int) -> Counts:
+    """The same by the reference implementation."""
+    counts = Counts(room)
+    for url, text, items in pages:
+        for item in items:
+            counts.count(item, url, text)
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counts_are_those_of_the_reference_implementation(seed: int) -> None:
+    dice = random.Random(seed)
+    room, kinds = dice.choice([1, 2, 5, 20, 64]), dice.choice([3, 30, 2**28])
+    often = [dice.randrange(2**28) for _ in range(room // 2)]
+    pages: list[Shown] = []
+    for _ in range(dice.choice([5, 100, 400])):
+        items = [dice.choice([dice.randrange(kinds), *often]) for _ in range(dice.randrange(12))]
+        pages.append((dice.getrandbits(dice.choice([2, 64])), dice.getrandbits(64), items))
+    found, expected = by_kernel(pages, room), by_reference(pages, room)
+    slots = [
+        (item.identity << 28) | item.error << 24 | sketch(item.urls) << 12 | sketch(item.texts)
+        for item in expected.slots
+    ]
+    assert found.items[: found.used[0]].tolist() == slots
+    if expected.floor:
+        assert (found.hand[0], found.floor[0]) == (expected.hand, expected.floor)
+    assert found.used[0] <= room
+
+
+@pytest.mark.guarantee("host memory is bounded", fault="more blocks than there is room for")
+@pytest.mark.parametrize("seed", range(200))
+def test_an_item_on_more_than_n_by_room_pages_is_in_the_memory(seed: int) -> None:
+    # As many pages as a sketch has bits, each of another bit, so that no number is too small.
+    dice = random.Random(seed)
+    room, kinds = dice.choice([2, 3, 5, 9]), dice.choice([4, 12, 60])
+    weights = [1 / (1 + rank) for rank in range(kinds)]
+    pages: list[Shown] = [
+        (page, page, sorted(set(dice.choices(range(kinds), weights, k=dice.randrange(1, 2 * room)))))
+        for page in range(COUNT_BITS)
+    ]
+    counts, seen = Counts(room), Counter[int]()
+    total = 0
+    for url, text, items in pages:
+        for item in items:
+            before = counts.pages_with(item)
+            counts.count(item, url, text)
+            total += counts.pages_with(item) - before
+            seen[item] += 1
+            if counts.floor < MOST_ERROR:
+                remembered = {one.identity for one in counts.slots}
+                assert {item for item, pages in seen.items() if pages > total / room} <= remembered
+
+
+@pytest.mark.parametrize(("unique", "twice"), [(20, 0), (20, 10), (5, 20), (200, 40)])
+def test_a_host_that_changes_its_template_is_learned_anew_however_old_it_is(unique: int, twice: int) -> None:
+    # Many blocks stand on two pages each: they filled the memory, and nothing else came in.
+    dice, numbers = random.Random(1), iter(range(1, 2**28))
+    old, new = ([next(numbers) for _ in range(30)] for _ in range(2))
+    pages, recent = list[Shown](), list[int]()
+    for number in range(1_500):
+        fresh = [next(numbers) for _ in range(twice)]
+        template = old if number < 1_470 else new
+        items = [*template, *(next(numbers) for _ in range(unique)), *recent, *fresh]
+        pages.append((dice.getrandbits(64), dice.getrandbits(64), items))
+        recent = fresh
+    counts = by_kernel(pages, MOST_ITEMS)
+    identities = (counts.items[: counts.used[0]] >> np.uint64(28)).tolist()
+    assert set(old) <= set(identities)
+    assert set(new) <= set(identities)
+
+
+def test_where_every_item_stands_on_many_pages_the_rarest_goes() -> None:
+    dice = random.Random(1)
+    pages: list[Shown] = [(dice.getrandbits(64), dice.getrandbits(64), range(50)) for _ in range(60)]
+    pages += [(dice.getrandbits(64), dice.getrandbits(64), [1_000 + number]) for number in range(300)]
+    counts = by_reference(pages, 50)
+    assert len({item.identity for item in counts.slots} & set(range(50))) == 49
+    assert by_kernel(pages, 50).items.tolist()[:50] == [
+        item.identity << 28 | item.error << 24 | sketch(item.urls) << 12 | sketch(item.texts) for item in counts.slots
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_url_or_the_same_text_again_adds_nothing(seed: int) -> None:
+    dice = random.Random(seed)
+    memory = Memory()
+    blocks, words = [dice.getrandbits(40) for _ in range(20)], [dice.getrandbits(16) for _ in range(5)]
+    url, text = dice.getrandbits(64), dice.getrandbits(64)
+    for _ in range(50):
+        memory.learn(url, dice.getrandbits(64), blocks, words, 1)
+    assert {memory.blocks.pages_with(item_of(block)) for block in blocks} == {1}
+    assert memory.pages < 1.1
+    memory = Memory()
+    for _ in range(50):
+        memory.learn(dice.getrandbits(64), text, blocks, words, 1)
+    assert {memory.words.pages_with(word) for word in words} == {1}
+    assert memory.pages < 1.1

@@ -1,0 +1,87 @@
+"""Blocks that stand on several hosts under different titles. Twin of stream/judge/by_host/common_text.py."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.reference.packed_text import Block, PageText
+
+WINDOWS, WINDOW = 2**15, 8
+LEAST_WORDS, LEAST_HOSTS = 8, 3
+_FACTOR = 0x9E3779B97F4A7C15
+
+
+@dataclass
+class Shown:
+    """A block with the sketches of the hosts and of the titles that showed it: sets of bit numbers below 16."""
+
+    key: int
+    hosts: set[int] = field(default_factory=set)
+    titles: set[int] = field(default_factory=set)
+
+    @property
+    def is_common(self) -> bool:
+        """Whether several hosts showed it under several titles."""
+        return min(len(self.hosts), len(self.titles)) >= LEAST_HOSTS
+
+
+@dataclass
+class CommonText:
+    """windows: the blocks of each window, the one that was seen last first"""
+
+    windows: dict[int, list[Shown]] = field(default_factory=dict)
+
+    def look_up(self, page: PageText, learns: bool = True) -> PageText:
+        """The page with its common text, as far as earlier pages show. learns: whether the page counts then"""
+        common = []
+        for block in page.blocks:
+            if block.words < LEAST_WORDS or block.identity == 0:
+                common.append(False)
+                continue
+            window, key = window_of(block), key_of(block)
+            shown = next((one for one in self.windows.get(window, []) if one.key == key), None)
+            common.append(shown is not None and shown.is_common)
+            if learns:
+                self._count(window, shown or Shown(key), page)
+        return page._replace(common=tuple(common))
+
+    def _count(self, window: int, shown: Shown, page: PageText) -> None:
+        blocks = self.windows.setdefault(window, [])
+        if shown in blocks:
+            blocks.remove(shown)
+        elif len(blocks) == WINDOW:
+            # The last of those that fewest hosts showed
+            blocks.remove(min(reversed(blocks), key=lambda one: len(one.hosts)))
+        blocks.insert(0, shown)
+        shown.hosts.add(_bit_of(page.host))
+        shown.titles.add(_bit_of(_context(page.titles, page.host)))
+
+    def slots(self) -> dict[int, int]:
+        """The slots in use, as stored: by place."""
+        return {
+            WINDOW * window + place: one.key << 32 | _sketch(one.hosts) << 16 | _sketch(one.titles)
+            for window, blocks in self.windows.items()
+            for place, one in enumerate(blocks)
+        }
+
+
+def window_of(block: Block) -> int:
+    """The window of a block."""
+    return (block.identity * _FACTOR % 2**64 >> 40) % WINDOWS
+
+
+def key_of(block: Block) -> int:
+    """The key of a block in its window."""
+    return block.identity % 2**32 | 1
+
+
+def _bit_of(value: int) -> int:
+    return value * _FACTOR % 2**64 >> 60
+
+
+def _context(titles: Sequence[int], host: int) -> int:
+    """A value for the two smallest words of a title, or for the host without a title."""
+    return titles[0] << 16 | (titles[1] if len(titles) > 1 else titles[0]) if titles else host
+
+
+def _sketch(bits: set[int]) -> int:
+    return sum(1 << bit for bit in bits)

@@ -1,0 +1,317 @@
+"""The distinctive text of a page, and how much of it an indexed page contains. Twin of stream/judge/by_host.
+
+Twin of distinctive_text.py and containment.py there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from tests.reference.host_memory import Memory, item_of
+from tests.reference.packed_text import Block, PageText, Sample, rounded_size
+
+ENTRY_SAMPLES, ENTRY_BLOCKS = 128, 16
+LEAST_OWN = 8
+"""A page with fewer distinctive words takes only blocks of the host's share of pages as template text."""
+LEAST_MAIN = 20
+"""The least words of main text that speak for a page."""
+FRESH_RUN, FRESH_SLACK = 10, 2.0
+LINK_BLOCK = 0.4
+FEW_SHINGLES = 16
+MAIN_TEXT, ALL_TEXT, TEMPLATE_TEXT, WHOLE_MAIN_TEXT = range(4)
+
+
+@dataclass
+class PageView:
+    """A page by the memory of its host.
+
+    template, own: of each block, whether it is template text, and whether it is distinctive
+    rare: the title words that are not common on the host
+    """
+
+    page: PageText
+    memory: Memory
+    limit: float
+    template: list[bool]
+    own: list[bool]
+    rare: set[int]
+
+    @cached_property
+    def own_words(self) -> int:
+        """The words of the distinctive text."""
+        return sum(block.words for block in self._chosen(self.own))
+
+    @cached_property
+    def main_words(self) -> int:
+        """The words of the distinctive main text."""
+        return sum(block.words for block in self._chosen(self.own) if block.kept)
+
+    @cached_property
+    def other_words(self) -> float:
+        """The words of the other distinctive text, outside links."""
+        return sum(block.words_outside_links for block in self._chosen(self.own) if not block.kept)
+
+    @cached_property
+    def whole_words(self) -> int:
+        """The words of the main text that is no template text."""
+        return sum(block.words for block in self._not_template() if block.kept)
+
+    @cached_property
+    def common_words(self) -> int:
+        """The words of these that are common text."""
+        template, common = self.template, self.page.common
+        chosen = [one and not other for one, other in zip(common, template, strict=True)]
+        return sum(block.words for block in self._chosen(chosen) if block.kept)
+
+    @cached_property
+    def every_word(self) -> float:
+        """The words that are no template text; outside the main text, links do not count."""
+        return sum(float(block.words) if block.kept else block.words_outside_links for block in self._not_template())
+
+    @cached_property
+    def complete_below(self) -> tuple[int, int]:
+        """The hashes up to which the samples of the other text, and of the main text, have every shingle."""
+        return self.page.complete_below(False), self.page.complete_below(True)
+
+    def _not_template(self) -> list[Block]:
+        return self._chosen([not one for one in self.template])
+
+    def _chosen(self, which: Sequence[bool]) -> list[Block]:
+        return [block for block, chosen in zip(self.page.blocks, which, strict=True) if chosen]
+
+
+def look_up(page: PageText, memory: Memory, share: float) -> PageView:
+    """A page by the memory of its host. share: the share of the host's pages from which text is template text"""
+    limit = memory.template_limit(share)
+    shown = [memory.blocks.pages_with(item_of(block.identity)) for block in page.blocks]
+    template = [count >= limit for count in shown]
+    own = [not one and not common for one, common in zip(template, page.common, strict=True)]
+    rare = {word for word in page.titles if memory.words.pages_with(word) <= memory.common_limit}
+    if sum(block.words for block, distinctive in zip(page.blocks, own, strict=True) if distinctive) < LEAST_OWN:
+        higher = max(limit, share * memory.pages)
+        own = [
+            one or (is_template and not common and count < higher)
+            for one, is_template, common, count in zip(own, template, page.common, shown, strict=True)
+        ]
+    return PageView(page, memory, limit, template, own, rare)
+
+
+class EntryText(NamedTuple):
+    """The text of an indexed page, as later pages are compared with it.
+
+    main, whole, every: words of the distinctive main text, of the main text that is no template text, and of all
+    distinctive text  sample: hashes up to the limit, in 16 bits  blocks: the heaviest distinctive ones
+    """
+
+    host: int
+    site: int
+    main: int
+    whole: int
+    every: int
+    limit: int
+    sample: tuple[int, ...]
+    blocks: frozenset[Block]
+    titles: tuple[int, ...]
+
+
+def entry_of(view: PageView) -> EntryText:
+    """The text of a page that is indexed."""
+    page = view.page
+    whole = view.whole_words if view.whole_words >= LEAST_MAIN else view.own_words
+    main = view.main_words if view.main_words >= LEAST_MAIN else view.own_words
+    limit, hashes = entry_sample(view)
+    own = [block for block, chosen in zip(page.blocks, view.own, strict=True) if chosen and block.identity]
+    heaviest = sorted(own, key=lambda block: -block.words)[:ENTRY_BLOCKS]
+    return EntryText(
+        page.host,
+        page.site,
+        rounded_size(main),
+        rounded_size(whole),
+        rounded_size(view.own_words),
+        limit,
+        tuple(scaled(one, limit) for one in hashes),
+        frozenset(heaviest),
+        page.titles,
+    )
+
+
+def entry_sample(view: PageView) -> tuple[int, list[int]]:
+    """The limit of a sample and its hashes, ascending: the smallest ones of the text that counts in comparisons.
+
+    That is text that is no template text, or distinctive nevertheless; all text if there is none. Below the limit the
+    sample has every shingle of this text's main text, or of its other text if it has no main text.
+    """
+    page = view.page
+    counts = [own or not template for own, template in zip(view.own, view.template, strict=True)]
+    chosen = [sample for sample in page.samples if counts[sample.place] or not any(counts)]
+    limit = page.complete_below(kept=any(page.blocks[sample.place].kept for sample in chosen))
+    hashes = sorted(sample.hash for sample in chosen)
+    if len(hashes) > ENTRY_SAMPLES:
+        limit = min(limit, hashes[ENTRY_SAMPLES - 1])
+    return limit, [one for one in hashes[:ENTRY_SAMPLES] if one <= limit]
+
+
+def scaled(value: int, limit: int) -> int:
+    """A hash up to the limit in 16 bits."""
+    return value * 2**16 // (limit + 1)
+
+
+class Measured(NamedTuple):
+    """A part of a page in comparison with an entry.
+
+    contained: the share of its shingles that the entry has  fresh: its fresh words
+    """
+
+    contained: float
+    fresh: float
+
+
+class Comparison:
+    """A page beside an entry.
+
+    whole: of each block, whether the entry has it  found: of each sampled shingle, whether the entry has it; None if
+    the entry cannot tell
+    """
+
+    def __init__(self, view: PageView, entry: EntryText) -> None:
+        self.view, self.page, self.entry = view, view.page, entry
+        known = {block.text for block in entry.blocks} - {None}
+        self.whole = [block.text in known for block in self.page.blocks]
+        sample = set(entry.sample)
+        self.found: list[bool | None] = []
+        for one in self.page.samples:
+            if self.whole[one.place]:
+                self.found.append(True)
+            elif one.hash <= entry.limit:
+                self.found.append(scaled(one.hash, entry.limit) in sample)
+            else:
+                self.found.append(None)
+
+    @cached_property
+    def no_main_text(self) -> bool:
+        """Whether no block of the page is main text."""
+        return not any(block.kept for block in self.page.blocks)
+
+    @property
+    def shares_text(self) -> bool:
+        """Whether both pages have a block or a shingle in common."""
+        return any(self.whole) or True in self.found
+
+    def density(self, kept: bool) -> float:
+        """The share of shingles of the main text, or of the other text, that are compared."""
+        return min(self.entry.limit + 1.0, self.view.complete_below[kept] + 1.0) / 2.0**32
+
+    def is_in(self, part: int, place: int) -> bool:
+        """Whether a block belongs to a part of the page."""
+        block = self.page.blocks[place]
+        if part == MAIN_TEXT:
+            return self.view.own[place] and block.kept
+        if part == ALL_TEXT:
+            return self.view.own[place]
+        if part == TEMPLATE_TEXT:
+            return block.kept or self.no_main_text
+        return block.kept and not self.view.template[place]
+
+    def compared(self, part: int) -> list[tuple[Sample, bool]]:
+        """The sampled shingles of a part that the entry can tell about, and whether it has them."""
+        return [
+            (sample, found)
+            for sample, found in zip(self.page.samples, self.found, strict=True)
+            if found is not None and self.is_in(part, sample.place)
+        ]
+
+    def measure(self, part: int) -> Measured:
+        """Measure a part."""
+        return Measured(self._contained(part), self._fresh(part))
+
+    def _contained(self, part: int) -> float:
+        """Shared blocks count with all their shingles; any other shingle stands for all that its sample leaves out."""
+        shared, every = 0.0, 0.0
+        for place, block in enumerate(self.page.blocks):
+            if self.whole[place] and self.is_in(part, place):
+                shared += max(1, block.words - 2)
+                every += max(1, block.words - 2)
+        for sample, found in self.compared(part):
+            if not self.whole[sample.place]:
+                stands_for = 1 / self.density(self.page.blocks[sample.place].kept)
+                every += stands_for
+                shared += stands_for if found else 0
+        if self.represents_too_little(part):
+            return 0.0
+        return shared / max(every, 1)
+
+    def represents_too_little(self, part: int) -> bool:
+        """Whether few shingles of a part are compared, and shared blocks are less than half of it."""
+        if self.density(True) == self.density(False) == 1:
+            return False
+        blocks = [(place, block.words) for place, block in enumerate(self.page.blocks) if self.is_in(part, place)]
+        whole = sum(words for place, words in blocks if self.whole[place])
+        compared = sum(not self.whole[sample.place] for sample, _ in self.compared(part))
+        return compared < FEW_SHINGLES and 2 * whole < sum(words for _, words in blocks)
+
+    def _fresh(self, part: int) -> float:
+        """The words in runs of FRESH_RUN and more that touch no shared shingle, without blocks of links."""
+        blocks, text, before = self.page.blocks, dict[int, int](), list[int]()
+        words, all_words = 0, 0
+        for place, block in enumerate(blocks):
+            before.append(all_words)
+            all_words += block.words
+            if self.is_in(part, place) and block.words_outside_links >= LINK_BLOCK * block.words:
+                text[place] = words
+                words += block.words
+        fresh, last, missing = 0.0, 0, list[float]()
+        for sample, found in self.compared(part):
+            if sample.place not in text:
+                continue
+            density = self.density(blocks[sample.place].kept)
+            if not found:
+                missing.append(1 / density)
+                continue
+            start = text[sample.place] + max(sample.position - before[sample.place], 0)
+            end = start + sample.width
+            if self.whole[sample.place]:
+                start, end = text[sample.place], text[sample.place] + blocks[sample.place].words
+            fresh += fresh_words(start - last, missing, density == 1)
+            last, missing = max(last, end), []
+        exact = self.density(True) == self.density(False) == 1
+        return fresh + fresh_words(words - last, missing, exact)
+
+    def shared_template_words(self) -> tuple[float, float]:
+        """The words of template text that the entry has too, without whole blocks: all, and those of main text."""
+        every, main = 0.0, 0.0
+        for sample, found in zip(self.page.samples, self.found, strict=True):
+            place, kept = sample.place, self.page.blocks[sample.place].kept
+            is_template = self.view.template[place] and not self.view.own[place] and not self.page.common[place]
+            if found and is_template and not self.whole[place]:
+                every += 1 / self.density(kept)
+                main += 1 / self.density(kept) if kept else 0
+        return every, main
+
+    def contained_by_blocks(self) -> tuple[float, float]:
+        """Of thin text, the words of distinctive blocks that the entry has, and the words of all that were compared."""
+        contained, every = 0.0, 0.0
+        of_block: dict[int, list[bool]] = {}
+        for sample, found in self.compared(ALL_TEXT):
+            of_block.setdefault(sample.place, []).append(found)
+        for place, block in enumerate(self.page.blocks):
+            if not self.view.own[place]:
+                continue
+            answers = of_block.get(place, [])
+            if self.whole[place]:
+                contained, every = contained + block.words, every + block.words
+            elif answers:
+                contained, every = contained + block.words * sum(answers) / len(answers), every + block.words
+        return contained, every
+
+
+def fresh_words(run: int, missing: Sequence[float], exact: bool) -> float:
+    """The fresh words of a run between two shared shingles.
+
+    missing: of each compared shingle in it, the number of shingles that it stands for  exact: none was left out
+    """
+    if run < FRESH_RUN or not missing:
+        return 0.0
+    if exact:
+        return float(run)
+    return min(float(run), sum(missing) + FRESH_SLACK) if len(missing) > 1 else 0.0

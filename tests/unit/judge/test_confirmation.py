@@ -1,0 +1,66 @@
+"""Explanations come from the code that judges: a pair is accepted there if it is a match in the stream, and only then.
+
+The recorded values agree with the verdict: an accepted pair reaches every threshold.
+"""
+
+import numpy as np
+import pytest
+
+from spotsieve.state.store.memory import memory_state
+from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.judge import judge
+from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page
+from spotsieve.stream.judge.by_host.containment import WHOLE_MAIN_TEXT
+from spotsieve.stream.judge.candidates import NEVER, find_candidates
+from spotsieve.stream.judge.slots import slots_of
+from tests.fixtures.pages.generated import outcomes_of
+from tests.fixtures.pages.hosts import FINGERPRINTED, signatures_of
+from tests.fixtures.states.remembering import SCHEME, any_world
+
+_WHOLE = thresholds.PART_FIRST + 2 * WHOLE_MAIN_TEXT
+
+
+def reached(noted: PageConfirmations, pair: int) -> bool:
+    """Whether a pair reaches the thresholds that it was compared with.
+
+    Common text between two hosts decides alone.
+    """
+    bars = noted.noted.bars[pair]
+    compared = [row for row in range(thresholds.THRESHOLDS) if bars[row, 1] != thresholds.NONE]
+    across = noted.noted.figures[pair, thresholds.PAIR_TITLE] == thresholds.NONE
+    if across and _WHOLE in compared:
+        compared = [row for row in compared if row < thresholds.PART_FIRST or row >= _WHOLE]
+    return all(
+        bars[row, 0] <= bars[row, 1] if thresholds.ABOUT[row].at_most else bars[row, 0] >= bars[row, 1]
+        for row in compared
+        if row != thresholds.TITLE
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pair_is_confirmed_for_people_as_it_was_judged(seed: int) -> None:
+    _, pages, limits = any_world(seed, 40)
+    state, accepted, refused = memory_state(), 0, 0
+    for page in pages:
+        signatures = signatures_of([page])
+        keys, slots = slots_of(SCHEME.probe(signatures))
+        met = find_candidates(slots, state.buckets(keys), NEVER, np.uint8(0))
+        noted = confirm_page(signatures, met, state, SCHEME.bars) if len(met.number) else None
+        verdicts, index_update = judge(signatures, SCHEME, state, limits.cap, 64)
+        ((verdict, original, score, reason, _, _),) = outcomes_of(verdicts)
+        if noted and page[0].status == FINGERPRINTED:
+            assert noted.read.indexed
+            entries = noted.read.indexed.entries(noted.place)
+            matches = [pair for pair in range(len(entries)) if noted.accepted[pair]]
+            assert all(reached(noted, pair) for pair in matches)
+            accepted, refused = accepted + len(matches), refused + len(entries) - len(matches)
+            if reason == "contained":
+                first = matches[0]
+                entry = entries[first]
+                assert page_id_text(entry.source, entry.partition, entry.offset) == original
+                assert noted.score[first] == score
+            elif verdict == "novel":
+                assert matches == []
+        state.file(index_update, state.position + 1, 0)
+    assert accepted + refused or len(pages) < 20

@@ -1,0 +1,287 @@
+"""Every rule for two pages of one host, or of two: cases made by hand, for the judge and for its reference."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import xxhash
+
+from spotsieve.state.store.memory import memory_state
+from spotsieve.stream.base.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sign.schemes import HostThresholds
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.pages.hosts import NUMBERS, Made, Paragraph
+from tests.fixtures.states.remembering import Limits, Record, reference_of, run, run_reference
+from tests.reference.page_pairs import Bars
+
+IDS = [number for number in range(3, 200, 3) if number % 7]
+"""Ids of pages with different URLs (signatures_of)."""
+DEFAULT = Bars()
+SAME, SIMILAR, OTHER = ((1, 2, 3), (1, 2, 3)), ((1, 2, 3), (1, 2, 3, 4, 5)), ((1, 2, 3), (1, 4, 5))
+
+
+def words(name: str, count: int, first: int = 0) -> tuple[int, ...]:
+    """Words of a text that the name tells apart."""
+    return tuple(xxhash.xxh3_64_intdigest(f"{name} {number}".encode()) % NUMBERS for number in range(first, count))
+
+
+def text(name: str, count: int, first: int = 0, **changes: Any) -> Paragraph:
+    """A block of this text."""
+    return Paragraph(words(name, count, first), **changes)
+
+
+def joined(*parts: Sequence[int]) -> Paragraph:
+    """One block of several texts."""
+    return Paragraph(tuple(word for part in parts for word in part))
+
+
+def boilerplate(name: str, count: int, outside: int = 15) -> Paragraph:
+    """A block that is no main text."""
+    return text(name, count, kept=False, outside=outside)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """indexed, page: blocks of an indexed page and of a later one  copy: whether this is a copy of the indexed page
+
+    titles: of both  hosts: of both  fillers: other pages of the host of both before them  on_fillers: blocks of the
+    first `told` of them  elsewhere: blocks of pages of three other hosts with different titles before them
+    """
+
+    says: str
+    indexed: Sequence[Paragraph]
+    page: Sequence[Paragraph]
+    copy: bool
+    titles: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    hosts: tuple[int, int] = (1, 1)
+    fillers: int = 6
+    told: int = 9
+    on_fillers: Sequence[Paragraph] = ()
+    elsewhere: Sequence[Paragraph] = ()
+    bars: Bars = DEFAULT
+
+
+STORY = text("story", 100)
+NOTICE = text("notice", 80)
+TWO_HOSTS = (1, 2)
+CASES = [
+    Case("without titles 0.78 is enough", [STORY], [joined(words("story", 78), words("new", 22))], True),
+    Case("without titles 0.69 is not", [STORY], [joined(words("story", 70), words("new", 30))], False),
+    Case("with one title 0.64 is enough", [STORY], [joined(words("story", 65), words("new", 35))], True, SAME),
+    Case("with one title 0.57 is not", [STORY], [joined(words("story", 58), words("new", 42))], False, SAME),
+    Case("with similar titles 0.69 is enough", [STORY], [joined(words("story", 70), words("new", 30))], True, SIMILAR),
+    Case("with similar titles 0.61 is not", [STORY], [joined(words("story", 62), words("new", 38))], False, SIMILAR),
+    Case(
+        "under another title 0.9 of a long text is", [STORY], [joined(words("story", 92), words("new", 8))], True, OTHER
+    ),
+    Case("of a short text it is not", [text("s", 70)], [joined(words("s", 64), words("new", 6))], False, OTHER),
+    Case("all of a short text is", [text("s", 70)], [text("s", 70)], True, OTHER),
+    Case(
+        "a higher min_containment drops fewer pages",
+        [STORY],
+        [joined(words("story", 78), words("new", 22))],
+        False,
+        bars=Bars(min_containment=0.7),
+    ),
+    Case(
+        "a page with more fresh words than allowed is no copy",
+        [text("story", 120)],
+        [joined(words("story", 90), words("new", 30))],
+        False,
+        SAME,
+        bars=Bars(max_fresh_words=30),
+    ),
+    Case(
+        "with fewer it is",
+        [text("story", 120)],
+        [joined(words("story", 91), words("new", 29))],
+        True,
+        SAME,
+        bars=Bars(max_fresh_words=30),
+    ),
+    Case(
+        "nor is it on a young host, whose template text is unknown",
+        [text("story", 190), text("more", 190), text("tale", 190), text("end", 190)],
+        [text("story", 190), text("more", 190), text("tale", 190), text("end", 190), text("new", 40)],
+        False,
+        SAME,
+        fillers=0,
+        bars=Bars(max_fresh_words=30),
+    ),
+    Case(
+        "without this setting it is",
+        [text("story", 190), text("more", 190), text("tale", 190), text("end", 190)],
+        [text("story", 190), text("more", 190), text("tale", 190), text("end", 190), text("new", 40)],
+        True,
+        SAME,
+        fillers=0,
+    ),
+    Case("a part of a page is kept", [STORY, text("rest", 190)], [STORY], False, SAME),
+    Case("half a page is a copy", [STORY, text("rest", 100)], [STORY], True, SAME),
+    Case(
+        "a part is a copy if parts are dropped",
+        [STORY, text("rest", 190)],
+        [STORY],
+        True,
+        SAME,
+        bars=Bars(drop_parts=True),
+    ),
+    Case("a page that grew is novel", [STORY], [STORY, text("rest", 100)], False, SAME),
+    Case(
+        "text of three other pages of the host is template text",
+        [NOTICE, text("one", 70)],
+        [NOTICE, text("two", 20)],
+        False,
+        told=3,
+        on_fillers=[NOTICE],
+    ),
+    Case(
+        "text of one other page is not",
+        [NOTICE, text("one", 20)],
+        [NOTICE, text("two", 20)],
+        True,
+        told=1,
+        on_fillers=[NOTICE],
+    ),
+    Case("pages of template text only are compared by it", [NOTICE], [NOTICE], True, on_fillers=[NOTICE]),
+    Case("with all of it", [NOTICE], [NOTICE, text("footer", 80)], False, on_fillers=[NOTICE, text("footer", 80)]),
+    Case(
+        "on a young host no fresh run may be there",
+        [STORY],
+        [joined(words("story", 85), words("new", 15))],
+        False,
+        fillers=0,
+    ),
+    Case(
+        "an edited word may",
+        [STORY],
+        [joined(words("story", 90), words("new", 1), words("story", 100, 91))],
+        True,
+        fillers=0,
+    ),
+    Case("words outside the main text are compared too", [STORY], [STORY, boilerplate("other", 150)], False, SAME),
+    Case("a few of them may be fresh", [STORY], [STORY, boilerplate("other", 60)], True, SAME),
+    Case("words in links are never fresh", [STORY], [STORY, boilerplate("other", 90, outside=0)], True, SAME),
+    Case(
+        "numbers make no other page",
+        [joined(words("story", 90), [NUMBERS])],
+        [joined(words("story", 90), [NUMBERS + 1])],
+        True,
+        SAME,
+    ),
+    Case(
+        "unless variants are kept",
+        [joined(words("story", 90), [NUMBERS])],
+        [joined(words("story", 90), [NUMBERS + 1])],
+        False,
+        SAME,
+        bars=Bars(keep_variants=True),
+    ),
+    Case(
+        "other words are no variant",
+        [joined(words("story", 90), [NUMBERS])],
+        [joined(words("story", 89), words("new", 1), [NUMBERS + 1])],
+        True,
+        SAME,
+        bars=Bars(keep_variants=True),
+    ),
+    Case("two hosts: 0.64 is enough", [STORY], [joined(words("story", 65), words("new", 35))], True, hosts=TWO_HOSTS),
+    Case("two hosts: 0.57 is not", [STORY], [joined(words("story", 58), words("new", 42))], False, hosts=TWO_HOSTS),
+    Case("two hosts do not match in scope host", [STORY], [STORY], False, hosts=TWO_HOSTS, bars=Bars(one_host=True)),
+    Case(
+        "two hosts, thin: 0.83 is enough",
+        [text("s", 60)],
+        [joined(words("s", 50), words("new", 10))],
+        True,
+        hosts=TWO_HOSTS,
+    ),
+    Case(
+        "two hosts, thin: 0.69 is not",
+        [text("s", 60)],
+        [joined(words("s", 42), words("new", 18))],
+        False,
+        hosts=TWO_HOSTS,
+    ),
+    Case(
+        "text of several hosts under several titles tells nothing",
+        [NOTICE, text("one", 40)],
+        [NOTICE, text("two", 40)],
+        False,
+        hosts=TWO_HOSTS,
+        elsewhere=[NOTICE],
+    ),
+    Case("an article of such text is found", [NOTICE], [NOTICE], True, hosts=TWO_HOSTS, elsewhere=[NOTICE]),
+    Case(
+        "if no word of it is fresh",
+        [NOTICE, text("one", 15)],
+        [NOTICE, text("two", 15)],
+        False,
+        hosts=TWO_HOSTS,
+        elsewhere=[NOTICE],
+    ),
+    Case("a long page is compared by samples", [text("book", 900)], [text("book", 900), text("new", 60)], True, SAME),
+    Case("and its fresh text is seen", [text("book", 900)], [text("book", 900), text("new", 700)], False, SAME),
+    Case(
+        "pages without a host are pages of one host",
+        [STORY],
+        [joined(words("story", 70), words("new", 30))],
+        False,
+        hosts=(0, 0),
+    ),
+]
+
+
+def unrelated(number: int, host: int, blocks: Sequence[Paragraph], titles: tuple[int, ...] = ()) -> Made:
+    """A page that has nothing but these blocks in common with others, and is indexed under others."""
+    own = [text(f"x{number} {turn}", 100) for turn in range(7)]
+    return Made(10_000 + number, host, 0, (*blocks, *own), (10_000 + number,), titles)
+
+
+def pages_of(case: Case) -> list[Made]:
+    """All pages of a case, the indexed page and its later one last."""
+    elsewhere = [
+        unrelated(100 + number, 10 + number, case.elsewhere, (50 + 2 * number, 51 + 2 * number)) for number in range(12)
+    ]
+    fillers = [
+        unrelated(number, case.hosts[1], case.on_fillers if number < case.told else ())
+        for number in range(case.fillers)
+    ]
+    pair = [
+        Made(body, host, 0, tuple(blocks), (1,), titles)
+        for body, host, blocks, titles in zip((1, 2), case.hosts, (case.indexed, case.page), case.titles, strict=True)
+    ]
+    return [*(elsewhere if case.elsewhere else ()), *fillers, *pair]
+
+
+@pytest.mark.parametrize("judge", ["product", "reference"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.says)
+def test_a_page_is_a_copy_if_an_earlier_one_contains_its_text(case: Case, judge: str) -> None:
+    pages = list(zip(pages_of(case), IDS, strict=False))
+    records, limits = [Record([page]) for page in pages], Limits()
+    if judge == "product":
+        scheme = SpotsieveScheme(SpotsieveSettings())
+        scheme.bars = HostThresholds(*case.bars)
+        found = run(records, memory_state(), limits, scheme)
+    else:
+        found = run_reference(records, reference_of(limits, case.bars))
+    ((verdict, original, score, reason, _, _),) = found[-1]
+    assert {outcome[0] for record in found[:-1] for outcome in record} == {"novel"}
+    if not case.copy:
+        assert (verdict, original) == ("novel", "")
+        return
+    number = IDS[len(pages) - 2]
+    assert (verdict, original) == ("duplicate", f"{('one', 'two')[number % 2]}/{number % 3}/{number}")
+    assert reason == "contained"
+    assert score is not None
+    assert 0.5 <= score <= 1
+
+
+@pytest.mark.parametrize("judge", ["product", "reference"])
+def test_a_page_that_joins_two_earlier_pages_is_novel(judge: str) -> None:
+    one, two = text("one", 200), text("two", 200)
+    made = [Made(1, 1, 0, (one,), (1,)), Made(2, 1, 0, (two,), (2,)), Made(3, 1, 0, (one, two), (1, 2))]
+    records = [Record(list(zip([*(unrelated(n, 1, ()) for n in range(6)), *made], IDS, strict=False)))]
+    limits = Limits()
+    found = run(records, memory_state(), limits) if judge == "product" else run_reference(records, reference_of(limits))
+    assert {outcome[0] for outcome in found[0]} == {"novel"}
