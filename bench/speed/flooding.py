@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from bench.speed.index import Load, measure
 from bench.speed.index_load import (
+    BLOCKS,
     FEATURES,
     MINIMA,
-    PRINTS,
-    SKETCH_WORDS,
     WORDS,
     CandidateLoad,
     FingerprintLoad,
@@ -41,8 +40,8 @@ from spotsieve.stream.sign.schemes.simhash import ChainScheme
 from spotsieve.stream.sign.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
 
 CAP = IndexSettings().bucket_cap
-KEY_PRINTS = SOME_KEYS
-"""The number of block fingerprints, the heaviest ones, under which a page of FEATURES is indexed."""
+KEY_BLOCKS = SOME_KEYS
+"""The number of blocks, the heaviest ones, under which a page of FEATURES is indexed."""
 CHAIN_BLOCK_BITS = 12
 """Bits of the narrowest of five blocks."""
 
@@ -56,19 +55,18 @@ class Flood:
         group = np.stack(
             [
                 random.permutation(groups)[(in_turn + shift * (np.arange(count) // groups)) % groups]
-                for shift in range(MINIMA + KEY_PRINTS + 1)
+                for shift in range(MINIMA + KEY_BLOCKS + 1)
             ]
         )
         self._minima = np.sort(
             np.arange(1, MINIMA + 1).astype(np.uint64)[:, None] << np.uint64(40) | group[:MINIMA].astype(np.uint64),
             axis=0,
         ).T
-        self._hashes = random.integers(0, 2**21, (count, PRINTS), np.uint32)
-        self._hashes[:, :KEY_PRINTS] = group[MINIMA:-1].T
+        self._hashes = random.integers(0, 2**21, (count, BLOCKS), np.uint32)
+        self._hashes[:, :KEY_BLOCKS] = group[MINIMA:-1].T
         self._words = np.repeat(group[-1][:, None], WORDS, axis=1).astype(np.uint32) * np.arange(1, 2 * WORDS, 2) % 4096
         self._host = np.full(count, 7, np.uint64)
         self._digest = random.integers(0, 2**64, (count, 2), np.uint64)
-        self._sketch = random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64)
         self._letters = random.integers(97, 123, 2**20, np.uint8).tobytes()
 
     def __len__(self) -> int:
@@ -81,7 +79,6 @@ class Flood:
             "host": self._host[part],
             "features": self._minima[part].reshape(-1),
             "features_bounds": np.arange(count + 1) * MINIMA,
-            "sketch": self._sketch[part],
             **own_text(self._host[part], self._hashes[part], self._words[part].astype(np.uint16)),
         }
         return signatures_of(self._letters, first, self._digest[part], np.zeros(count, np.uint64), columns, FEATURES)

@@ -5,23 +5,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.base.page_text import (
+    HASH_SHIFT,
+    IDENTITY_SHIFT,
+    KEPT,
+    OUTSIDE_SHIFT,
+    PLACE_SHIFT,
+    POSITION_SHIFT,
+    SHINGLE,
+    WORDS_SHIFT,
+)
 from spotsieve.stream.base.signature import Signatures, SignatureStatus, unused_columns
-from spotsieve.stream.sign.features.block_fingerprints import KEPT
 
 DUPLICATES = 0.3
 URL_BYTES = 60
 MINIMA = 8
-SKETCH_WORDS = 8
 COMMON_HASHES = 1000
 """Number of MinHash values that unrelated pages share: phrases of templates."""
 WITH_COMMON_HASH = 0.1
-FEATURES = 200
-"""Tokens of a page: between the medians of ../shared/data/news (427) and catalogue (73)."""
-PRINTS, TEMPLATE_PRINTS, WORDS, COMMON_WORDS = 22, 8, 8, 2
-"""Block fingerprints of a page, and those of its host. News pages have 22 and 8 title words on average."""
+BLOCKS, TEMPLATE_BLOCKS, WORDS, COMMON_WORDS = 22, 8, 8, 2
+"""Blocks of a page, and those of its host. News pages have 8 title words on average."""
 HOST_PAGES = 50
-CLASSES = np.array([6, 6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3, 2, 2, 4, 4, 3, 3, 2, 2, 1, 1])
-"""Weights of the block fingerprints, heaviest first; those behind the first PRINTS - TEMPLATE_PRINTS are the host's."""
+SIZES = np.array([18, 18, 18, 15, 15, 15, 12, 12, 12, 9, 9, 9, 6, 6, 12, 12, 9, 9, 6, 6, 3, 3])
+"""Words of the blocks; those behind the first BLOCKS - TEMPLATE_BLOCKS are the host's."""
+FEATURES = int(SIZES.sum())
+"""Tokens of a page: between the medians of ../shared/data/news (427) and catalogue (73)."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class FingerprintLoad:
@@ -41,11 +50,11 @@ class FingerprintLoad:
 
 
 class CandidateLoad:
-    """Pages with digest, MinHash values, sketch, block fingerprints and title; a share are copies, a tenth share a key.
+    """Pages with digest, MinHash values, blocks, sampled shingles and title; a share are copies, a tenth share a key.
 
-    Of the copies a fifth have the original's bytes and two fifths its text. Of the others' minima and prints a fifth
-    are new, and a sixteenth of the sketch's bits are turned round, in expectation. Half of the copies are on their
-    original's host. A third of the prints and a quarter of the title's words are all its host's pages'.
+    Of the copies a fifth have the original's bytes and two fifths its text. Of the others' MinHash values and blocks a
+    fifth are new, in expectation. Half of the copies are on their original's host. A third of the blocks and a quarter
+    of the title's words are those of all pages of the host.
     most_back: a copy's original is among this many preceding pages that are no copies (None: any)
     old: this many first pages are no copies, and all copies are of them (0: of any earlier page)
     hosts: how many there are (None: one for HOST_PAGES pages)
@@ -76,19 +85,13 @@ class CandidateLoad:
         minima[edited] = np.where(kept, minima[original[edited]], minima[edited])
         minima[copies[equal < 0.4]] = minima[original[copies[equal < 0.4]]]
         self.minima = np.sort(minima, axis=1)
-        self.sketch = random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64)
-        noise = random.integers(0, 2**64, (len(edited), SKETCH_WORDS), np.uint64)
-        for _ in range(3):
-            noise &= random.integers(0, 2**64, (len(edited), SKETCH_WORDS), np.uint64)
-        self.sketch[copies] = self.sketch[original[copies]]
-        self.sketch[edited] ^= noise
         self.host = random.integers(1, 1 + (hosts or max(count // HOST_PAGES, 1)), count, np.uint64)
         there = copies[random.random(len(copies)) < 0.5]
         self.host[there] = self.host[original[there]]
-        self.hashes = random.integers(0, 2**21, (count, PRINTS), np.uint32)
+        self.hashes = random.integers(0, 2**21, (count, BLOCKS), np.uint32)
         self.words = random.integers(0, 2**12, (count, WORDS), np.uint16)
         before, before_words = self.hashes[original[copies]], self.words[original[copies]]
-        renewed = (equal >= 0.4)[:, None] & (random.random((len(copies), PRINTS)) < 0.2)
+        renewed = (equal >= 0.4)[:, None] & (random.random((len(copies), BLOCKS)) < 0.2)
         self.hashes[copies] = np.where(renewed, self.hashes[copies], before)
         self.words[copies] = before_words
         self._letters = random.integers(97, 123, 2**20, np.uint8).tobytes()
@@ -103,7 +106,6 @@ class CandidateLoad:
             "host": self.host[part],
             "features": self.minima[part].reshape(-1),
             "features_bounds": np.arange(count + 1) * MINIMA,
-            "sketch": self.sketch[part],
             **own_text(self.host[part], self.hashes[part], self.words[part]),
         }
         return signatures_of(self._letters, first, self.digest[part], np.zeros(count, np.uint64), columns, FEATURES)
@@ -112,20 +114,29 @@ class CandidateLoad:
 def own_text(
     host: NDArray[np.uint64], hashes: NDArray[np.uint32], words: NDArray[np.uint16]
 ) -> dict[str, NDArray[Any]]:
-    """The columns of the own text of n pages. hashes: uint32[n, PRINTS] < 2^21  words: uint16[n, WORDS] < 2^12
+    """The columns of the own text of n pages. hashes: uint32[n, BLOCKS] < 2^21  words: uint16[n, WORDS] < 2^12
 
     The last ones of each are replaced by the host's. Each place has identities of its own, so all of a page differ.
     """
     count = len(host)
     hashes, words = hashes.copy(), words.copy()
-    hashes[:, -TEMPLATE_PRINTS:] = (host[:, None] % np.uint64(2**21)).astype(np.uint32)
+    hashes[:, -TEMPLATE_BLOCKS:] = (host[:, None] % np.uint64(2**21)).astype(np.uint32)
     words[:, -COMMON_WORDS:] = (host[:, None] % np.uint64(2**12)).astype(np.uint16)
-    place = np.arange(PRINTS, dtype=np.uint32) << np.uint32(21)
-    flags = np.where(np.arange(PRINTS) % 4 == 3, 0, KEPT) | CLASSES
+    place = np.arange(BLOCKS, dtype=np.uint64)
+    identity = (place + np.uint64(1)) << np.uint64(21) | hashes
+    kept = np.where(place % np.uint64(4) == 3, np.uint64(0), KEPT)
+    layout = SIZES.astype(np.uint64) << np.uint64(WORDS_SHIFT) | np.uint64(15 << OUTSIDE_SHIFT) | kept
+    # The shingles of a block follow from its identity.
+    of_block = np.repeat(place.astype(np.int64), SIZES - SHINGLE + 1)
+    position = np.arange(len(of_block)) + of_block * (SHINGLE - 1)
+    mixed = (identity[:, of_block] << np.uint64(8) | position.astype(np.uint64)) * _MIX
+    within = position << POSITION_SHIFT | of_block << PLACE_SHIFT | SHINGLE
     return {
         "site": (host % np.uint64(2**16)).astype(np.uint16),
-        "prints": ((place | hashes) << np.uint32(6) | flags.astype(np.uint32)).reshape(-1),
-        "prints_bounds": np.arange(count + 1) * PRINTS,
+        "blocks": (identity << np.uint64(IDENTITY_SHIFT) | layout).reshape(-1),
+        "blocks_bounds": np.arange(count + 1) * BLOCKS,
+        "samples": (mixed >> np.uint64(32) << np.uint64(HASH_SHIFT) | within.astype(np.uint64)).reshape(-1),
+        "samples_bounds": np.arange(count + 1) * len(of_block),
         "titles": (np.arange(WORDS, dtype=np.uint16) << np.uint16(12) | words).reshape(-1),
         "titles_bounds": np.arange(count + 1) * WORDS,
     }
