@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.horizon import Clock
@@ -36,9 +35,9 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.confirmation import apply_confirmations, confirm
-from spotsieve.stream.sharding.hosts import check_speculation, first_speculation, merge_resolutions, resolve_hosts
+from spotsieve.stream.sharding.hosts import first_speculation, merge_resolutions, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.keys import ShardReads, read_round
 from spotsieve.stream.sharding.records.frame import (
@@ -65,6 +64,7 @@ from spotsieve.stream.sharding.resolution import RoundOutcome
 from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.speculation import check_speculation
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), bytes(16)
@@ -179,13 +179,13 @@ def _measure_shards(
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: confirm"):
                 heard[share] = [read_candidates(_columns(record, number), entry_count) for record in told]
-                confirms = confirm(signatures, heard[share], SCHEME, state, share)
+                confirms = confirm(round_, held[share], heard[share], SCHEME, state, share)
                 body = write_confirmations(confirms, 0, entry_count)
                 confirmed.append(_told(round_, KIND_CONFIRMATIONS, share, body, sent))
         with charged.to("resolver: read"):
             met = [read_candidates(_columns(record, number), entry_count) for record in told]
             met = _with_confirms(met, confirmed, entry_count)
-        speculations = dict[Share, NDArray[np.bool_]]()
+        speculations = dict[Share, Speculation]()
         read = dict[Share, list[ShardCandidates]]()
         while True:
             walks += 1
@@ -207,7 +207,7 @@ def _measure_shards(
                 break
             speculations = dict.fromkeys(shares, checked.speculation)
         with charged.to("resolver"):
-            resolved = merge_resolutions(round_, SCHEME, met, all_walks, checked)
+            resolved = merge_resolutions(round_, SCHEME, met, all_walks, checked.postings)
             outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
             outcomes.append(outcome)
         with charged.to("worker: outcomes"):

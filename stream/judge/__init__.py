@@ -64,7 +64,8 @@ class RecordJudgment(NamedTuple):
     indexed: originals among the indexed pages
     resolution: originals within the record
     is_new: bool[n], pages whose id was not seen before
-    is_new is None if the scheme has no host memory.
+    flags: uint8[b], the flags of the blocks of indexed pages (by_host/distinctive_text.py)
+    is_new and flags are None if the scheme has no host memory.
     """
 
     verdicts: Verdicts
@@ -72,6 +73,7 @@ class RecordJudgment(NamedTuple):
     indexed: IndexedOriginals
     resolution: Resolution
     is_new: NDArray[np.bool_] | None = None
+    flags: NDArray[np.uint8] | None = None
 
 
 def judge(
@@ -112,9 +114,9 @@ def judge_record(
     preferences = preferences_of_pages(signatures, limits.preference)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    first_number, learned, is_new = view.entry_count, None, None
+    first_number, learned, is_new, flags = view.entry_count, None, None, None
     if scheme.bars is not None:
-        indexed, resolution, learned, is_new = judge_with_hosts(
+        indexed, resolution, learned, is_new, flags = judge_with_hosts(
             signatures, slots, buckets, view, scheme.bars, preferences, limits, policy.rules, alone
         )
     else:
@@ -139,7 +141,7 @@ def judge_record(
     verdicts = verdicts_of(signatures, scheme, indexed, resolution)
     if limits.preference != Preference.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
-    return RecordJudgment(verdicts, index_update, indexed, resolution, is_new)
+    return RecordJudgment(verdicts, index_update, indexed, resolution, is_new, flags)
 
 
 _NO_ROOM = 0

@@ -6,7 +6,7 @@ and read views of a state:
     shards    find candidates of the pages under the shard's own keys           responses.py    -> ShardCandidates
     shards    confirm candidates whose entries they hold                        confirmation.py -> confirmations
     shards    resolve the pages of their hosts, by speculation                  hosts.py        -> HostResolutions
-    resolver  check the speculation; if it is wrong, repeat the step above      hosts.py
+    resolver  check the speculation; if it is wrong, repeat the step above      speculation.py
     resolver  resolve the round in log order, and number the indexed pages      resolution.py   -> the outcome
     shards    index the outcome                                                 indexing.py     -> IndexUpdate
 

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import PendingVerdict
+from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import Entry, OwnText
+from spotsieve.stream.base.signature import Entry, OwnText, Signatures
+from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
 from spotsieve.stream.judge.indexed import PairFacts
 from spotsieve.stream.sign.schemes import Confirmations
@@ -38,15 +40,82 @@ class BucketSizes(NamedTuple):
 
 
 class SentTexts(NamedTuple):
-    """Texts of e entries of other hosts, for the comparison. host: uint64[e]  length: uint32[e]  sketch: uint64[e, w]
+    """Texts of e entries, for the comparison with pages of other hosts.
 
-    own: titles and sites; it has no block fingerprints
+    host: uint64[e]  length: uint32[e], number of features
+    own: the distinctive text of entries that may be copied; empty for the others
     """
 
     host: NDArray[np.uint64]
     length: NDArray[np.uint32]
-    sketch: NDArray[np.uint64]
     own: OwnText
+
+
+class SentFlags(NamedTuple):
+    """The template text of some pages of a round, which only the shard of their host knows.
+
+    With it, every process has the texts that the entries of these pages store: the rest follows from the log.
+
+    rows: int64[k], ascending
+    flags: uint8[c], of the blocks of these pages: IS_TEMPLATE, and IS_OWN of distinctive blocks that are template text
+    too (judge/by_host/distinctive_text.py)
+    """
+
+    rows: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+
+
+def no_flags() -> SentFlags:
+    """The flags of no pages."""
+    return SentFlags(np.empty(0, np.int64), np.empty(0, np.uint8))
+
+
+def flags_of_pages(signatures: Signatures, flags: NDArray[np.uint8], which: NDArray[np.bool_]) -> SentFlags:
+    """The flags of some pages, in the form that is sent. flags: uint8[b], of all blocks  which: bool[n]"""
+    chosen = flags[np.repeat(which, sizes_of(signatures.blocks_bounds))]
+    return SentFlags(
+        np.flatnonzero(which), np.where(chosen & IS_TEMPLATE, chosen & (IS_TEMPLATE | IS_OWN), np.uint8(0))
+    )
+
+
+def put_flags(signatures: Signatures, sent: SentFlags, flags: NDArray[np.uint8], known: NDArray[np.bool_]) -> None:
+    """Write sent flags to those of all blocks: flags, uint8[b], and mark their pages in known, bool[n].
+
+    Raises ValueError if they belong to another round.
+    """
+    which = np.zeros(len(signatures), np.bool_)
+    if len(sent.rows) and sent.rows[-1] >= len(which):
+        raise ValueError("the flags must belong to pages of the round")
+    which[sent.rows] = True
+    blocks = np.repeat(which, sizes_of(signatures.blocks_bounds))
+    if np.count_nonzero(blocks) != len(sent.flags):
+        raise ValueError("the flags must match the blocks of the round")
+    flags[blocks], known[which] = sent.flags, True
+
+
+class Speculation(NamedTuple):
+    """An assumption about the pages of a round, under which shards resolve the pages of their hosts.
+
+    indexed: bool[n], the pages that become indexed
+    flags: flags that replace those of the confirmations; nearly always none
+    """
+
+    indexed: NDArray[np.bool_]
+    flags: SentFlags
+
+    def without(self, excluded: Sequence[int]) -> "Speculation":
+        """The same without the excluded pages of a round, which are not indexed. excluded: rows"""
+        indexed = self.indexed.copy()
+        indexed[list(excluded)] = False
+        return self._replace(indexed=indexed)
+
+    def equals(self, other: "Speculation") -> bool:
+        """Whether another speculation assumes the same."""
+        return (
+            np.array_equal(self.indexed, other.indexed)
+            and np.array_equal(self.flags.rows, other.flags.rows)
+            and np.array_equal(self.flags.flags, other.flags.flags)
+        )
 
 
 class ShardCandidates(NamedTuple):
@@ -66,6 +135,7 @@ class ShardCandidates(NamedTuple):
     texts: texts of these entries, where the shard of a host has to compare them
     pending_verdicts: the pending verdicts that count, by page
     copies: bool[n], pages that are probably copies of entries of this shard; None until they are confirmed
+    flags: flags of pages of the shard's hosts that other shards may compare; None until they are confirmed
     """
 
     postings: NDArray[np.int64]
@@ -83,6 +153,7 @@ class ShardCandidates(NamedTuple):
     texts: SentTexts | None
     pending_verdicts: Mapping[int, PendingVerdict]
     copies: NDArray[np.bool_] | None = None
+    flags: SentFlags | None = None
 
 
 class MergedCandidates(NamedTuple):

@@ -2,23 +2,56 @@
 
 A page has nine keys that do not depend on a host, so nearly every shard finds nearly every entry. Only the shard that
 an entry's number names holds the entry for all shards. It receives the candidates of all shards, and decides for each
-pair with one of its entries whether the page could be a copy. The URL, and the text that the shard of a host compares,
-are sent once.
+pair with one of its entries whether the page could be a copy: whether they share any text, whatever the memory of the
+page's host. The URL, and the text that the shard of a host compares, are sent once.
+
+A shard also sends the template text of pages of its hosts that other shards may compare with pages of the same round.
+This depends on the pages of the host only, and on which of them are new. A page is taken as new unless its verdict or
+its entry is known here; if that is wrong, the resolver corrects it (hosts.py).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, StateView
-from spotsieve.stream.base.arrays import bounds_of, distinct, sizes_of
+from spotsieve.stream.base.arrays import bounds_of, distinct, distinct_places, sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import Entry, OwnText, Signatures, SignatureStatus, empty_rows
-from spotsieve.stream.judge.by_host.distinctive_text import estimated_jaccard, texts_of, texts_of_entries
-from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
-from spotsieve.stream.sharding.candidates import OF_HOST, OPEN, REFUSED, SentTexts, ShardCandidates
+from spotsieve.stream.base.signature import FINGERPRINTED, Entry, OwnText, SignatureStatus, page_ids_at
+from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.judge.by_host.confirmation import read_memories
+from spotsieve.stream.judge.by_host.containment import (
+    ALL_TEXT,
+    CONTAINMENT,
+    MAIN_TEXT,
+    find_shared,
+    measure_part,
+    new_comparison,
+)
+from spotsieve.stream.judge.by_host.distinctive_text import (
+    LEAST_MAIN,
+    MAIN,
+    PageTexts,
+    new_view,
+    restore_view,
+    texts_of_entries,
+)
+from spotsieve.stream.judge.by_host.learning import learn_again
+from spotsieve.stream.judge.by_host.page_history import NEW, SETTLED, PageHistory, find_repeated
+from spotsieve.stream.sharding.candidates import (
+    OF_HOST,
+    OPEN,
+    REFUSED,
+    SentFlags,
+    SentTexts,
+    ShardCandidates,
+    flags_of_pages,
+    no_flags,
+)
+from spotsieve.stream.sharding.keys import ShardReads
+from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share, shards_of_entries
 from spotsieve.stream.sign.schemes import HostThresholds, Scheme
 
@@ -45,6 +78,7 @@ class ShardConfirmations(NamedTuple):
     entries: these entries, by number
     texts: texts of these entries; None if there are no entries
     copies: bool[n], pages that are probably copies of these entries
+    flags: flags of pages of the shard's hosts that other shards may compare
     """
 
     said: NDArray[np.uint8]
@@ -52,12 +86,30 @@ class ShardConfirmations(NamedTuple):
     entries: Mapping[int, Entry]
     texts: SentTexts | None
     copies: NDArray[np.bool_] = np.empty(0, np.bool_)
+    flags: SentFlags = no_flags()
+
+
+class _Tested(NamedTuple):
+    """m pairs of a page and an entry that the shard holds.
+
+    said: uint8[m]  alike: bool[m], the entry has most of the text of the page
+    sent: the confirmations without these results
+    """
+
+    said: NDArray[np.uint8]
+    alike: NDArray[np.bool_]
+    sent: ShardConfirmations
 
 
 def confirm(
-    signatures: Signatures, shard_candidates: Sequence[ShardCandidates], scheme: Scheme, view: StateView, share: Share
+    round_: Round,
+    held: ShardReads,
+    shard_candidates: Sequence[ShardCandidates],
+    scheme: Scheme,
+    view: StateView,
+    share: Share,
 ) -> ShardConfirmations:
-    """Test all pairs with entries of this shard.
+    """Test all pairs with entries of this shard, and find the template text of pages that other shards may compare.
 
     shard_candidates: the responses of all shards, in the order of the shards
     view: the live part of the shard's state by the clock of the round
@@ -67,8 +119,9 @@ def confirm(
 
     Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed in the shard that finds them.
     """
-    if scheme.bars is None:
+    if scheme.bars is None or held.pages is None:
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
+    signatures = round_.signatures
     parts = [
         _pairs_kernel(one.bounds, one.number, one.proof, shards_of_entries(one.number, share.shards), share.number)
         for one in shard_candidates
@@ -81,10 +134,12 @@ def confirm(
     named = named[shards_of_entries(named, share.shards) == share.number]
     # A pending verdict is void if its original is gone.
     alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
-    found = _say(signatures, met, named[np.array(alive, np.bool_)], scheme.bars, view)
+    found = _say(held.pages, met, named[np.array(alive, np.bool_)], scheme.bars, view)
     said = np.full(len(judged), REFUSED, np.uint8)
     said[judged] = found.said
-    return found._replace(said=said, copies=_seeming_copies(met, found.said, len(signatures), share.shards))
+    copies = _seeming_copies(met, found, len(signatures), share.shards)
+    flags = _flags_to_send(round_, held, held.pages, shard_candidates, scheme.bars, view)
+    return found.sent._replace(said=said, copies=copies, flags=flags)
 
 
 def apply_confirmations(
@@ -111,6 +166,7 @@ def apply_confirmations(
                 texts=held.texts,
                 pending_verdicts=known,
                 copies=held.copies,
+                flags=held.flags,
             )
         )
     if (at != ends).any():
@@ -118,16 +174,16 @@ def apply_confirmations(
     return found
 
 
-def _seeming_copies(met: EntryPairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
+def _seeming_copies(met: EntryPairs, tested: _Tested, pages: int, shards: int) -> NDArray[np.bool_]:
     """Pages that are probably copies of these entries, for the speculation (hosts.py): bool[n].
 
-    A page is one of them if it finds an entry under a decisive key, if it could be a copy of an entry of another host,
+    A page is one of them if it finds an entry under a decisive key, if an entry of another host has most of its text,
     or if several shards find the same entry of its own host for it: pages that share that many keys rarely
     differ.
     """
     found, decides = np.zeros(pages, np.bool_), met.proof != 0
-    found[met.page[decides | (said == OPEN)]] = True
-    of_host = ~decides & (said == OF_HOST)
+    found[met.page[decides | tested.alike]] = True
+    of_host = ~decides & (tested.said == OF_HOST)
     pairs = np.sort(met.page[of_host] << _NUMBER_BITS | met.number[of_host])
     further = min(shards, _SHARDS_OF_A_COPY) - 1
     found[pairs[further:][pairs[further:] == pairs[: len(pairs) - further]] >> _NUMBER_BITS] = True
@@ -149,31 +205,100 @@ def _gone(shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardC
 
 
 def _say(
-    signatures: Signatures, met: EntryPairs, originals: NDArray[np.int64], bars: HostThresholds, view: StateView
-) -> ShardConfirmations:
+    pages: PageTexts, met: EntryPairs, originals: NDArray[np.int64], bars: HostThresholds, view: StateView
+) -> _Tested:
     """Test pairs whose entries the shard holds. originals: int64[...], ascending, the originals of pending verdicts"""
     numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
+    alike = np.zeros(len(met.page), np.bool_)
     if not len(numbers):
-        return ShardConfirmations(said, numbers, {}, None)
+        return _Tested(said, alike, ShardConfirmations(said, numbers, {}, None))
     place = np.searchsorted(numbers, met.number)
     indexed = view.indexed(numbers.astype(np.uint64))
     compared, text = indexed.compared(False), indexed.own_texts()
-    others = texts_of_entries(compared.host, compared.feature_count, compared.sketch, text)
-    _say_kernel(met, place, texts_of(signatures), others, bars, said)
+    others = texts_of_entries(compared.host, text)
+    no_template = np.zeros(len(pages.blocks), np.uint8)
+    _say_kernel(met, place, pages, others, bars, no_template, new_view(), new_comparison(), said, alike)
     is_open = np.zeros(len(numbers), np.bool_)
     is_open[place[said == OPEN]] = True
     decided = is_open | np.isin(numbers, originals)
     decided[place[met.proof != 0]] = True
     sent = np.flatnonzero(decided)
-    sketch = compared.sketch[sent] * is_open[sent, None]
-    titles, bounds = empty_rows(text.titles, text.title_bounds, is_open)
-    kept = bounds_of(sizes_of(bounds)[sent])
-    none = np.zeros(len(sent), np.uint8)
-    no_prints = np.empty(0, np.uint32), np.zeros_like(kept)
-    own = OwnText(text.site[sent], none, none.astype(np.uint16), *no_prints, titles, kept)
-    texts = SentTexts(compared.host[sent], compared.feature_count[sent], sketch, own)
+    texts = SentTexts(compared.host[sent], compared.feature_count[sent], _own_texts_at(text, sent, is_open[sent]))
     entries = dict(zip(numbers[sent].tolist(), indexed.entries(sent), strict=True))
-    return ShardConfirmations(said, numbers[sent], entries, texts)
+    return _Tested(said, alike, ShardConfirmations(said, numbers[sent], entries, texts))
+
+
+def _own_texts_at(text: OwnText, rows: NDArray[np.int64], compared: NDArray[np.bool_]) -> OwnText:
+    """The own texts at these rows, emptied where `compared`, bool[r], is False. rows: int64[r], ascending"""
+    which = np.zeros(len(text.site), np.bool_)
+    which[rows[compared]] = True
+    ragged = list[NDArray[Any]]()
+    for column, bounds in (
+        (text.sample, text.sample_bounds),
+        (text.blocks, text.block_bounds),
+        (text.titles, text.title_bounds),
+    ):
+        sizes = sizes_of(bounds)
+        ragged += [column[np.repeat(which, sizes)], bounds_of((sizes * which)[rows])]
+    main, whole, every = (np.where(compared, size[rows], np.uint8(0)) for size in (text.main, text.whole, text.every))
+    limit = np.where(compared, text.limit[rows], np.uint32(0))
+    return OwnText(text.site[rows], main, whole, every, limit, *ragged)
+
+
+def _flags_to_send(
+    round_: Round,
+    held: ShardReads,
+    pages: PageTexts,
+    shard_candidates: Sequence[ShardCandidates],
+    bars: HostThresholds,
+    view: StateView,
+) -> SentFlags:
+    """The flags of pages of the shard's hosts that share candidate keys with pages of other shards."""
+    signatures = round_.signatures
+    judged = held.walks & (signatures.status == FINGERPRINTED)
+    kept = judged & held.shared
+    if not kept.any():
+        return no_flags()
+    judged &= np.isin(signatures.host, signatures.host[kept])
+    hosts, of_judged = distinct_places(signatures.host[judged])
+    row = np.full(len(signatures), NOBODY)
+    row[judged] = of_judged
+    memory = read_memories(signatures, hosts, row, view)
+    no_entries = np.full(len(signatures), NOBODY)
+    mine = held.walks & (signatures.status != SignatureStatus.EMPTY)
+    learned = learn_again(
+        *(signatures, pages, row, memory, _seem_new(round_, mine, judged, shard_candidates, view)),
+        *(kept, bars.template_share, no_entries, round_.first_number),
+    )
+    return flags_of_pages(signatures, learned.flags, kept)
+
+
+def _seem_new(
+    round_: Round,
+    mine: NDArray[np.bool_],
+    judged: NDArray[np.bool_],
+    shard_candidates: Sequence[ShardCandidates],
+    view: StateView,
+) -> NDArray[np.bool_]:
+    """Pages that were not judged before, as far as the shard knows: bool[n].
+
+    mine: bool[n], pages that the shard resolves  judged: bool[n], those of them that matter
+    """
+    rows = np.flatnonzero(mine)
+    page_ids = dict(zip(rows.tolist(), page_ids_at(round_.signatures, rows), strict=True))
+    known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
+    for one in shard_candidates:
+        for page, attempt in one.pending_verdicts.items():
+            if attempt.original == NOBODY or attempt.original >= round_.clock.floor:
+                known.state[page] = SETTLED
+        asking = np.repeat(np.arange(len(judged)), sizes_of(one.bounds))
+        pairs = np.flatnonzero((one.proof & KeyKind.BODY != 0) & judged[asking])
+        entries = view.page_ids(one.number[pairs].astype(np.uint64))
+        for row, page_id in zip(asking[pairs].tolist(), entries, strict=True):
+            if page_id == page_ids[row]:
+                known.state[row] = SETTLED
+    find_repeated(page_ids, judged, known)
+    return np.asarray(known.state == NEW)
 
 
 @kernel
@@ -204,13 +329,22 @@ def _said_kernel(holder, said, at, ends):
 
 
 @kernel
-def _say_kernel(met, place, pages, others, bars, said):
-    # met: EntryPairs, m  place: int64[m], in others  pages, others: Texts  bars: HostThresholds  ->  said: uint8[m]
+def _say_kernel(met, place, pages, others, bars, no_template, view, compared, said, alike):
+    # met: EntryPairs, m  place: int64[m], in others  pages: PageTexts  others: EntryTexts  bars: HostThresholds
+    # no_template: uint8[b], zeros  view: PageView, compared: Comparison, overwritten
+    # ->  said: uint8[m]; alike: bool[m], the entry has most of the text of the page, whatever is template text
+    restored = np.int64(NOBODY)
     for at in range(len(place)):
         if met.proof[at]:
             continue
         page, other = met.page[at], place[at]
         if pages.host[page] == others.host[other]:
             said[at] = _OF_HOST
-        elif could_be_copy_across(pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)):
+        elif not bars.one_host and find_shared(pages, page, others, other, compared):
             said[at] = _OPEN
+            if page != restored:
+                restore_view(pages, page, no_template, view)
+                restored = page
+            part = MAIN_TEXT if view.figures[MAIN] >= LEAST_MAIN else ALL_TEXT
+            measure_part(part, pages, page, view.flags, compared)
+            alike[at] = compared.figures[part, CONTAINMENT] >= bars.min_containment

@@ -2,23 +2,24 @@
 
 It needs only the round and its outcome, not the candidates. So a lost shard is rebuilt from the log and the outcomes of
 the rounds, without judging. A shard holds the entries that its keys lead to. With a memory of hosts it holds other
-entries instead: those that it confirms for all shards (confirmation.py), and those of its hosts, whose pages update the
-memory again exactly as they did when they were judged. The shard of a page's id records the verdict of the page.
+entries instead: those that it confirms for all shards (confirmation.py), and those of its hosts, whose pages teach the
+memory again. The outcome says which blocks of the indexed pages are template text, so the shard has the text of entries
+of other hosts, too. The shard of a page's id records the verdict of the page.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, EntryPlaces, HostUpdate, IndexUpdate, PendingVerdict, StateView
-from spotsieve.stream.base.arrays import distinct, distinct_places, sizes_of
+from spotsieve.stream.base.arrays import distinct_places, sizes_of
 from spotsieve.stream.base.signature import FINGERPRINTED, page_ids_at
 from spotsieve.stream.base.verdict import Kind, Reason
-from spotsieve.stream.judge.by_host.confirmation import no_texts
-from spotsieve.stream.judge.by_host.distinctive_text import Texts, texts_of_entries
-from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
-from spotsieve.stream.judge.by_host.memory import live_leads, load_leads, load_memories, memories_to_store
+from spotsieve.stream.judge.by_host.confirmation import read_memories, read_pages
+from spotsieve.stream.judge.by_host.learning import keep_texts, learn_again, owned_texts
+from spotsieve.stream.judge.by_host.memory import memories_to_store
 from spotsieve.stream.judge.resolution import grown_buckets, index_assigned
 from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.sharding.candidates import SentFlags, put_flags
 from spotsieve.stream.sharding.keys import ShardReads, read_own_buckets
 from spotsieve.stream.sharding.resolution import RoundOutcome
 from spotsieve.stream.sharding.rounds import CommittedPages, Round
@@ -52,7 +53,7 @@ def index_round(
         # too.
         told = _pages_to_record(round_, resolved, share)
         kept[told] |= is_indexed[told]
-        learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
+        learned = _learn(round_, resolved, held, scheme.bars, view, mine, kept, told)
     rows = np.flatnonzero(kept)
     return IndexUpdate(
         round_.signatures,
@@ -111,52 +112,39 @@ def _pending_verdicts(resolved: RoundOutcome, told: NDArray[np.int64]) -> tuple[
 def _learn(
     round_: Round,
     resolved: RoundOutcome,
+    reads: ShardReads | None,
     bars: HostThresholds,
     view: StateView,
     mine: NDArray[np.bool_],
-    held: NDArray[np.int64],
+    held: NDArray[np.bool_],
     told: NDArray[np.int64],
 ) -> HostUpdate:
     """The changes of the shard's state besides postings.
 
+    reads: the reads of the shard's response; None if the shard has not responded
     mine: bool[n], pages of the shard's hosts
-    held: int64[f], the pages whose entries the shard holds
+    held: bool[n], the pages whose entries the shard holds
     told: int64[t], the pages whose verdicts it records
     """
-    signatures, taught = round_.signatures, np.asarray(resolved.taught)
+    signatures = round_.signatures
+    common, pages = (None, None) if reads is None else (reads.common, reads.pages)
+    if common is None or pages is None:
+        common, pages = read_pages(signatures, view, True)
     hosts, row = distinct_places(signatures.host[mine])
     rows = np.full(len(signatures), NOBODY)
     rows[mine] = row
-    memories = view.memories(hosts)
-    memory, leads = load_memories(memories), live_leads(memories, view)
-    original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
-    in_round = np.flatnonzero(original >= round_.first_number)
-    original_row = np.full(len(signatures), NOBODY)
-    original_row[in_round] = _indexed_pages(resolved)[original[in_round] - round_.first_number]
-    before = original[(original != NOBODY) & (original < round_.first_number)]
-    numbers = distinct(np.concatenate([leads, before])).astype(np.uint64)
-    texts: Texts = no_texts(signatures.sketch.shape[1])
-    if len(numbers):
-        indexed = view.indexed(numbers)
-        compared, own = indexed.compared(False), indexed.own_texts()
-        load_leads(memory, leads, np.searchsorted(numbers, leads.astype(np.uint64)), own)
-        texts = texts_of_entries(compared.host, compared.feature_count, compared.sketch, own)
-    place = np.searchsorted(numbers, np.maximum(original, 0).astype(np.uint64))
+    memory, nothing = read_memories(signatures, hosts, rows, view), np.zeros(len(signatures), np.bool_)
+    flags, known = np.zeros(len(signatures.blocks), np.uint8), nothing.copy()
+    put_flags(signatures, SentFlags(_indexed_pages(resolved), np.asarray(resolved.flags)), flags, known)
     within = learn_again(
-        signatures,
-        rows,
-        memory,
-        np.where(mine, taught, TAUGHT_NOTHING),
-        resolved.entry,
-        original_row,
-        texts,
-        place,
-        bars.template_share,
-        round_.first_number,
-    )
+        *(signatures, pages, rows, memory, mine & np.asarray(resolved.is_new)),
+        *(nothing, bars.template_share, resolved.entry, round_.first_number),
+    ).within
+    keep_texts(pages, flags, held & (signatures.status == FINGERPRINTED), within)
     return HostUpdate(
-        owned_texts(signatures, within, held),
+        owned_texts(within, np.flatnonzero(held)),
         memories_to_store(memory),
         tuple(page_ids_at(signatures, told)),
         _pending_verdicts(resolved, told),
+        common,
     )

@@ -35,7 +35,7 @@ def resolutions_without_excluded(walks: Sequence[HostResolutions], round_: Round
 
     This suffices to test whether the other pages raise an error.
     """
-    return [_resolutions_without(one, is_excluded(round_)) for one in walks] if round_.excluded else list(walks)
+    return [_resolutions_without(one, round_, is_excluded(round_)) for one in walks] if round_.excluded else list(walks)
 
 
 def is_excluded(round_: Round) -> NDArray[np.bool_]:
@@ -60,8 +60,9 @@ def _without(shard_candidates: ShardCandidates, excluded: NDArray[np.bool_]) -> 
     )
 
 
-def _resolutions_without(walks: HostResolutions, excluded: NDArray[np.bool_]) -> HostResolutions:
-    kept = ~excluded[walks.rows]
+def _resolutions_without(walks: HostResolutions, round_: Round, excluded: NDArray[np.bool_]) -> HostResolutions:
+    kept, indexed = ~excluded[walks.rows], walks.rows[walks.is_indexed]
+    blocks = sizes_of(round_.signatures.blocks_bounds)[indexed]
     within = take_rows(walks.within, kept)
     for rows in (within.number, within.replaced):
         rows[excluded[np.maximum(rows, 0)]] = NOBODY
@@ -70,8 +71,8 @@ def _resolutions_without(walks: HostResolutions, excluded: NDArray[np.bool_]) ->
         take_rows(walks.indexed, kept),
         within,
         walks.is_indexed[kept],
-        walks.taught[kept],
         walks.is_new[kept],
+        walks.flags[np.repeat(~excluded[indexed], blocks)],
         walks.postings[kept],
         walks.entries,
     )

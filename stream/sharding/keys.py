@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, StateView
+from spotsieve.state.index import Buckets, CommonText, StateView
 from spotsieve.stream.base.arrays import distinct, sizes_of
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import Signatures, empty_rows
+from spotsieve.stream.judge.by_host.confirmation import read_pages
+from spotsieve.stream.judge.by_host.distinctive_text import PageTexts
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
 from spotsieve.stream.sharding.shares import Share, are_own, shards_of, shards_of_hosts
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
@@ -49,6 +51,10 @@ class ShardReads(NamedTuple):
     own: all of its own keys
     decided: uint8, all kinds (KeyKind) that decide for a page of the round
     all_decide: whether every key is decisive
+    shared: bool[n], pages that share a candidate key with a page that another shard resolves, if one of both is the
+    shard's own
+    common, pages: the table of common text behind the round, and the columns by which its pages are compared; None for
+    schemes without a memory of hosts
     """
 
     walks: NDArray[np.bool_]
@@ -56,6 +62,9 @@ class ShardReads(NamedTuple):
     own: OwnKeys
     decided: np.uint8
     all_decide: bool
+    shared: NDArray[np.bool_]
+    common: CommonText | None
+    pages: PageTexts | None
 
     def of_host(self, which: bool) -> OwnKeys:
         """Own keys that are (or are not) mixed with hosts. Only for schemes that mix keys with hosts."""
@@ -78,10 +87,10 @@ def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np
 def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
     """Keys of the pages. of_hosts: bool[n], the pages that keep their keys mixed with a host"""
     if scheme.bars is not None:
-        prints, prints_bounds = empty_rows(signatures.prints, signatures.prints_bounds, of_hosts)
+        blocks, blocks_bounds = empty_rows(signatures.blocks, signatures.blocks_bounds, of_hosts)
         titles, titles_bounds = empty_rows(signatures.titles, signatures.titles_bounds, of_hosts)
         signatures = replace(
-            signatures, prints=prints, prints_bounds=prints_bounds, titles=titles, titles_bounds=titles_bounds
+            signatures, blocks=blocks, blocks_bounds=blocks_bounds, titles=titles, titles_bounds=titles_bounds
         )
     return scheme.probe(signatures)
 
@@ -99,14 +108,27 @@ def read_round(signatures: Signatures, scheme: Scheme, view: StateView, share: S
     """Read the buckets of a shard for a round. view: the live part of its state by the clock of the round"""
     probes, are_its_own = _probed_by(signatures, scheme, share)
     decided = np.bitwise_or.reduce(kinds_of(probes.keys[probes.decisive]), initial=np.uint8(0))
-    walks = np.zeros(len(signatures), np.bool_)
+    walks, common, pages = np.zeros(len(signatures), np.bool_), None, None
     if scheme.bars is not None:
         walks = shards_of_hosts(signatures, share.shards) == share.number
+        common, pages = read_pages(signatures, view, True)
     laid = RoundKeys(*slots_of(_kept(probes, _need_kernel(probes.keys, probes.bounds, walks, are_its_own))))
     chosen = are_own(laid.keys, share, scheme.bars is not None)
     keys = laid.keys[chosen]
     own = OwnKeys(keys, _chosen(laid.slots, chosen), view.buckets(keys))
-    return ShardReads(walks, laid, own, decided, bool(probes.decisive.all()))
+    shared = _shared_pages(laid.slots, walks)
+    return ShardReads(walks, laid, own, decided, bool(probes.decisive.all()), shared, common, pages)
+
+
+def _shared_pages(slots: Slots, walks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Pages that share a candidate key with a page for which `walks` is different: bool[n]. walks: bool[n]"""
+    page = np.repeat(np.arange(len(walks)), sizes_of(slots.bounds))[~slots.decisive]
+    bucket, is_own = slots.bucket[~slots.decisive], walks[page]
+    buckets = int(slots.bucket.max(initial=-1)) + 1
+    both = (np.bincount(bucket[is_own], minlength=buckets) > 0) & (np.bincount(bucket[~is_own], minlength=buckets) > 0)
+    shared = np.zeros(len(walks), np.bool_)
+    shared[page[both[bucket]]] = True
+    return shared
 
 
 def read_own_buckets(

@@ -18,7 +18,7 @@ from spotsieve.stream.judge.indexed import IndexedOriginals, choose_originals
 from spotsieve.stream.judge.policy import no_urls, preferences_of_pages
 from spotsieve.stream.judge.resolution import Resolution, resolve_record
 from spotsieve.stream.judge.rules import Limits, empty_search, final_kinds
-from spotsieve.stream.sharding.candidates import BucketSizes, ShardCandidates, merge_candidates
+from spotsieve.stream.sharding.candidates import BucketSizes, ShardCandidates, flags_of_pages, merge_candidates
 from spotsieve.stream.sharding.keys import RoundKeys
 from spotsieve.stream.sharding.responses import SentEntries
 from spotsieve.stream.sharding.rounds import Round
@@ -32,9 +32,9 @@ class RoundOutcome(NamedTuple):
     next_number: the number of the next page to be indexed
     original: int64[n], the entry number of each page's original, its own if it was indexed before, or NOBODY
     replaced: int64[n], the entry number of the page that it replaces according to `verdicts`, or NOBODY
-    taught: uint8[n] (judge/by_host/learning.py), what a page taught the memory of its host
-    is_new: bool[n], whether its verdict is new
-    taught and is_new are None without a memory of hosts.
+    flags: uint8[c], the flags of the blocks of indexed pages (SentFlags)
+    is_new: bool[n], whether its verdict is new; new pages teach their hosts
+    flags and is_new are None without a memory of hosts.
     """
 
     verdicts: Verdicts
@@ -42,7 +42,7 @@ class RoundOutcome(NamedTuple):
     next_number: int
     original: NDArray[np.int64]
     replaced: NDArray[np.int64]
-    taught: NDArray[np.uint8] | None = None
+    flags: NDArray[np.uint8] | None = None
     is_new: NDArray[np.bool_] | None = None
 
 
@@ -118,4 +118,7 @@ def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, r
 def outcome_of_one_process(round_: Round, judged: RecordJudgment) -> RoundOutcome:
     """The outcome of a round that one process has judged."""
     resolved = make_outcome(round_, judged.verdicts, judged.indexed, judged.resolution)
-    return resolved._replace(taught=judged.taught, is_new=judged.is_new)
+    if judged.flags is None:
+        return resolved
+    flags = flags_of_pages(round_.signatures, judged.flags, resolved.entry != NOBODY)
+    return resolved._replace(flags=flags.flags, is_new=judged.is_new)

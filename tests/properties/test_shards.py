@@ -5,6 +5,7 @@ Worlds are made by seeds. Each log is judged by one process first, and pages are
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.settings.model import IndexSettings, Rule, Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.verdict import Reason, concatenate
+from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.sharding import confirmation
+from spotsieve.stream.sharding.candidates import SentFlags
 from spotsieve.stream.sharding.shares import shards_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope
@@ -38,6 +42,8 @@ def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[
         assert_verdicts_equal(found, expected)
         assert shards.entry_count == one.state.entry_count
         assert shards.clock == one.state.clock
+        for state in shards.states:
+            np.testing.assert_array_equal(state.common_text().slots, one.state.common_text().slots)
         if not shards.step_ms:
             # What is dead goes at other times, since every shard sweeps by what it files.
             for family in ("buckets", "hosts"):
@@ -96,7 +102,7 @@ def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> N
     settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
     # Pages are a second apart, and some are late; some come again, and some of these after their commit.
     pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
-    schemes: list[Scheme] = [SCHEME, SCHEME, SCHEME.keeping_variants(), HostScope(SCHEME)]
+    schemes: list[Scheme] = [SCHEME, SCHEME, SCHEME.with_policy(True, False), HostScope(SCHEME)]
     one = OneProcess(dice.choice(schemes), settings, limits.policy.longer_by)
     for record in Log(dice, pages).records:
         late = dice.choices(pages, k=2) if dice.random() < 0.2 else []
@@ -104,6 +110,32 @@ def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> N
         if dice.random() < 0.1:
             one.forget(dice)
     assert_shards_agree(dice, one, [dice.randrange(1, 6), dice.randrange(2, 6)])
+
+
+@pytest.mark.parametrize("seed", [8000, 8001, 8014])
+def test_template_text_that_shards_got_wrong_changes_no_verdict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, pages, _ = any_world(seed)
+    noise, found = np.random.default_rng(seed), confirmation._flags_to_send
+
+    def wrong(*arguments: Any) -> SentFlags:
+        sent = found(*arguments)
+        flags = noise.choice(np.array([0, IS_TEMPLATE, IS_TEMPLATE | IS_OWN], np.uint8), len(sent.flags))
+        return sent._replace(flags=flags)
+
+    one = OneProcess(SCHEME, IndexSettings())
+    one.sign(signatures_of_hosts(pages))
+    expected = concatenate(one.verdicts)
+    first = Shards(one, 3)
+    assert_verdicts_equal(first.apply(one.log, [len(pages)]), expected)
+    indexed = first.rounds[0][1].entry != NOBODY
+    right = Shards(one, 3, indexed)
+    assert_verdicts_equal(right.apply(one.log, [len(pages)]), expected)
+    monkeypatch.setattr(confirmation, "_flags_to_send", wrong)
+    corrected = Shards(one, 3, indexed)
+    assert_verdicts_equal(corrected.apply(one.log, [len(pages)]), expected)
+    assert right.walks == 1
+    assert corrected.walks > 1
+    assert remembered(corrected.states, "hosts") == remembered([one.state], "hosts")
 
 
 def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
@@ -131,9 +163,9 @@ def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
     dice = np.random.default_rng(seed)
     for _ in range(5):
         load = CandidateLoad(60, dice, hosts=int(dice.integers(2, 12)))
-        # A few stories on many hosts, whose copies have some of their bytes, hashes and sketches; and crowded buckets.
+        # A few stories on many hosts, whose copies have some of their bytes, hashes and blocks; and crowded buckets.
         story, kept = dice.integers(0, 12, 60), dice.random(60) < 0.7
-        load.sketch[kept] = load.sketch[story[kept]]
+        load.hashes[kept] = load.hashes[story[kept]]
         load.digest[::5] = load.digest[story[::5]]
         load.minima[:, :2] = 2 * dice.integers(0, dice.choice([2, 8, 30]), (60, 2), np.uint64)
         load.minima[:, 1] += np.uint64(1)

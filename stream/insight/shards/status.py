@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.stream.insight.shards.reading import ServiceMembers, TimedMessage, TopicEnds
 from spotsieve.stream.service.roles.resolver.publication import READY_SECONDS
 from spotsieve.stream.service.roles.responses import combined_checksum
 from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.candidates import Speculation
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
@@ -34,11 +32,11 @@ from spotsieve.stream.sharding.rounds import LogPlace
 class OpenRoundState(NamedTuple):
     """The resolver's records of the open round. excluded: rows of poison pages that the round continues without
 
-    speculation: for the shards' sequential resolution, bool[n]; None for the first one, which shards compute themselves
+    speculation: for the shards' sequential resolution; None for the first one, which shards compute themselves
     """
 
     excluded: frozenset[int] = frozenset()
-    speculation: NDArray[np.bool_] | None = None
+    speculation: Speculation | None = None
 
 
 def awaited_shards(
@@ -113,7 +111,7 @@ def _resolves(message: RoundMessage, state: OpenRoundState) -> bool:
         return False
     resolutions, speculation = message.walks
     has_excluded = not state.excluded.isdisjoint(resolutions.rows.tolist())
-    return (state.speculation is None or np.array_equal(speculation, state.speculation)) and not has_excluded
+    return (state.speculation is None or speculation.equals(state.speculation)) and not has_excluded
 
 
 def _all_except(numbers: Mapping[int, RoundMessage] | set[int], shards: int) -> list[int]:

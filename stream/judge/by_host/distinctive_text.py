@@ -229,8 +229,19 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
         flags[place - first] = flag
     if figures[OWN] < _LEAST_OWN:
         _relax(pages, first, end, memory, row, max(limit, share * known), view)
+    _add_up(pages, first, end, view)
+    for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
+        rare = pages_with(memory.words, row, np.int64(pages.titles[place])) <= figures[COMMON_LIMIT]
+        view.rare[place - pages.title_bounds[page]] = rare
+        figures[RARE] += rare
+
+
+@inlined
+def _add_up(pages, first, end, view):  # PageTexts, int64, int64  ->  view.figures, from view.flags
+    """Add up the sizes of the parts of a page."""
+    figures = view.figures
     for place in range(first, end):
-        block, flag = pages.blocks[place], flags[place - first]
+        block, flag = pages.blocks[place], view.flags[place - first]
         words, outside = words_of(block), words_outside_links(block)
         if flag & IS_OWN:
             figures[MAIN] += words if is_kept(block) else 0
@@ -239,10 +250,27 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
             figures[WHOLE] += words if is_kept(block) else 0
             figures[WHOLE_COMMON] += words if is_kept(block) and flag & IS_COMMON else 0
             figures[EVERY] += words if is_kept(block) else outside
-    for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
-        rare = pages_with(memory.words, row, np.int64(pages.titles[place])) <= figures[COMMON_LIMIT]
-        view.rare[place - pages.title_bounds[page]] = rare
-        figures[RARE] += rare
+
+
+@inlined
+def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  view: PageView
+    """Restore the view of a page from the template flags of its blocks: all but its title words and its host's figures.
+
+    flags: at least IS_TEMPLATE, and IS_OWN of blocks that are template text too
+    """
+    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
+    for place in range(FIGURES):
+        view.figures[place] = 0.0
+    for place in range(first, end):
+        flag = flags[place]
+        if pages.is_common[place]:
+            flag |= IS_COMMON
+        if flag == 0:
+            flag = IS_OWN
+        view.flags[place - first] = flag
+        if flag & IS_OWN:
+            view.figures[OWN] += words_of(pages.blocks[place])
+    _add_up(pages, first, end, view)
 
 
 @inlined

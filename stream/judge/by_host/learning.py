@@ -3,6 +3,8 @@
 This happens while pages are judged, and again without judging (learn_again). It depends on no verdict.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     keep_own_text,
     look_up,
     new_view,
+    restore_view,
 )
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, Memory, count_page
 
@@ -70,47 +73,77 @@ def teach_page(pages, page, hashes, memory, row, number):
     memory.changed[row], memory.last[row] = True, number
 
 
+class LearnedPages(NamedTuple):
+    """The pages of a record, as their hosts know them before each page.
+
+    within: the texts of the kept pages, as their entries store them  flags: uint8[b], of their blocks (PageView)
+    """
+
+    within: EntryTexts
+    flags: NDArray[np.uint8]
+
+
 def learn_again(
     signatures: Signatures,
     pages: PageTexts,
     row: NDArray[np.int64],
     memory: Memory,
     learns: NDArray[np.bool_],
-    entry: NDArray[np.int64],
+    kept: NDArray[np.bool_],
     template_share: float,
+    entry: NDArray[np.int64],
     first_number: int,
-) -> EntryTexts:
+) -> LearnedPages:
     """Teach the hosts what the pages of a record teach them, without judging  ->  memory.
 
-    Returns the texts of the indexed pages as their entries store them (HostResolution.within).
     row: int64[n], the row of each page's host in memory; NOBODY if another shard remembers the host
     learns: bool[n], pages that were not judged before
+    kept: bool[n], pages whose texts are needed
     entry: int64[n], entry numbers of indexed pages, or NOBODY
     first_number: entry number of the first page that is indexed
     """
-    within = empty_entry_texts(signatures)
+    learned = LearnedPages(empty_entry_texts(signatures), np.zeros(len(signatures.blocks), np.uint8))
     judged = signatures.status == FINGERPRINTED
     _learn_kernel(
-        *(pages, row, judged, page_hashes(signatures), learns, entry, within, memory, template_share, first_number),
-        *(new_view(), np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)),
+        *(pages, row, judged, page_hashes(signatures), learns, kept, entry != NOBODY, learned, memory, template_share),
+        *(first_number, new_view(), np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)),
     )
-    return within
+    return learned
 
 
 @kernel
-def _learn_kernel(pages, row, judged, hashes, learns, entry, within, memory, share, number, view, room):
-    # pages: PageTexts  within: EntryTexts  row, entry: int64[n]  judged, learns: bool[n]  hashes: uint64[n, 2]
-    # share: float64  number: int64  view, room: overwritten
-    # -> within, memory
+def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, memory, share, number, view, room):
+    # pages: PageTexts  row: int64[n]  judged, learns, kept, indexed: bool[n]  hashes: uint64[n, 2]  share: float64
+    # number: int64  view, room: overwritten
+    # -> learned: LearnedPages, memory
     for page in range(len(row)):
-        is_indexed = entry[page] != NOBODY
-        if row[page] != NOBODY and judged[page]:
-            if is_indexed:
-                look_up(pages, page, memory, row[page], share, view)
-                keep_own_text(pages, page, view, within, room)
-            if learns[page]:
-                teach_page(pages, page, hashes, memory, row[page], number + is_indexed)
-        number += is_indexed
+        number += indexed[page]
+        if row[page] == NOBODY or not judged[page]:
+            continue
+        if kept[page]:
+            look_up(pages, page, memory, row[page], share, view)
+            keep_own_text(pages, page, view, learned.within, room)
+            for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
+                learned.flags[place] = view.flags[place - pages.block_bounds[page]]
+        if learns[page]:
+            teach_page(pages, page, hashes, memory, row[page], number)
+
+
+def keep_texts(pages: PageTexts, flags: NDArray[np.uint8], which: NDArray[np.bool_], within: EntryTexts) -> None:
+    """Write the texts of some pages to `within`, as their entries store them.
+
+    flags: uint8[b], of their blocks (restore_view)  which: bool[n]
+    """
+    _keep_kernel(pages, flags, which, within, new_view(), np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64))
+
+
+@kernel
+def _keep_kernel(pages, flags, which, within, view, room):
+    # pages: PageTexts  flags: uint8[b]  which: bool[n]  view, room: overwritten  ->  within: EntryTexts
+    for page in range(len(which)):
+        if which[page]:
+            restore_view(pages, page, flags, view)
+            keep_own_text(pages, page, view, within, room)
 
 
 def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> OwnText:

@@ -101,12 +101,14 @@ class HostJudgment(NamedTuple):
     """The judgment of a record of n pages with host memory.
 
     is_new: bool[n], pages whose id was not seen before
+    flags: uint8[b], the flags of the blocks of indexed pages
     """
 
     indexed: IndexedOriginals
     resolution: Resolution
     learned: HostUpdate
     is_new: NDArray[np.bool_]
+    flags: NDArray[np.uint8]
 
 
 def judge_with_hosts(
@@ -152,17 +154,19 @@ def judge_with_hosts(
     )
     learned = _learned(judged, walk.resolution, indexed, known, walk.within, read, page_ids)
     originals = IndexedOriginals(indexed, read.numbers, read.indexed, addresses)
-    return HostJudgment(originals, walk.resolution, learned, known.state == NEW)
+    return HostJudgment(originals, walk.resolution, learned, known.state == NEW, walk.flags)
 
 
 class HostResolution(NamedTuple):
     """The sequential resolution of a record of n pages with host memory.
 
     within: the indexed pages of the record, as their entries store them
+    flags: uint8[b], the flags of the blocks of indexed pages (PageView)
     """
 
     resolution: Resolution
     within: EntryTexts
+    flags: NDArray[np.uint8]
 
 
 def resolve_with_hosts(
@@ -181,6 +185,7 @@ def resolve_with_hosts(
     first_number: int,
     indexed: OriginalSearch,
     learns: bool,
+    within: EntryTexts | None = None,
 ) -> HostResolution:
     """Judge the pages of a record in order, and teach the hosts in read.memory.
 
@@ -191,8 +196,10 @@ def resolve_with_hosts(
     first_number: entry number of the next page that is indexed
     indexed: verdicts that are known by page id; the originals among the indexed pages are added
     learns: whether pages are indexed and teach
+    within: the texts of pages that another shard judges; None if there are none
     """
-    within = empty_entry_texts(signatures)
+    within = empty_entry_texts(signatures) if within is None else within
+    flags = np.zeros(len(signatures.blocks), np.uint8)
     hashes = page_hashes(signatures)
     record = _Record(
         *(slots, sizes, read.row, judged, met, place, read.pages, hashes, read.texts, within, addresses),
@@ -202,9 +209,9 @@ def resolve_with_hosts(
     room = np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)
     capped = _resolve_kernel(
         *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),
-        *(new_cursors(slots), new_view(), new_pair_result(), room),
+        *(new_cursors(slots), new_view(), new_pair_result(), room, flags),
     )
-    return HostResolution(resolution._replace(capped=capped), within)
+    return HostResolution(resolution._replace(capped=capped), within, flags)
 
 
 def _learned(
@@ -285,10 +292,11 @@ def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, 
 def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch):
     # record: _Record  known: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 6], the thresholds of
     # each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach  entry_number: int64
-    # indexed: OriginalSearch  scratch: Cursors, PageView, PairResult and uint64[MOST_SAMPLES], overwritten
+    # indexed: OriginalSearch  scratch: Cursors, PageView, PairResult and uint64[MOST_SAMPLES], overwritten, and flags:
+    # uint8[b], written for indexed pages
     # -> resolution: Resolution, and the number of postings left out because a bucket was full
     capped = 0
-    cursors, asked, answer, room = scratch
+    cursors, asked, answer, room, flags = scratch
     pages, found = record.pages, resolution.found
     for page in range(len(record.row)):
         if known.state[page] >= FILED_ELSEWHERE:
@@ -318,6 +326,8 @@ def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_
         if original == NOBODY:
             if record.judged[page]:
                 keep_own_text(pages, page, asked, record.within, room)
+                for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
+                    flags[place] = asked.flags[place - pages.block_bounds[page]]
             is_indexed, full = index_page(record.slots, record.sizes, page, limits.cap, resolution.added)
             capped += full
             if is_indexed:

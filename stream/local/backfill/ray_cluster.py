@@ -7,9 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.state import State
@@ -19,7 +16,7 @@ from spotsieve.stream.local.backfill.outcomes import OutcomeStore
 from spotsieve.stream.local.backfill.reader import Reader
 from spotsieve.stream.local.backfill.schedule import TRIES, Call, LostReader
 from spotsieve.stream.local.backfill.shard import FillRecord, RemoteShard, read_confirmed
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.hosts import HostResolutions
 from spotsieve.stream.sharding.records.frame import ColumnReader, RoundRange, range_of
 from spotsieve.stream.sharding.records.shard import read_candidates, read_resolutions
@@ -212,7 +209,7 @@ class RayShards:
         self,
         round_: Round,
         shard_candidates: Sequence[ShardCandidates],  # noqa: ARG002 - the actors have them as bytes
-        speculation: NDArray[np.bool_],
+        speculation: Speculation,
     ) -> list[HostResolutions]:
         range_, bodies = range_of(round_), [*self._candidates, *map(self._put, self._confirmations)]
         resolutions = self._call_all(

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import IndexUpdate
 from spotsieve.state.log.local import LocalLog
@@ -25,8 +22,8 @@ from spotsieve.stream.engine import ApplyResult, Engine
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY, OutcomeStore, StoredOutcome
 from spotsieve.stream.local.backfill.shard import BackfillShard
-from spotsieve.stream.sharding.candidates import ShardCandidates
-from spotsieve.stream.sharding.hosts import HostResolutions, check_speculation, first_speculation, merge_resolutions
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
+from spotsieve.stream.sharding.hosts import HostResolutions, first_speculation, merge_resolutions
 from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.keys import lay_out_keys
 from spotsieve.stream.sharding.records.frame import RoundRange, range_of
@@ -34,6 +31,7 @@ from spotsieve.stream.sharding.records.resolver import write_outcome
 from spotsieve.stream.sharding.resolution import RoundOutcome, outcome_of_one_process, resolve
 from spotsieve.stream.sharding.rounds import LogPlace, Round, limits_in_shards
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.speculation import check_speculation
 from spotsieve.stream.sign.schemes import Scheme
 
 
@@ -51,9 +49,9 @@ class Shards(Protocol):
         """The candidates with the confirmations of the shards that hold their entries."""
 
     def resolve_hosts(
-        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
+        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: Speculation
     ) -> list[HostResolutions]:
-        """Resolution of each shard for the pages of its hosts. shard_candidates: confirmed  speculation: bool[n]"""
+        """Resolution of each shard for the pages of its hosts. shard_candidates: confirmed"""
 
     def index(self, range_: RoundRange, outcome: bytes) -> None:
         """Index the round on every shard. outcome: its body, which is stored by now"""
@@ -142,7 +140,7 @@ class RoundEngine(Engine):
             resolutions = shards.resolve_hosts(round_, shard_candidates, speculation)
             checked = check_speculation(round_, self.scheme, self._limits, shard_candidates, resolutions, speculation)
             if checked.speculation is None:
-                return merge_resolutions(round_, self.scheme, shard_candidates, resolutions, checked)
+                return merge_resolutions(round_, self.scheme, shard_candidates, resolutions, checked.postings)
             speculation = checked.speculation
 
 

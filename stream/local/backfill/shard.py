@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.index import IndexUpdate, LiveView, StateView
@@ -14,7 +13,7 @@ from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Reason
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.confirmation import ShardConfirmations, apply_confirmations, confirm
 from spotsieve.stream.sharding.hosts import HostResolutions, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
@@ -55,12 +54,13 @@ class BackfillShard:
 
     def confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> ShardConfirmations:
         """Confirmations of the candidates whose entries this shard holds. shard_candidates: of all shards"""
-        return confirm(round_.signatures, shard_candidates, self._scheme, self._view(round_), self.share)
+        view, reads = self._view(round_), self._reads_of(round_)
+        return confirm(round_, reads, shard_candidates, self._scheme, view, self.share)
 
     def resolve_hosts(
-        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: NDArray[np.bool_]
+        self, round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: Speculation
     ) -> HostResolutions:
-        """Verdicts of the pages of the shard's hosts under a speculation: bool[n].
+        """Verdicts of the pages of the shard's hosts under a speculation.
 
         shard_candidates: of all shards, confirmed
         """
@@ -137,14 +137,12 @@ class RemoteShard:
         return write_confirmations(self._shard.confirm(round_, read), 0, range_.first_number)
 
     def resolve_hosts(
-        self, record: bytes, range_: RoundRange, excluded: Sequence[int], speculation: NDArray[np.bool_], *bodies: bytes
+        self, record: bytes, range_: RoundRange, excluded: Sequence[int], speculation: Speculation, *bodies: bytes
     ) -> bytes:
         """Body of a record of resolutions.
 
         bodies: from find_candidates of all shards, then from confirm of all shards
         """
-        # Arrays from another process may be read-only, for which numba would compile the kernels again.
-        speculation = np.array(speculation)
         count = len(bodies) // 2
         read = read_confirmed(bodies[:count], bodies[count:], range_.first_number)
         resolutions = self._shard.resolve_hosts(self._round_of(record, range_, excluded), read, speculation)

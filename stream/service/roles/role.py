@@ -20,14 +20,16 @@ from spotsieve.stream.kafka.watch import BrokerWatch, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
+from spotsieve.stream.sharding.candidates import Speculation, no_flags
 from spotsieve.stream.sharding.confirmation import apply_confirmations, confirm
-from spotsieve.stream.sharding.hosts import check_speculation, merge_resolutions, resolve_hosts
+from spotsieve.stream.sharding.hosts import merge_resolutions, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.keys import lay_out_keys, read_round
 from spotsieve.stream.sharding.resolution import resolve
 from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.rounds import next_round
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.speculation import check_speculation
 from spotsieve.stream.sign.schemes import Scheme
 
 
@@ -113,10 +115,10 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
             laid = lay_out_keys(round_.signatures, scheme)
             resolved = resolve(round_, laid, scheme, limits, met)
         else:
-            confirms = [confirm(round_.signatures, met, scheme, state, share) for _, state, share in parts]
+            confirms = [confirm(round_, held, met, scheme, state, share) for held, state, share in parts]
             met = apply_confirmations(met, confirms)
             # This speculation indexes no page, so it is wrong, and the check of wrong speculations runs too.
-            speculation = np.zeros(len(record.signatures), np.bool_)
+            speculation = Speculation(np.zeros(len(record.signatures), np.bool_), no_flags())
             while True:
                 walks = [
                     resolve_hosts(round_, held, scheme, state, limits, met, speculation) for held, state, _ in parts
@@ -125,7 +127,7 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
                 if checked.speculation is None:
                     break
                 speculation = checked.speculation
-            resolved = merge_resolutions(round_, scheme, met, walks, checked)
+            resolved = merge_resolutions(round_, scheme, met, walks, checked.postings)
         for state, (held, ahead, share) in zip(states, parts, strict=True):
             for coming in records[offset + 1 :]:
                 ahead.read(offset + 1, coming.signatures, scheme, share)

@@ -9,11 +9,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
-from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, SpotsieveError, StateError
@@ -24,7 +22,7 @@ from spotsieve.stream.kafka.driver.consumers import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
 from spotsieve.stream.sharding.records.frame import (
@@ -96,8 +94,8 @@ class RoundMessage:
         return self._body(KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.told.range.first_number))
 
     @cached_property
-    def walks(self) -> tuple[HostResolutions, NDArray[np.bool_]]:
-        """The resolutions of a shard for the pages of its hosts, and their speculation, bool[n]."""
+    def walks(self) -> tuple[HostResolutions, Speculation]:
+        """The resolutions of a shard for the pages of its hosts, and their speculation."""
         return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.told.range.first_number))
 
     def outcome(self) -> RoundOutcome:
@@ -108,8 +106,8 @@ class RoundMessage:
         """The announcement of a round."""
         return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range.start.record))
 
-    def speculation(self) -> NDArray[np.bool_]:
-        """A corrected speculation of the resolver, bool[n]."""
+    def speculation(self) -> Speculation:
+        """A corrected speculation of the resolver."""
         return self._body(KIND_SPECULATION, read_speculation)
 
     def resize(self) -> Resize:
@@ -332,7 +330,7 @@ class RoundsEnd(NamedTuple):
     clock: Clock
     next_number: int
     open: tuple[RoundRange, RoundAnnouncement] | None
-    speculation: NDArray[np.bool_] | None
+    speculation: Speculation | None
     cluster_size: ClusterSize = ClusterSize()
     answers: tuple[int, ...] = ()
     broken: Mapping[int, str] = MappingProxyType({})

@@ -1,6 +1,6 @@
 """Frames the records about a round: the round, its sender and the settings, with a version and a checksum.
 
-    record   = magic F5 73 70 72, version u8 (1), kind u8, settings digest 16 bytes, shard u16, shards u16, range,
+    record   = magic F5 73 70 72, version u8 (2), kind u8, settings digest 16 bytes, shard u16, shards u16, range,
                body, checksum u64
     range    = start, end, first number u64, floor u64, watermark i64
     start, end = record u64, page u32: offset in the log, and row in that record
@@ -194,7 +194,7 @@ class ColumnReader:
 
 MAGIC = b"\xf5spr"
 """No UTF-8 text and no record of the log begins with these bytes."""
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 KIND_CANDIDATES, KIND_RESOLUTIONS, KIND_OUTCOME, KIND_RANGE, KIND_SPECULATION, KIND_TOO_LARGE = range(1, 7)
 KIND_RESIZE, KIND_REQUEST, KIND_FILL_PROGRESS, KIND_POISON_ROWS, KIND_CONFIRMATIONS = range(7, 12)
 _KINDS = {

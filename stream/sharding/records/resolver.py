@@ -3,18 +3,18 @@
 The outcome of a round, the body of kind 3. Workers commit by it, and shards index by it.
 
     body  = remembers u8, pages u32 (n), flags[n], reason[n], postings[n] (numbers), found_by, score (numbers and reals,
-            of duplicates), original[n], replaced[n] (numbers), entries
-    flags = verdict | filed << 2 | cut << 3 | new << 4 | what it taught << 5
+            of duplicates), original[n], replaced[n] (numbers), template (of the filed pages), entries
+    flags = verdict | filed << 2 | cut << 3 | new << 4
 
 `original` and `replaced` are 0 for none, otherwise the number of the next entry after the round minus the number of the
-entry. `remembers` is whether the scheme has a memory of hosts; only then `new` and `taught` have a meaning. `filed`
-means indexed.
+entry. `remembers` is whether the scheme has a memory of hosts; only then `new` and `template` (shard.py) have a
+meaning. `filed` means indexed.
 
 The announcement of the next round and the speculation, the bodies of kind 4 and kind 5.
 
     range   = last record u64, marks u32 (m), step (words, two's complement: m), number (numbers: m),
               shards u32 (s), answers[s] (numbers), records u32 (k), offset less that of the start, pages[k] (numbers)
-    guess   = pages u32 (n), filed (bits)
+    guess   = pages u32 (n), filed (bits), shown (bits: n), template (of the shown pages)
 
 A worker finds its own pages by the records and their numbers of pages. A process that starts in the middle of a round
 finds the responses to it from the offsets `answers` of `matches` on, and restores the clock of the deduplication window
@@ -43,36 +43,38 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spotsieve.state.horizon import StepMark
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
+from spotsieve.stream.sharding.candidates import Speculation
 from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter
-from spotsieve.stream.sharding.records.shard import NamedEntries, PackedEntries, write_entries
+from spotsieve.stream.sharding.records.shard import (
+    NamedEntries,
+    PackedEntries,
+    read_assumed,
+    read_flags,
+    write_assumed,
+    write_entries,
+    write_flags,
+)
 from spotsieve.stream.sharding.resolution import RoundOutcome
 from spotsieve.stream.sharding.shares import MOST_SHARDS, FillProgress, Resize, ResizeEvent
 
-_FILED_BIT, _CUT_BIT, _NEW_BIT, _TAUGHT_BIT = 2, 3, 4, 5
-_MOST_FLAGS = 2**7 - 1
+_FILED_BIT, _CUT_BIT, _NEW_BIT = 2, 3, 4
+_MOST_FLAGS = 2**5 - 1
 
 
 def write_outcome(resolved: RoundOutcome) -> bytes:
     """Encode the body of kind 3."""
     columns, verdicts = ColumnWriter(), resolved.verdicts
     copies, pages = verdicts.kind == Kind.DUPLICATE, len(verdicts)
-    taught = np.zeros(pages, np.uint8) if resolved.taught is None else resolved.taught
     new = np.zeros(pages, np.bool_) if resolved.is_new is None else resolved.is_new
-    columns.bits(np.full(8, resolved.taught is not None))
+    columns.bits(np.full(8, resolved.flags is not None))
     columns.count(pages)
     columns.numbers(
-        verdicts.kind
-        | (resolved.entry != NOBODY) << _FILED_BIT
-        | verdicts.cut << _CUT_BIT
-        | new << _NEW_BIT
-        | taught << _TAUGHT_BIT
+        verdicts.kind | (resolved.entry != NOBODY) << _FILED_BIT | verdicts.cut << _CUT_BIT | new << _NEW_BIT
     )
     columns.numbers(verdicts.reason)
     columns.numbers(verdicts.candidates)
@@ -83,6 +85,7 @@ def write_outcome(resolved: RoundOutcome) -> bytes:
         columns.numbers(np.where(numbers == NOBODY, 0, resolved.next_number - numbers))
         told = zip(numbers.tolist(), named, strict=True)
         entries.update((number, entry) for number, entry in told if entry is not None)
+    write_flags(columns, np.empty(0, np.uint8) if resolved.flags is None else resolved.flags)
     write_entries(columns, entries, resolved.next_number)
     return columns.body()
 
@@ -92,8 +95,8 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     remembers, pages = bool(columns.bits(8).all()), columns.pages()
     flags = columns.numbers(pages, _MOST_FLAGS)
     kind = (flags & 3).astype(np.uint8)
-    taught, new = (flags >> _TAUGHT_BIT).astype(np.uint8), flags >> _NEW_BIT & 1 != 0
-    if (kind > max(Kind)).any() or (taught > TAUGHT_REST).any():
+    new = flags >> _NEW_BIT & 1 != 0
+    if (kind > max(Kind)).any():
         raise ValueError
     indexed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
     reason, postings = columns.numbers(pages, max(Reason)).astype(np.uint8), columns.numbers(pages)
@@ -103,6 +106,9 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     next_number = first_number + int(indexed.sum())
     ages = columns.numbers(pages, next_number), columns.numbers(pages, next_number)
     original, replaced = (np.where(age == 0, NOBODY, next_number - age) for age in ages)
+    template = read_flags(columns)
+    if not remembers and len(template):
+        raise ValueError
     entries = PackedEntries(columns, next_number)
     named = np.concatenate([original[copies], replaced[replaced != NOBODY]])
     if (original[copies] == NOBODY).any() or not np.isin(named, entries.numbers).all():
@@ -120,7 +126,7 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     entry = np.where(indexed, first_number + np.cumsum(indexed) - 1, NOBODY)
     if not remembers:
         return RoundOutcome(verdicts, entry, next_number, original, replaced)
-    return RoundOutcome(verdicts, entry, next_number, original, replaced, taught, new)
+    return RoundOutcome(verdicts, entry, next_number, original, replaced, template, new)
 
 
 class RoundAnnouncement(NamedTuple):
@@ -172,17 +178,16 @@ def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnounce
     )
 
 
-def write_speculation(speculation: NDArray[np.bool_]) -> bytes:
-    """Encode the body of kind 5. speculation: bool[n], the pages of the round that probably become indexed"""
+def write_speculation(speculation: Speculation) -> bytes:
+    """Encode the body of kind 5."""
     columns = ColumnWriter()
-    columns.count(len(speculation))
-    columns.bits(speculation)
+    write_assumed(columns, speculation)
     return columns.body()
 
 
-def read_speculation(columns: ColumnReader) -> NDArray[np.bool_]:
+def read_speculation(columns: ColumnReader) -> Speculation:
     """Decode the body of kind 5. Raises ValueError."""
-    return columns.bits(columns.pages())
+    return read_assumed(columns)
 
 
 def write_resize(resize: Resize) -> bytes:

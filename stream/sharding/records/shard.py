@@ -13,22 +13,29 @@ An age is the first number of the round minus the number of the entry. `attempts
 
 Resolutions of the pages of a shard's hosts, the body of kind 2.
 
-    body  = pages u32 (n), guess (bits), own (bits: k pages), flags[k], postings[k] (numbers), found among the filed
-            ones, found within the round, entries
-    flags = filed 1 | new 2 | cut 4 | what it taught << 3
+    body  = guess, own (bits: n, k of them set), flags[k], postings[k] (numbers), found among the filed ones, found
+            within the round, template (of the filed pages), entries
+    flags = filed 1 | new 2 | cut 4
     found = original[k], replaced[k] (numbers), and of the pages with an original proof, distance, found_by,
             reason (numbers), and of those without proof the score (reals)
 
 `original` and `replaced` are 0 for none, otherwise an age: the first number of the round minus the number of the entry,
-or n minus the row within the round. `guess` is the speculation, and `filed` means indexed.
+or n minus the row within the round. `guess` is the speculation (resolver.py), and `filed` means indexed.
 
 Confirmations of the entries that a shard holds, the body of kind 11.
 
-    body  = of u64, pages u32 (n), copies (bits: n), pairs u32 (p), said: low bits, high bits (p each), entries, texts
-    texts = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site (numbers), open (bits);
-            and of the open ones sketch words u32, sketch (words), title words (numbers), title word (numbers)
+    body   = of u64, pages u32 (n), copies (bits: n), shown (bits: n), template (of the shown pages), pairs u32 (p),
+             said: low bits, high bits (p each), entries, texts
+    texts  = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site, main, whole, every, limit
+             (numbers), shingles, blocks, title words (numbers), and of all entries one after the other shingle
+             (numbers), block (words), title word (numbers)
 
-`of` is a checksum of the responses that contain the pairs.
+`of` is a checksum of the responses that contain the pairs. The columns of texts are those of OwnText
+(stream/base/signature.py).
+
+Template text of pages, a part of several bodies.
+
+    template = blocks u32 (b), template text (bits: b), distinctive (bits, of the blocks that are template text)
 
 Entries, a part of several bodies.
 
@@ -45,11 +52,19 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, PendingVerdict
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
-from spotsieve.stream.base.signature import MAX_SKETCH_WORDS, Entry, OwnText
+from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES, EVERY_HASH
+from spotsieve.stream.base.signature import Entry, OwnText
 from spotsieve.stream.base.verdict import Reason
-from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
+from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
 from spotsieve.stream.judge.rules import OriginalSearch, empty_search
-from spotsieve.stream.sharding.candidates import ACCEPTED, BucketSizes, SentTexts, ShardCandidates
+from spotsieve.stream.sharding.candidates import (
+    ACCEPTED,
+    BucketSizes,
+    SentFlags,
+    SentTexts,
+    ShardCandidates,
+    Speculation,
+)
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
 from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter
@@ -238,45 +253,83 @@ def checked_bounds(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return bounds
 
 
-_FILED, _NEW, _CUT, _TAUGHT_SHIFT = 1, 2, 4, 3
+_FILED, _NEW, _CUT = 1, 2, 4
 _OF_PAIR = ("proof", "distance", "found_by", "reason")
 
 
-def write_resolutions(walks: HostResolutions, speculation: NDArray[np.bool_], first_number: int) -> bytes:
+def write_resolutions(walks: HostResolutions, speculation: Speculation, first_number: int) -> bytes:
     """Encode the body of kind 2.
 
-    speculation: bool[n], the speculation that the resolutions used  first_number: of the round
+    speculation: the speculation that the resolutions used  first_number: of the round
     """
-    columns, pages = ColumnWriter(), len(speculation)
+    columns, pages = ColumnWriter(), len(speculation.indexed)
     own = np.zeros(pages, np.bool_)
     own[walks.rows] = True
-    columns.count(pages)
-    columns.bits(speculation)
+    write_assumed(columns, speculation)
     columns.bits(own)
-    columns.numbers(
-        walks.is_indexed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT | walks.taught << _TAUGHT_SHIFT
-    )
+    columns.numbers(walks.is_indexed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT)
     columns.numbers(walks.postings)
     _write_found(columns, walks.indexed, first_number)
     _write_found(columns, walks.within, pages)
+    write_flags(columns, walks.flags)
     write_entries(columns, walks.entries, first_number)
     return columns.body()
 
 
-def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostResolutions, NDArray[np.bool_]]:
+def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostResolutions, Speculation]:
     """Decode the body of kind 2: the resolutions, and the speculation that they used. Raises ValueError."""
-    pages = columns.pages()
-    speculation = columns.bits(pages)
+    speculation = read_assumed(columns)
+    pages = len(speculation.indexed)
     rows = np.flatnonzero(columns.bits(pages))
-    flags = columns.numbers(len(rows), int(TAUGHT_REST) << _TAUGHT_SHIFT | _FILED | _NEW | _CUT)
+    flags = columns.numbers(len(rows), _FILED | _NEW | _CUT)
     postings = columns.numbers(len(rows))
     indexed = _read_found(columns, len(rows), first_number)
     within = _read_found(columns, len(rows), pages)
     within.cut[:] = flags & _CUT != 0
-    taught = (flags >> _TAUGHT_SHIFT).astype(np.uint8)
+    template = read_flags(columns)
     entries = PackedEntries(columns, first_number)
     is_indexed, is_new = flags & _FILED != 0, flags & _NEW != 0
-    return HostResolutions(rows, indexed, within, is_indexed, taught, is_new, postings, entries), speculation
+    return HostResolutions(rows, indexed, within, is_indexed, is_new, template, postings, entries), speculation
+
+
+def write_assumed(columns: ColumnWriter, speculation: Speculation) -> None:
+    """Write a speculation."""
+    columns.count(len(speculation.indexed))
+    columns.bits(speculation.indexed)
+    _write_sent_flags(columns, speculation.flags, len(speculation.indexed))
+
+
+def read_assumed(columns: ColumnReader) -> Speculation:
+    """Read a speculation. Raises ValueError."""
+    indexed = columns.bits(columns.pages())
+    return Speculation(indexed, _read_sent_flags(columns, len(indexed)))
+
+
+def write_flags(columns: ColumnWriter, flags: NDArray[np.uint8]) -> None:
+    """Write the template text of pages. flags: uint8[b], as in SentFlags"""
+    template = flags & IS_TEMPLATE != 0
+    columns.count(len(flags))
+    columns.bits(template)
+    columns.bits(flags[template] & IS_OWN != 0)
+
+
+def read_flags(columns: ColumnReader) -> NDArray[np.uint8]:
+    """Read the template text of pages: uint8[b]. Raises ValueError."""
+    template = columns.bits(columns.count(_OF_BYTES * columns.left))
+    flags = np.where(template, IS_TEMPLATE, np.uint8(0))
+    flags[template] |= np.where(columns.bits(int(template.sum())), IS_OWN, np.uint8(0))
+    return flags
+
+
+def _write_sent_flags(columns: ColumnWriter, sent: SentFlags, pages: int) -> None:
+    which = np.zeros(pages, np.bool_)
+    which[sent.rows] = True
+    columns.bits(which)
+    write_flags(columns, sent.flags)
+
+
+def _read_sent_flags(columns: ColumnReader, pages: int) -> SentFlags:
+    return SentFlags(np.flatnonzero(columns.bits(pages)), read_flags(columns))
 
 
 def _write_found(columns: ColumnWriter, found: OriginalSearch, end: int) -> None:
@@ -312,6 +365,7 @@ def write_confirmations(confirms: ShardConfirmations, of: int, first_number: int
     columns.words(np.array([of], np.uint64))
     columns.count(len(confirms.copies))
     columns.bits(confirms.copies)
+    _write_sent_flags(columns, confirms.flags, len(confirms.copies))
     columns.count(len(confirms.said))
     columns.bits(confirms.said & 1 != 0)
     columns.bits(confirms.said & 2 != 0)
@@ -329,10 +383,11 @@ def read_confirmations(columns: ColumnReader, first_number: int) -> ShardConfirm
     """Decode the body of kind 11. Raises ValueError."""
     columns.words(1)
     copies = columns.bits(columns.pages())
-    pairs = columns.count(8 * columns.left)
+    flags = _read_sent_flags(columns, len(copies))
+    pairs = columns.count(_OF_BYTES * columns.left)
     said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
-    return ShardConfirmations(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies)
+    return ShardConfirmations(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies, flags)
 
 
 def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
@@ -340,14 +395,13 @@ def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
     if texts is None:
         return
     own = texts.own
-    is_open = np.asarray(texts.sketch.any(axis=1))
     columns.words(texts.host)
-    columns.numbers(texts.length)
-    columns.numbers(own.site)
-    columns.bits(is_open)
-    columns.count(texts.sketch.shape[1])
-    columns.words(texts.sketch[is_open].reshape(-1))
-    columns.numbers(sizes_of(own.title_bounds))
+    for numbers in (texts.length, own.site, own.main, own.whole, own.every, own.limit):
+        columns.numbers(numbers)
+    for bounds in (own.sample_bounds, own.block_bounds, own.title_bounds):
+        columns.numbers(sizes_of(bounds))
+    columns.numbers(own.sample)
+    columns.words(own.blocks)
     columns.numbers(own.titles)
 
 
@@ -355,13 +409,28 @@ def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
     if not columns.bits(8).all():
         return None
     host, length = columns.words(entries), columns.numbers(entries, 2**32 - 1).astype(np.uint32)
-    site, is_open = columns.numbers(entries, 2**16 - 1).astype(np.uint16), columns.bits(entries)
-    words = columns.count(MAX_SKETCH_WORDS)
-    sketch = np.zeros((entries, words), np.uint64)
-    sketch[is_open] = columns.words(int(is_open.sum()) * words).reshape(-1, words)
-    bounds = checked_bounds(columns.numbers(entries, MOST_TITLE_WORDS), MOST_TITLE_WORDS * entries)
-    titles = columns.numbers(int(bounds[-1]), 2**16 - 1).astype(np.uint16)
-    none = np.zeros(entries, np.uint8)
-    prints = np.empty(0, np.uint32), np.zeros(entries + 1, np.int64)
-    own = OwnText(site, none, none.astype(np.uint16), *prints, titles, bounds)
-    return SentTexts(host, length, sketch, own)
+    site = columns.numbers(entries, 2**16 - 1).astype(np.uint16)
+    main, whole, every = (columns.numbers(entries, 2**8 - 1).astype(np.uint8) for _ in range(3))
+    limit = columns.numbers(entries, EVERY_HASH).astype(np.uint32)
+    samples, blocks, words = (
+        checked_bounds(columns.numbers(entries, most), most * entries)
+        for most in (ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS)
+    )
+    own = OwnText(
+        *(site, main, whole, every, limit),
+        *(columns.numbers(int(samples[-1]), 2**16 - 1).astype(np.uint16), samples),
+        *(columns.words(int(blocks[-1])), blocks),
+        *(columns.numbers(int(words[-1]), 2**16 - 1).astype(np.uint16), words),
+    )
+    for column, bounds in ((own.sample, samples), (own.blocks, blocks), (own.titles, words)):
+        _check_ascending(column, bounds)
+    return SentTexts(host, length, own)
+
+
+def _check_ascending(column: NDArray[np.uint16] | NDArray[np.uint64], bounds: NDArray[np.int64]) -> None:
+    """Raise ValueError if the values of a row do not ascend. Equal ones may follow each other."""
+    falls = column[1:] < column[:-1]
+    starts = bounds[(bounds > 0) & (bounds < len(column))]
+    falls[starts - 1] = False
+    if falls.any():
+        raise ValueError

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.stream.insight.shards.reading import TimedMessage
 from spotsieve.stream.insight.shards.status import awaited_shards
 from spotsieve.stream.service.roles.responses import combined_checksum
 from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.candidates import Speculation, no_flags
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
@@ -44,15 +42,17 @@ def confirmed(number: int, *answers: TimedMessage, shards: int = 2) -> TimedMess
     return said(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
 
 
-def resolution(number: int, speculation: NDArray[np.bool_] = GUESS, range_: RoundRange = OPEN) -> TimedMessage:
+def resolution(number: int, speculation: Speculation = GUESS, range_: RoundRange = OPEN) -> TimedMessage:
     return said(KIND_RESOLUTIONS, Share(number, 2), write_resolutions(walks(), speculation, FIRST), 0, range_)
 
 
 def broken(share: Share, *rows: int) -> TimedMessage:
-    return said(KIND_POISON_ROWS, share, write_poison_rows(PoisonRows(len(GUESS), dict.fromkeys(rows, "Defect"))))
+    return said(
+        KIND_POISON_ROWS, share, write_poison_rows(PoisonRows(len(GUESS.indexed), dict.fromkeys(rows, "Defect")))
+    )
 
 
-def speculated(speculation: NDArray[np.bool_]) -> TimedMessage:
+def speculated(speculation: Speculation) -> TimedMessage:
     return said(KIND_SPECULATION, RESOLVER, write_speculation(speculation))
 
 
@@ -89,11 +89,17 @@ def test_confirmations_of_other_responses_do_not_count() -> None:
 
 
 def test_after_another_speculation_all_shards_resolve_again() -> None:
-    other = ~GUESS
+    other = GUESS._replace(indexed=~GUESS.indexed)
     assert waits([speculated(other)], *WALKED) == [0, 1]
     assert waits([speculated(other)], WALKED[0], [*WALKED[1], resolution(1, other)]) == [0]
     assert waits([speculated(other)], *[[*WALKED[number], resolution(number, other)] for number in range(2)]) == []
     assert waits([speculated(other), NAMED], *WALKED) == [], "named once more, it is walked under the first guess"
+
+
+def test_after_other_template_text_all_shards_resolve_again() -> None:
+    other = GUESS._replace(flags=no_flags())
+    assert waits([speculated(other)], *WALKED) == [0, 1]
+    assert waits([speculated(other)], *[[*WALKED[number], resolution(number, other)] for number in range(2)]) == []
 
 
 def test_after_poison_pages_are_excluded_all_shards_resolve_again() -> None:

@@ -21,6 +21,7 @@ from spotsieve.stream.service.roles.resolver.rounds import OpenRound, RoundJudge
 from spotsieve.stream.service.roles.resolver.work import ResolveResult, ResolverWork
 from spotsieve.stream.service.roles.responses import ShardResponses, combined_checksum
 from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.candidates import Speculation, no_flags
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
@@ -102,7 +103,7 @@ async def test_a_round_whose_guess_stays_wrong_is_named_anew_with_half_of_its_pa
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = await world.named()
-    speculation = np.zeros(len(opened.round.signatures), np.bool_)
+    speculation = Speculation(np.zeros(len(opened.round.signatures), np.bool_), no_flags())
 
     async def wrong(*_: object) -> ResolveResult:
         return ResolveResult(None, b"", speculation)
@@ -159,7 +160,7 @@ async def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(
 async def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(world: World) -> None:
     opened = await world.named()
     pages, answers = len(opened.round.signatures), ShardResponses(2)
-    first, better = np.zeros(pages, np.bool_), np.ones(pages, np.bool_)
+    first, better = (Speculation(np.full(pages, indexed), no_flags()) for indexed in (False, True))
     judging = RoundJudge(world.work, world.metrics, Heartbeats())
 
     def walks(shard: int, speculation: Any) -> Any:
@@ -243,7 +244,11 @@ async def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: W
     answers = cast(
         "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {})
     )
-    said = {"shard_candidates": [None], "first_speculation": np.zeros(4, np.bool_), "resolution": {}}
+    said = {
+        "shard_candidates": [None],
+        "first_speculation": Speculation(np.zeros(4, np.bool_), no_flags()),
+        "resolution": {},
+    }
     judging._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
     assert await judging.outcome(opened, answers) is None
     assert list(opened.awaited) == [0]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spotsieve.state.format.entries import head_of_entry
+from spotsieve.state.horizon import Clock
 from spotsieve.state.index import NOBODY, PendingVerdict
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.state import State
@@ -18,6 +19,7 @@ from spotsieve.stream.sharding.keys import read_round
 from spotsieve.stream.sharding.records.frame import KIND_CANDIDATES, KIND_CONFIRMATIONS, RoundRecord
 from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.responses import find_shard_candidates
+from spotsieve.stream.sharding.rounds import next_round
 from spotsieve.stream.sharding.shares import Share, shards_of
 from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.states.host_logs import Log
@@ -54,6 +56,8 @@ def test_an_entry_is_held_by_the_shard_of_its_number_and_that_of_its_host(seed: 
         holders = {shard for shard, entries in enumerate(held) if number in entries}
         # A page that is remembered for what it replaced is held once more; none is replaced here.
         assert holders == wanted
+        # Each state numbers its sources by itself: bytes 2 and 3.
+        assert {entries[number][4:] for entries in held if number in entries} == {value[4:]}
     assert sum(map(len, held)) < 2 * len(every)
 
 
@@ -63,18 +67,18 @@ def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> 
     limits, seen = cluster.limits, set[int]()
     for record in one.log[-3:]:
         # Pages that have been judged come again, and meet themselves and others.
-        signatures = decode(record).signatures
+        round_ = next_round([(0, decode(record))], 0, Clock(), one.state.entry_count, 0, 10**6)
+        signatures, whole = round_.signatures, Share(0, 1)
+        parts = [
+            (read_round(signatures, SCHEME, state, share), state, share)
+            for state, share in zip(cluster.states, cluster.shares, strict=True)
+        ]
         shard_candidates = [
-            find_shard_candidates(
-                signatures, read_round(signatures, SCHEME, state, share), SCHEME, state, limits, share
-            )
-            for state, share in zip(cluster.states, cluster.shares, strict=True)
+            find_shard_candidates(signatures, held, SCHEME, state, limits, share) for held, state, share in parts
         ]
-        by_all = confirm(signatures, shard_candidates, SCHEME, one.state, Share(0, 1))
-        confirms = [
-            confirm(signatures, shard_candidates, SCHEME, state, share)
-            for state, share in zip(cluster.states, cluster.shares, strict=True)
-        ]
+        reads = read_round(signatures, SCHEME, one.state, whole)
+        by_all = confirm(round_, reads, shard_candidates, SCHEME, one.state, whole)
+        confirms = [confirm(round_, held, shard_candidates, SCHEME, state, share) for held, state, share in parts]
         for shard, confirmed in enumerate(confirms):
             assert set((confirmed.numbers % SHARDS).tolist()) <= {shard}
             assert dict(confirmed.entries).items() <= dict(by_all.entries).items()

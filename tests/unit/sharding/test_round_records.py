@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
+from spotsieve.stream.base.signature import OwnText
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
@@ -28,6 +31,7 @@ from spotsieve.stream.sharding.records.shard import (
 )
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 from tests.fixtures.states.round_records import (
     CONFIRMS,
     FIRST,
@@ -78,12 +82,36 @@ def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
     assert found.said.tolist() == CONFIRMS.said.tolist()
     assert dict(found.entries) == CONFIRMS.entries
     assert found.texts is not None
-    for name in ("host", "length", "sketch"):
+    for name in ("host", "length"):
         np.testing.assert_array_equal(getattr(found.texts, name), getattr(TEXTS, name), name)
-    for name in ("site", "titles", "title_bounds", "print_bounds"):
-        np.testing.assert_array_equal(getattr(found.texts.own, name), getattr(TEXTS.own, name), name)
+    for name in OwnText._fields:
+        column = getattr(found.texts.own, name)
+        np.testing.assert_array_equal(column, getattr(TEXTS.own, name), name)
+        assert column.dtype == getattr(TEXTS.own, name).dtype
+    np.testing.assert_array_equal(found.flags.rows, CONFIRMS.flags.rows)
+    np.testing.assert_array_equal(found.flags.flags, CONFIRMS.flags.flags)
     nothing = ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None)
     assert read_confirmations(ColumnReader(write_confirmations(nothing, 0, FIRST)), FIRST).texts is None
+
+
+@pytest.mark.parametrize(
+    ("column", "bounds", "values"),
+    [
+        ("sample", "sample_bounds", np.arange(ENTRY_SAMPLES + 1, dtype=np.uint16)),
+        ("blocks", "block_bounds", np.arange(ENTRY_BLOCKS + 1, dtype=np.uint64)),
+        ("titles", "title_bounds", np.arange(MOST_TITLE_WORDS + 1, dtype=np.uint16)),
+    ],
+)
+def test_texts_that_no_entry_has_are_refused(column: str, bounds: str, values: NDArray[Any]) -> None:
+    def read(values: NDArray[Any]) -> ShardConfirmations:
+        own = TEXTS.own._replace(**{column: values, bounds: np.array([0, len(values), len(values)])})
+        body = write_confirmations(CONFIRMS._replace(texts=TEXTS._replace(own=own)), 0, FIRST)
+        return read_confirmations(ColumnReader(body), FIRST)
+
+    assert read(values[:-1]).texts is not None
+    for wrong in (values, values[1::-1]):
+        with pytest.raises(ValueError, match=r"^$"):
+            read(wrong)
 
 
 def test_an_answer_that_is_too_large_needs_no_body() -> None:
@@ -132,7 +160,7 @@ NONE, MANY = bytes(4), (2**23).to_bytes(4, "little")
     [
         ("meetings", MANY),
         ("meetings", b"\1\0\0\0" + b"\0" + b"\4" + MANY),
-        ("confirms", bytes(8) + NONE + NONE + NONE + b"\0" + MANY),
+        ("confirms", bytes(8) + NONE + NONE + NONE + NONE + b"\0" + MANY),
         ("outcome", b"\xff" + MANY),
         ("range", bytes(8) + NONE + b"\0" + MANY),
         ("range", bytes(8) + NONE + b"\0" + NONE + b"\0" + MANY),

@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import Settings
@@ -18,7 +15,7 @@ from spotsieve.stream.service.roles.resolver.work import ResolveResult, Resolver
 from spotsieve.stream.service.roles.responses import ShardResponses
 from spotsieve.stream.service.roles.round_messages import MAKE_ANEW, RoundsEnd
 from spotsieve.stream.service.serial_executor import SerialExecutor
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
@@ -90,7 +87,7 @@ class OpenRound:
     """An announced round without an outcome.
 
     shard_candidates: candidates of all shards, once they have responded
-    speculation: bool[n], the present speculation
+    speculation: the present speculation
     errors: error texts of excluded poison pages, by row
     speculation_published: whether the present speculation was sent to the shards
     awaited: shards whose next response is missing
@@ -105,7 +102,7 @@ class OpenRound:
     round: Round
     named: RoundAnnouncement
     shard_candidates: list[ShardCandidates] | None = None
-    speculation: NDArray[np.bool_] | None = None
+    speculation: Speculation | None = None
     errors: dict[int, str] = field(default_factory=dict)
     speculation_published: bool = False
     awaited: Sequence[int] = ()

@@ -4,18 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.stream.base.poison import Result, isolate
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.service.roles.responses import confirmed_candidates
 from spotsieve.stream.service.roles.round_messages import RoundMessage
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.hosts import (
     HostResolutions,
-    SpeculationCheck,
-    check_speculation,
     first_speculation,
     merge_resolutions,
 )
@@ -29,6 +24,7 @@ from spotsieve.stream.sharding.keys import lay_out_keys
 from spotsieve.stream.sharding.records.resolver import write_outcome
 from spotsieve.stream.sharding.resolution import RoundOutcome, resolve
 from spotsieve.stream.sharding.rounds import Round, limits_in_shards
+from spotsieve.stream.sharding.speculation import SpeculationCheck, check_speculation
 from spotsieve.stream.sign.schemes import Scheme
 
 
@@ -40,7 +36,7 @@ class ResolveResult(NamedTuple):
 
     resolved: RoundOutcome | None
     body: bytes
-    speculation: NDArray[np.bool_] | None
+    speculation: Speculation | None
     broken: Mapping[int, Exception] = MappingProxyType({})
 
 
@@ -65,7 +61,7 @@ class ResolverWork:
         )
         return without_excluded(met, round_)
 
-    def first_speculation(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> NDArray[np.bool_]:
+    def first_speculation(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> Speculation:
         """The speculation that every shard derives from these candidates."""
         return first_speculation(round_, shard_candidates)
 
@@ -79,7 +75,7 @@ class ResolverWork:
         return ResolveResult(resolved, write_outcome(resolved), None)
 
     def resolution(
-        self, round_: Round, resolution: Mapping[int, Sequence[RoundMessage]], speculation: NDArray[np.bool_]
+        self, round_: Round, resolution: Mapping[int, Sequence[RoundMessage]], speculation: Speculation
     ) -> dict[int, HostResolutions]:
         """The resolutions under this speculation, by shard. resolution: all resolution messages, by shard
 
@@ -89,9 +85,7 @@ class ResolverWork:
 
         def found(said: Sequence[RoundMessage]) -> HostResolutions | None:
             each = (one.walks for one in reversed(said))
-            fits = (
-                walks for walks, under in each if np.array_equal(under, speculation) and not excluded[walks.rows].any()
-            )
+            fits = (walks for walks, under in each if under.equals(speculation) and not excluded[walks.rows].any())
             return next(fits, None)
 
         # Present resolutions are decoded while other shards still work.
@@ -103,7 +97,7 @@ class ResolverWork:
         round_: Round,
         shard_candidates: Sequence[ShardCandidates],
         walks: Sequence[HostResolutions],
-        speculation: NDArray[np.bool_],
+        speculation: Speculation,
     ) -> ResolveResult:
         """The outcome, or a corrected speculation if a page depends on a wrong one."""
         scheme = self._scheme
@@ -112,7 +106,7 @@ class ResolverWork:
             met, found, used = (
                 without_excluded(shard_candidates, trial),
                 resolutions_without_excluded(walks, trial),
-                speculation & ~is_excluded(trial),
+                speculation.without(trial.excluded),
             )
             return check_speculation(trial, scheme, self._limits, met, found, used)
 
@@ -124,7 +118,7 @@ class ResolverWork:
 
         def resolve_without(trial: Round) -> ResolveResult:
             met, found = without_excluded(shard_candidates, trial), resolutions_without_excluded(walks, trial)
-            resolved = merge_resolutions(trial, scheme, met, found, checked)
+            resolved = merge_resolutions(trial, scheme, met, found, checked.postings)
             return ResolveResult(resolved, write_outcome(resolved), None)
 
         return _outcome(round_, resolve_without)

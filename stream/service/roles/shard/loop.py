@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 from aiokafka.errors import KafkaError
-from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import StatePart
 from spotsieve.state.snapshot.checkpoints import Requests
@@ -35,6 +33,7 @@ from spotsieve.stream.service.roles.shard.catch_up import FillReporter, check_wa
 from spotsieve.stream.service.roles.shard.work import ShardResponse, ShardWork
 from spotsieve.stream.service.run import ProcessState
 from spotsieve.stream.service.serial_executor import SerialExecutor
+from spotsieve.stream.sharding.candidates import Speculation
 from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.keys import ShardReads
 from spotsieve.stream.sharding.records.frame import (
@@ -61,7 +60,7 @@ class _OpenRound:
 
     excluded: rows of poison pages, which the round continues without
     round, held: set once the shard has responded
-    speculation: bool[n] from the resolver, or None for the first speculation
+    speculation: from the resolver, or None for the first speculation
     confirmed: combined checksum of the candidates that this shard has confirmed
     resolution: whether the shard has sent its resolution under the present speculation
     refused: the shard has reported poison pages or a response that is too large, and waits for the resolver
@@ -72,7 +71,7 @@ class _OpenRound:
     excluded: tuple[int, ...] = ()
     round: Round | None = None
     held: ShardReads | None = None
-    speculation: NDArray[np.bool_] | None = None
+    speculation: Speculation | None = None
     confirmed: int | None = None
     resolution: bool = False
     refused: bool = False

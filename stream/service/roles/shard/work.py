@@ -4,9 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import LiveView, OutcomeRef, StateView
 from spotsieve.state.log.record import LogRecord
@@ -19,11 +16,11 @@ from spotsieve.stream.service.roles.log_records import has_pages
 from spotsieve.stream.service.roles.responses import combined_checksum, confirmed_candidates
 from spotsieve.stream.service.roles.round_messages import MAKE_ANEW, RoundMessage
 from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
-from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.confirmation import confirm
 from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
-from spotsieve.stream.sharding.isolation import exclude_pages, is_excluded, without_excluded
+from spotsieve.stream.sharding.isolation import exclude_pages, without_excluded
 from spotsieve.stream.sharding.keys import ShardReads, read_round
 from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
@@ -133,13 +130,19 @@ class ShardWork:
         """
         shard_candidates, of = [one.shard_candidates for one in answers], combined_checksum(answers)
         body, broken = isolate(
-            lambda rows: self._confirm(exclude_pages(round_, rows), shard_candidates, of), len(round_.signatures)
+            lambda rows: self._confirm(exclude_pages(round_, rows), None if rows else held, shard_candidates, of),
+            len(round_.signatures),
         )
         return ShardResponse(held, body, broken)
 
-    def _confirm(self, round_: Round, shard_candidates: Sequence[ShardCandidates], of: int) -> bytes:
+    def _confirm(
+        self, round_: Round, held: ShardReads | None, shard_candidates: Sequence[ShardCandidates], of: int
+    ) -> bytes:
+        view = self._view(round_)
+        if held is None:
+            held = read_round(round_.signatures, self._scheme, view, self._share)
         # Excluded pages too, because the other shards expect confirmations for all pairs.
-        confirms = confirm(round_.signatures, shard_candidates, self._scheme, self._view(round_), self._share)
+        confirms = confirm(round_, held, shard_candidates, self._scheme, view, self._share)
         return write_confirmations(confirms, of, round_.first_number)
 
     def walk(
@@ -148,13 +151,13 @@ class ShardWork:
         held: ShardReads,
         answers: Sequence[RoundMessage],
         confirmed: Sequence[RoundMessage],
-        speculation: NDArray[np.bool_] | None,
+        speculation: Speculation | None,
     ) -> ShardResponse:
         """The sequential resolution of the pages of the shard's hosts: the body of kind 2.
 
         held: the reads that answer() returned
         answers, confirmed: candidates and confirmations of all shards, in shard order
-        speculation: bool[n], or None for the first speculation, which follows from the candidates
+        speculation: None for the first speculation, which follows from the candidates
         """
         shard_candidates = confirmed_candidates(answers, confirmed)
         body, broken = isolate(
@@ -168,12 +171,12 @@ class ShardWork:
         round_: Round,
         held: ShardReads | None,
         shard_candidates: Sequence[ShardCandidates],
-        speculation: NDArray[np.bool_] | None,
+        speculation: Speculation | None,
     ) -> bytes:
         view, met = self._view(round_), without_excluded(shard_candidates, round_)
         if held is None:
             held = read_round(round_.signatures, self._scheme, view, self._share)
-        used = first_speculation(round_, met) if speculation is None else speculation & ~is_excluded(round_)
+        used = first_speculation(round_, met) if speculation is None else speculation.without(round_.excluded)
         walks = resolve_hosts(round_, held, self._scheme, view, self._limits, met, used)
         return write_resolutions(walks, used, round_.first_number)
 
