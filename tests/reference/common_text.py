@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tests.reference.packed_text import Block, PageText
 
 WINDOWS, WINDOW = 2**15, 8
-LEAST_WORDS, LEAST_HOSTS = 8, 3
+LEAST_WORDS, LEAST_HOSTS, NOTICE_BITS = 8, 3, 12
 _FACTOR = 0x9E3779B97F4A7C15
 
 
@@ -19,9 +19,10 @@ class Shown:
     titles: set[int] = field(default_factory=set)
 
     @property
-    def is_common(self) -> bool:
-        """Whether several hosts showed it under several titles."""
-        return min(len(self.hosts), len(self.titles)) >= LEAST_HOSTS
+    def how_common(self) -> int:
+        """1 if several hosts showed it under several titles, 2 if many hosts did under many titles, otherwise 0."""
+        bits = min(len(self.hosts), len(self.titles))
+        return (bits >= LEAST_HOSTS) + (bits >= NOTICE_BITS)
 
 
 @dataclass
@@ -35,11 +36,11 @@ class CommonText:
         common = []
         for block in page.blocks:
             if block.words < LEAST_WORDS or block.identity == 0:
-                common.append(False)
+                common.append(0)
                 continue
             window, key = window_of(block), key_of(block)
             shown = next((one for one in self.windows.get(window, []) if one.key == key), None)
-            common.append(shown is not None and shown.is_common)
+            common.append(0 if shown is None else shown.how_common)
             if learns:
                 self._count(window, shown or Shown(key), page)
         return page._replace(common=tuple(common))

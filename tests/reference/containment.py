@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tests.reference.host_memory import Memory, item_of
-from tests.reference.packed_text import Block, PageText, Sample, rounded_size
+from tests.reference.packed_text import NOTICE, Block, PageText, Sample, rounded_size
 
 ENTRY_SAMPLES, ENTRY_BLOCKS = 128, 16
 LEAST_OWN = 8
@@ -61,7 +61,7 @@ class PageView:
     def common_words(self) -> int:
         """The words of these that are common text."""
         template, common = self.template, self.page.common
-        chosen = [one and not other for one, other in zip(common, template, strict=True)]
+        chosen = [one > 0 and not other for one, other in zip(common, template, strict=True)]
         return sum(block.words for block in self._chosen(chosen) if block.kept)
 
     @cached_property
@@ -85,7 +85,7 @@ def look_up(page: PageText, memory: Memory, share: float) -> PageView:
     """A page by the memory of its host. share: the share of the host's pages from which text is template text"""
     limit = memory.template_limit(share)
     shown = [memory.blocks.pages_with(item_of(block.identity)) for block in page.blocks]
-    template = [count >= limit for count in shown]
+    template = [count >= limit or common == NOTICE for count, common in zip(shown, page.common, strict=True)]
     own = [not one and not common for one, common in zip(template, page.common, strict=True)]
     rare = {word for word in page.titles if memory.words.pages_with(word) <= memory.common_limit}
     if sum(block.words for block, distinctive in zip(page.blocks, own, strict=True) if distinctive) < LEAST_OWN:

@@ -43,15 +43,19 @@ class Sample(NamedTuple):
     width: int
 
 
+NOTICE = 2
+"""The mark of a block that so many hosts showed that it counts as template text."""
+
+
 class PageText(NamedTuple):
-    """The text of a page that is judged. common: of each block, whether it is common text"""
+    """The text of a page that is judged. common: of each block, 1 for common text, 2 for a notice, otherwise 0"""
 
     host: int
     site: int
     blocks: tuple[Block, ...]
     samples: tuple[Sample, ...]
     titles: tuple[int, ...]
-    common: tuple[bool, ...]
+    common: tuple[int, ...]
 
     def hashes(self, kept: bool) -> list[int]:
         """The sampled hashes of the main text, or of the other text."""

@@ -16,7 +16,7 @@ from tests.reference.containment import (
 from tests.reference.host_memory import item_of
 
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
-LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.1
+LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.15
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
 NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3
@@ -98,8 +98,8 @@ class Pair:
         """The parts that must be contained."""
         view = self.view
         speaks = view.main_words >= (LEAST_MAIN_ON_HOST if self.same_host else LEAST_MAIN)
-        most = 1.0 if self.same_host else MAIN_SHARE
-        other_text = view.main_words < most * (view.main_words + view.other_words)
+        every = view.main_words + view.other_words if self.same_host else MAIN_SHARE * view.own_words
+        other_text = view.main_words < every
         with_common = self.same_host and self.common and view.whole_words >= LEAST_MAIN
         beside = speaks + (other_text or not speaks) + with_common > 1
         parts = []

@@ -25,7 +25,10 @@ from spotsieve.stream.sign.fingerprints.simhash import count_bits
 LEAST_WORDS = 8
 LEAST_HOSTS = 3
 """Of 16 bits, three hosts set three with a chance of 0.82, and four hosts at least three with 0.95."""
-_SKETCH_BITS = 16
+NOTICE_BITS = 12
+"""Of 16 bits; some 22 hosts set so many. A block that so many hosts showed under so many titles is a notice: it is nothing
+that a page says, and counts as template text on every host. An article is on fewer hosts, or under one title."""
+NO_COMMON_TEXT, COMMON_TEXT, NOTICE = np.uint8(0), np.uint8(1), np.uint8(2)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEY_SHIFT, _HOSTS_SHIFT = np.uint64(32), np.uint64(16)
 _SKETCH = np.uint64(0xFFFF)
@@ -36,10 +39,10 @@ _UNLISTED = np.uint64(0)
 @kernel
 def find_common_text(
     common, judged, host, titles, title_bounds, blocks, block_bounds, learns
-):  # -> is_common: bool[b], blocks that are common text as far as the earlier pages show;  ->  common
+):  # -> how_common: uint8[b] (NO_COMMON_TEXT, ...), as far as the earlier pages show;  ->  common
     # common: uint64[COMMON_SLOTS]  judged: bool[n], pages that are compared and counted  host: uint64[n]
     # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]  learns: bool
-    is_common = np.zeros(len(blocks), np.bool_)
+    how_common = np.zeros(len(blocks), np.uint8)
     for page in range(len(judged)):
         if not judged[page]:
             continue
@@ -50,10 +53,11 @@ def find_common_text(
             if words_of(blocks[place]) < LEAST_WORDS or identity == _UNLISTED:
                 continue
             slot = _find(common, identity)
-            is_common[place] = slot >= 0 and _is_common(common[slot])
+            if slot >= 0:
+                how_common[place] = _how_common(common[slot])
             if learns:
                 _count(common, identity, slot, shown)
-    return is_common
+    return how_common
 
 
 @inlined
@@ -75,8 +79,11 @@ def _context(titles, first, end, host):  # uint16[t], int64, int64, uint64 -> ui
 
 
 @inlined
-def _is_common(slot):  # uint64 -> bool
-    return count_bits(slot >> _HOSTS_SHIFT & _SKETCH) >= LEAST_HOSTS and count_bits(slot & _SKETCH) >= LEAST_HOSTS
+def _how_common(slot):  # uint64 -> uint8 (NO_COMMON_TEXT, ...)
+    bits = min(count_bits(slot >> _HOSTS_SHIFT & _SKETCH), count_bits(slot & _SKETCH))
+    if bits >= NOTICE_BITS:
+        return NOTICE
+    return COMMON_TEXT if bits >= LEAST_HOSTS else NO_COMMON_TEXT
 
 
 @inlined

@@ -101,7 +101,7 @@ def read_memories(signatures: Signatures, hosts: NDArray[np.uint64], row: NDArra
 def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[CommonText, PageTexts]:
     """The table of common text behind a record, and the columns by which the pages of the record are compared."""
     common = CommonText(view.common_text().slots.copy()) if learns else view.common_text()
-    is_common = find_common_text(
+    how_common = find_common_text(
         *(
             common.slots,
             signatures.status == FINGERPRINTED,
@@ -111,7 +111,7 @@ def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[C
         ),
         *(signatures.blocks, signatures.blocks_bounds, learns),
     )
-    return common, texts_of(signatures, is_common)
+    return common, texts_of(signatures, how_common)
 
 
 class PairNotes(NamedTuple):

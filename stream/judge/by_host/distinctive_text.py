@@ -27,6 +27,7 @@ from spotsieve.stream.base.page_text import (
     words_outside_links,
 )
 from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.judge.by_host.common_text import NO_COMMON_TEXT, NOTICE
 from spotsieve.stream.judge.by_host.memory import (
     BLOCK_TO_ITEM,
     common_limit,
@@ -45,7 +46,7 @@ template text of the host, and of its part that is common text; of all distincti
 text, where links do not count outside the main text."""
 FIGURES = 10
 IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
-"""Flags of a block: distinctive, template text of its host, common text."""
+"""Flags of a block: distinctive, template text of its host or a notice, common text."""
 _LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
 NO_TITLE = -1.0
@@ -59,7 +60,7 @@ class PageTexts(NamedTuple):
     host: uint64[n]  site: uint16[n], equal for hosts of one site; 0 if unknown
     blocks: uint64[b], block_bounds: int64[n + 1]  samples: uint64[s], sample_bounds: int64[n + 1]
     titles: uint16[t], title_bounds: int64[n + 1]
-    is_common: bool[b], blocks that are common text
+    how_common: uint8[b] (stream/judge/by_host/common_text.py)
     """
 
     host: NDArray[np.uint64]
@@ -70,7 +71,7 @@ class PageTexts(NamedTuple):
     sample_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     title_bounds: NDArray[np.int64]
-    is_common: NDArray[np.bool_]
+    how_common: NDArray[np.uint8]
 
 
 class EntryTexts(NamedTuple):
@@ -96,8 +97,8 @@ class EntryTexts(NamedTuple):
     title_end: NDArray[np.int64]
 
 
-def texts_of(signatures: Signatures, is_common: NDArray[np.bool_]) -> PageTexts:
-    """The columns of a record's pages. is_common: bool[b], of the blocks"""
+def texts_of(signatures: Signatures, how_common: NDArray[np.uint8]) -> PageTexts:
+    """The columns of a record's pages. how_common: uint8[b], of the blocks"""
     return PageTexts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
@@ -107,7 +108,7 @@ def texts_of(signatures: Signatures, is_common: NDArray[np.bool_]) -> PageTexts:
         np.ascontiguousarray(signatures.samples_bounds, np.int64),
         np.ascontiguousarray(signatures.titles, np.uint16),
         np.ascontiguousarray(signatures.titles_bounds, np.int64),
-        is_common,
+        how_common,
     )
 
 
@@ -221,8 +222,10 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
         block = pages.blocks[place]
         shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
         flag = IS_TEMPLATE if shown >= limit else np.uint8(0)
-        if pages.is_common[place]:
+        if pages.how_common[place] != NO_COMMON_TEXT:
             flag |= IS_COMMON
+        if pages.how_common[place] == NOTICE:
+            flag |= IS_TEMPLATE
         if flag == 0:
             flag = IS_OWN
             figures[OWN] += words_of(block)
@@ -263,7 +266,7 @@ def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  v
         view.figures[place] = 0.0
     for place in range(first, end):
         flag = flags[place]
-        if pages.is_common[place]:
+        if pages.how_common[place] != NO_COMMON_TEXT:
             flag |= IS_COMMON
         if flag == 0:
             flag = IS_OWN

@@ -65,9 +65,9 @@ from spotsieve.stream.sign.schemes import Confirmations
 
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
 """On a host with fewer pages, so many of its words may be template text."""
-LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.1
+LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.15
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
-the other text is compared too if the main text is less than MAIN_SHARE of the page's words outside links."""
+the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
 CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.1
@@ -139,8 +139,8 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     long_enough = _record_length(pages, page, others, other, same, memory, row, view, answer) or bars.drop_parts
     common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
-    most = 1.0 if same else MAIN_SHARE
-    both = speaks and figures[MAIN] < most * (figures[MAIN] + figures[OUTSIDE])
+    every = figures[MAIN] + figures[OUTSIDE] if same else MAIN_SHARE * figures[OWN]
+    both = speaks and figures[MAIN] < every
     beside = speaks + (both or not speaks) + (same and common and figures[WHOLE] >= LEAST_MAIN) > 1
     score, enough = 2.0, True
     for part in range(PARTS):
