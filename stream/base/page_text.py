@@ -15,9 +15,9 @@
     position   number of tokens of the page before the shingle, at most 65,535
     block      the place of its block among the page's blocks, and width its number of tokens
 
-Blocks stand in page order, and equal blocks once. Samples stand in page order too, and equal shingles once. A page keeps
-the MAIN_SAMPLES smallest hashes of its main text and the REST_SAMPLES smallest of its other text: bottom-k sketches
-(Broder 1997), so every shingle whose hash is not above the largest kept one is in the sample.
+Blocks stand in page order, and equal blocks once. Samples stand in page order too, and equal shingles once. A page
+keeps the MAIN_SAMPLES smallest hashes of its main text and the REST_SAMPLES smallest of its other text: bottom-k
+sketches (Broder 1997), so every shingle whose hash is not above the largest kept one is in the sample.
 
 An entry keeps the ENTRY_SAMPLES smallest hashes of a page's distinctive text, each as 16 bits relative to a limit, and
 its ENTRY_BLOCKS heaviest distinctive blocks.

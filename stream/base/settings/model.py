@@ -171,8 +171,8 @@ class PolicySettings(Section):
     )
     parts: Literal["keep", "drop"] = setting(
         "keep",
-        "a page that is a small part of a longer one, such as a post and the front page that shows it: keep: it is novel "
-        "if the longer page has more than twice its length; drop: it is a copy (only with scheme spotsieve)",
+        "a page that is a small part of a longer one, such as a post and the front page that shows it: keep: it is "
+        "novel if the longer page has more than twice its length; drop: it is a copy (only with scheme spotsieve)",
         verdicts=True,
         signs=False,
     )

@@ -26,8 +26,8 @@ LEAST_WORDS = 8
 LEAST_HOSTS = 3
 """Of 16 bits, three hosts set three with a chance of 0.82, and four hosts at least three with 0.95."""
 NOTICE_BITS = 12
-"""Of 16 bits; some 22 hosts set so many. A block that so many hosts showed under so many titles is a notice: it is nothing
-that a page says, and counts as template text on every host. An article is on fewer hosts, or under one title."""
+"""Of 16 bits: about 22 hosts set 12. A block that 22 hosts showed under 22 titles is a notice: no page says it, and it
+counts as template text on every host. An article is on fewer hosts, or under one title."""
 NO_COMMON_TEXT, COMMON_TEXT, NOTICE = np.uint8(0), np.uint8(1), np.uint8(2)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEY_SHIFT, _HOSTS_SHIFT = np.uint64(32), np.uint64(16)
@@ -37,11 +37,13 @@ _UNLISTED = np.uint64(0)
 
 
 @kernel
-def find_common_text(
-    common, judged, host, titles, title_bounds, blocks, block_bounds, learns
-):  # -> how_common: uint8[b] (NO_COMMON_TEXT, ...), as far as the earlier pages show;  ->  common
+def find_common_text(common, judged, host, titles, title_bounds, blocks, block_bounds, learns):
+    """How common each block is on other hosts, as far as the earlier pages show: uint8[b] (NO_COMMON_TEXT, ...).
+
+    learns: whether the pages are counted  ->  common
+    """
     # common: uint64[COMMON_SLOTS]  judged: bool[n], pages that are compared and counted  host: uint64[n]
-    # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]  learns: bool
+    # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]
     how_common = np.zeros(len(blocks), np.uint8)
     for page in range(len(judged)):
         if not judged[page]:

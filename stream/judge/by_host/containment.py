@@ -49,7 +49,7 @@ _UNKNOWN, _FOUND, _MISSING = np.uint8(0), np.uint8(1), np.uint8(2)
 _ALL = 4294967296.0
 
 
-class Comparison(NamedTuple):
+class PairComparison(NamedTuple):
     """A page in comparison with one indexed page, for kernels.
 
     found: uint8[MAIN_SAMPLES + REST_SAMPLES], of each sampled shingle: whether the other page has it
@@ -70,9 +70,9 @@ class Comparison(NamedTuple):
     density: NDArray[np.float64]
 
 
-def new_comparison() -> Comparison:
+def new_comparison() -> PairComparison:
     """Room for one comparison."""
-    return Comparison(
+    return PairComparison(
         np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint8),
         np.zeros(MOST_BLOCKS, np.bool_),
         np.zeros(MOST_BLOCKS, np.int64),
@@ -87,7 +87,7 @@ def new_comparison() -> Comparison:
 def find_shared(pages, page, others, other, compared):
     """Find the blocks and the sampled shingles of a page that an indexed page has.
 
-    PageTexts, int64, EntryTexts, int64  ->  compared: Comparison; returns whether there is any: bool
+    PageTexts, int64, EntryTexts, int64  ->  compared: PairComparison; returns whether there is any: bool
     """
     first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
     shared = False
@@ -242,7 +242,7 @@ def _fresh_words(run, missing, missing_words, exact):  # int64, int64, float64, 
 def shared_template_words(pages, page, flags, compared):
     """The words of template text that an indexed page has too, after find_shared: (all, of main text), float64 each.
 
-    PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView, Comparison
+    PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView, PairComparison
     """
     first, every, main = pages.block_bounds[page], 0.0, 0.0
     begin = pages.sample_bounds[page]

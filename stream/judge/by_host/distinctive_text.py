@@ -187,7 +187,7 @@ class HostFigures(NamedTuple):
     """A page by its host memory, in figures for people.
 
     pages: number of pages of the host
-    limit: a block on at least so many pages is template text
+    limit: the number of pages from which a block is template text
     own_words: words of the page's distinctive text
     main_words: words of its distinctive main text
     rare_title_words: number of title words that are not common on the host

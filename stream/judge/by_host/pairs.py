@@ -39,7 +39,7 @@ from spotsieve.stream.judge.by_host.containment import (
     PARTS,
     TEMPLATE_TEXT,
     WHOLE_MAIN_TEXT,
-    Comparison,
+    PairComparison,
     find_shared,
     measure_part,
     new_comparison,
@@ -64,7 +64,8 @@ from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, pages_with
 from spotsieve.stream.sign.schemes import Confirmations
 
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
-"""On a host with fewer pages, so many of its words may be template text."""
+"""The pages of a host below which its template text is unknown, and the words of a page that may be template text
+then."""
 LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.15
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words."""
@@ -81,7 +82,8 @@ SHORT = 80
 SURE, SURE_WORDS = 0.95, 20
 """A text of SURE_WORDS words is a copy whatever the titles are if this share of it is contained."""
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
-"""The containment that template text and common text need between two hosts, and the share of fresh words they may have;
+"""The containment that template text and common text need between two hosts, and the share of fresh words they may
+have;
 also the containment of a short page while the template text of its host is unknown."""
 WHOLE_SHARE = 0.3
 """Common text speaks for a page if its main text is this share of the words outside links."""
@@ -103,7 +105,7 @@ class PairResult(NamedTuple):
     reason: NDArray[np.uint8]
     bars: NDArray[np.float64]
     figures: NDArray[np.float64]
-    compared: Comparison
+    compared: PairComparison
 
 
 def new_pair_result() -> PairResult:
@@ -154,15 +156,13 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
             asked, words = same and common and figures[WHOLE] >= LEAST_MAIN, figures[WHOLE]
         if not asked:
             continue
-        value = _contained_part(
-            part, words, beside, pages, page, others, other, same, title, shared_words, view, bars, answer
-        )
+        value = _contained_part(part, words, beside, pages, page, same, title, shared_words, view, bars, answer)
         enough &= value >= 0.0
         score = min(score, value)
     if not enough and common and not same and figures[WHOLE] >= max(LEAST_MAIN, WHOLE_SHARE * figures[EVERY]):
         score = _contained_part(
             WHOLE_MAIN_TEXT,
-            *(figures[WHOLE], False, pages, page, others, other, same, title, shared_words, view, bars, answer),
+            *(figures[WHOLE], False, pages, page, same, title, shared_words, view, bars, answer),
         )
         enough = score >= 0.0
     if enough and bars.keep_variants and same and are_variants(pages, page, others, other, view.flags):
@@ -219,7 +219,7 @@ def _template_words(pages, page):  # PageTexts, int64 -> float64
 
 
 @inlined
-def _contained_part(part, words, beside, pages, page, others, other, same, title, shared_words, view, bars, answer):
+def _contained_part(part, words, beside, pages, page, same, title, shared_words, view, bars, answer):
     """Measure one part of a page, and record it; its containment if it is enough, else -1: float64.
 
     words: float64, of the part  beside: bool, another part is compared too  title: float64, overlap of the titles

@@ -100,7 +100,7 @@ class HostThresholds(NamedTuple):
 
     template_share: text on at least this share of a host's pages is template text
     min_containment: the least share of a page's distinctive text that its original contains
-    max_fresh_words: a page with so many fresh words is no copy; 0: no limit
+    max_fresh_words: a page with this many fresh words is no copy; 0: no limit
     one_host: whether pages of two hosts are never compared
     drop_parts: whether a page that is a small part of a longer one is a copy of it
     keep_variants: whether pages of one host that differ only in numbers are distinct

@@ -24,7 +24,8 @@ class SpotsieveSettings(Section):
     )
     max_fresh_words: int = setting(
         0,
-        "a page with this many words that its original lacks, in runs of ten and more, is never a duplicate; 0: no limit",
+        "a page with this many words that its original lacks, in runs of ten and more, is never a duplicate; "
+        "0: no limit",
         unit="words",
         verdicts=True,
         signs=False,
