@@ -42,7 +42,7 @@ def score_choices(
         signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
         for choice in group:
             on_step(f"filtering {len(found) + 1} of {len(choices)}, {choice.name}")
-            found[choice.name] = CrawlScore(ids, measure(texts, judge_crawl(choice, signed)))
+            found[choice.name] = CrawlScore(ids, measure(texts, judge_crawl(choice, signed, len(ids))))
     return {choice.name: found[choice.name] for choice in choices}
 
 

@@ -78,7 +78,7 @@ def estimate(
         signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
         for choice in group:
             on_step(f"filtering {len(originals) + 1} of {len(choices) + len(ends)}, {choice.name}")
-            originals[choice.digest] = judge_crawl(choice, signed)
+            originals[choice.digest] = judge_crawl(choice, signed, len(ids))
     dropped = {
         digest: {place for place, original in enumerate(found) if original is not None}
         for digest, found in originals.items()

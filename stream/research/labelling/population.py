@@ -226,13 +226,18 @@ def judge_pages(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entr
                 place += 1
 
 
-def judge_crawl(choice: Choice, signed: SignedPages) -> list[int | None]:
-    """The place of each page's original; None for an emitted page. The originals of a crawl are in the crawl."""
+def judge_crawl(choice: Choice, signed: SignedPages, pages: int) -> list[int | None]:
+    """The place of each page's original, which is in the crawl; None for an emitted page.
+
+    pages: the number of pages when the files were read before. Raises InputError for another number.
+    """
     originals, places = list[int | None](), dict[str, int]()
     for place, page, verdicts, row, _, _ in judge_pages(choice, signed):
         places[page.page_id] = place
         original = verdicts.originals[row]
         originals.append(None if original is None else places[original.page_id])
+    if len(originals) != pages:
+        raise InputError("FILES", "have changed while they were read twice", None, "run again")
     return originals
 
 

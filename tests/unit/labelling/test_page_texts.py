@@ -9,6 +9,8 @@ import pytest
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
+from spotsieve.stream.research.evaluation.choices import single
+from spotsieve.stream.research.labelling.crawl_scores import score_choices
 from spotsieve.stream.research.labelling.page_texts import CrawlTexts, crawl_texts, set_texts
 from spotsieve.stream.research.scoring.fresh_text import PageGrams, fresh_words, words_of
 from tests.fixtures.filter_crawl import article, lines
@@ -91,3 +93,16 @@ def test_a_line_without_a_text_is_refused(tmp_path: Path, line: dict[str, object
     (tmp_path / "texts.jsonl.xz").write_bytes(lzma.compress(lines([line])))
     with pytest.raises(InputError, match="line 1 must have an id and a text"):
         set_texts(tmp_path, ["one"], Settings())
+
+
+def test_files_that_change_between_two_readings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.jsonl"
+    path.write_bytes(lines([page("one", article(1))]))
+    inputs, settings = check_inputs([str(path)]), Settings()
+
+    def append_before_the_filter_reads(step: str) -> None:
+        if step.startswith("filtering"):
+            path.write_bytes(lines([page("one", article(1)), page("two", article(2))]))
+
+    with pytest.raises(InputError, match="have changed while they were read twice"):
+        score_choices(inputs, settings, [single(settings, settings.scheme)], append_before_the_filter_reads)

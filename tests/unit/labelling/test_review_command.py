@@ -145,7 +145,7 @@ def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(c
         (["-o", "a.html"], 2, "FILES must be given, or --topic"),
         (["CRAWL", "--topic", "-o", "a.html"], 2, "FILES must not be used with --topic"),
         (["--topic", "--newest", "0", "-o", "a.html"], 2, "--newest must be at least 1, got 0"),
-        (["-", "-o", "a.html"], 2, "FILES must be files that can be read twice"),
+        (["-", "-o", "a.html"], 2, "FILES must be files that can be read again"),
         (["none.jsonl", "-o", "a.html"], 3, "none.jsonl cannot be read"),
         (
             ["CRAWL", "-o", "a.html", "--verdicts", "CRAWL"],
