@@ -61,7 +61,7 @@ def matrix(request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pyte
 
 
 def _cells(guarantee: str) -> list[object]:
-    """The cells of a guarantee. Two workers take as long again as one, and differ in the hand-over of partitions only."""
+    """The cells of a guarantee. Those of two workers take as long again, and are left to `make guarantees`."""
     return [
         pytest.param(
             column,
