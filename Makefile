@@ -24,11 +24,11 @@ help: ## list these tasks
 demo: setup ## start a real Kafka, send a small crawl through the filter, show what was dropped and why
 	@$(VENV)/bin/spotsieve demo $(ARGS)
 
-test: setup ## run all tests on a real Kafka (ARGS="tests/unit -k simhash" runs a part, SLOWEST=20 names the slowest)
+test: setup ## run all tests but the long ones on a real Kafka (ARGS="tests/unit -k simhash" runs a part, SLOWEST=20 names the slowest)
 	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
-		$(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
+		$(if $(ARGS),$(ARGS),-m "not long" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
-guarantees: setup ## run all tests and renew docs/measured/guarantees.md and docs/measured/crash-matrix.md
+guarantees: setup ## run all tests, the long ones too, and renew docs/measured/guarantees.md and docs/measured/crash-matrix.md
 	@$(PY) -m pytest --renew-pages -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 check: $(INSTALLED) ## check style, layout, types, import rules and the subjects of commits

@@ -24,6 +24,7 @@ from spotsieve.stream.research.evaluation.planning import build_models
 from spotsieve.stream.research.evaluation.plots import plot
 from spotsieve.stream.research.evaluation.report import measured_on
 from spotsieve.stream.research.evaluation.trial import SetResult, score_set
+from spotsieve.stream.research.labelling.page_texts import set_texts
 from spotsieve.stream.research.scoring import load_truth
 from spotsieve.stream.research.scoring.comparison import MEANINGS, comparison_text
 from spotsieve.stream.sign.schemes.registry import scheme_of
@@ -70,7 +71,8 @@ def measure(folder: Path) -> SetResult:
             compile_kernels(scheme_of(scheme))
         choices = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
         with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-            scored = score_set(folder, truth, choices, line)
+            texts = set_texts(folder, truth.ids, settings)
+            scored = score_set(folder, truth, choices, line, texts=texts)
     return SetResult(folder, truth, choices, scored, {}, [])
 
 

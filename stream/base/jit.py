@@ -102,7 +102,16 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         return self._opened.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        return self._opened.load_overload(sig, target_context)
+        """The compiled kernel for these types, None if it must be compiled.
+
+        An index names the classes of arguments, and numba unpickles it before it compares stamps. A class that was
+        moved or renamed since is an import error there, although the index is only out of date.
+        """
+        try:
+            return self._opened.load_overload(sig, target_context)
+        except (AttributeError, ImportError):
+            self._opened.flush()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         self._opened.save_overload(sig, data)

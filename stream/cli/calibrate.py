@@ -21,7 +21,8 @@ ABOUT = """Reads the same files as `spotsieve filter`, and prints lines for the 
 page of `spotsieve review` exports, FILES are the reviewed files. They are filtered with every value of the scheme's
 threshold. Of the values that reach --precision, the one with the highest recall is recommended; without --precision,
 the one with the highest F1. Precision and recall are estimated from the labels and the strata of the review, with
-intervals of 95 %; `lost` has the interval of the precision. Without --labels, for adaptive-shingles: a sample of some
+intervals of 95 %; `lost` has the interval of the precision. A second table has the verdicts by fresh text, which needs
+no labels (`spotsieve score --help`). Without --labels, for adaptive-shingles: a sample of some
 thousand pages is enough, and at most 10,000 distinct texts are used. In each class of pages, by number of words, all
 pairs are compared by all shingles and by samples of 1/2, 1/4, ... of them. The precision of a ratio is the share of the
 pairs found with sampling that are also found without, averaged over the samples of all remainders. The smallest ratio
@@ -62,6 +63,7 @@ def _by_labels(options: argparse.Namespace) -> int:
     from spotsieve.stream.research.labelling.estimates import (
         estimate_json,
         estimate_lines,
+        fresh_text_lines,
         notes,
         recommend,
         threshold_choices,
@@ -87,13 +89,14 @@ def _by_labels(options: argparse.Namespace) -> int:
         }
         show(*json.dumps(figures, indent=2).split("\n"))
         return EXIT_OK
-    show(*(f"# {line}" for line in (*notes(estimates, labels), *estimate_lines(estimates))))
+    lines = (*notes(estimates, labels), *estimate_lines(estimates), *fresh_text_lines(estimates))
+    show(*(f"# {line}" for line in lines))
     if missed:
         show(f"# no value reaches a precision of {options.precision:g}: this is the most precise value")
     own, threshold = best.choice.settings.scheme, best.choice.settings.scheme.threshold
     names = (threshold.setting, *threshold.beside(getattr(own, threshold.setting)))
-    lines = [f"{name} = {json.dumps(getattr(own, name))}" for name in names]
-    show(f"# recommended{': the configured value' * best.choice.own}", "[scheme]", f'name = "{own.name}"', *lines)
+    values = [f"{name} = {json.dumps(getattr(own, name))}" for name in names]
+    show(f"# recommended{': the configured value' * best.choice.own}", "[scheme]", f'name = "{own.name}"', *values)
     return EXIT_OK
 
 

@@ -19,15 +19,16 @@ from spotsieve.stream.cli.options import (
 )
 
 MAX_PAIRS = 5_000
-ABOUT = """Reads the same files as `spotsieve filter`, twice, and therefore no standard input. With --topic, the newest
-pages of the input topic are first saved as PAGE.pages.jsonl.zst, which `spotsieve calibrate` reads later. Pairs are
-dropped pages with their originals, and near misses: novel pages that the loosest threshold of the scheme would drop,
-with the most similar earlier page. The sample is stratified by verdict, reason, hosts and score; each stratum gets a
-share by the square root of its size, and the same --seed draws the same pairs. Without --verdicts, the pages are judged
-as by `spotsieve filter` without a state. PAGE is a single file that loads nothing: open it in a browser, label the
-pairs, and export labels.jsonl for `spotsieve calibrate --labels` and `spotsieve score --labels`. Exit codes: 0 written;
-2 wrong setting or usage; 3 a file that cannot be read, verdicts of other pages, or nothing to review; 5 the broker
-cannot be reached."""
+ABOUT = """Reads the same files as `spotsieve filter`, several times, and therefore no standard input. With --topic, the
+newest pages of the input topic are first saved as PAGE.pages.jsonl.zst, which `spotsieve calibrate` reads later. Pairs
+are dropped pages with their originals, and near misses: novel pages that the loosest threshold of the scheme would
+drop, with the most similar earlier page. The sample is stratified by verdict, reason, hosts, score and fresh text; each
+stratum gets a share by the square root of its size, and the same --seed draws the same pairs. Dropped pages with much
+text that their original lacks (`spotsieve score --help`) come first. Without --verdicts, the pages are judged as by
+`spotsieve filter` without a state. PAGE is a single file that loads nothing: open it in a browser, label the pairs, and
+export labels.jsonl for `spotsieve calibrate --labels` and `spotsieve score --labels`. Exit codes: 0 written; 2 wrong
+setting or usage; 3 a file that cannot be read, verdicts of other pages, or nothing to review; 5 the broker cannot be
+reached."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.outputs import write_whole
     from spotsieve.stream.research.labelling.population import DROPPED, draw, find_population, read_verdicts
     from spotsieve.stream.research.labelling.review_page import review_page
+    from spotsieve.stream.research.scoring.fresh_text import fresh_line
     from spotsieve.stream.sign.schemes.registry import scheme_of
 
     _check(options)
@@ -92,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
         f"{len(drawn):,} pairs in {options.out}, {len(content) / 1e6:.1f} MB: open it in a browser",
         f"  {dropped:,} of {all_dropped:,} dropped pages, {len(drawn) - dropped:,} of {near:,} near misses, "
         f"of {len(population.ids):,} pages",
+        f"  {fresh_line(population.fresh)}",
     )
     for number, what in (
         (population.absent, "dropped pages were skipped: their originals are not in the files"),
@@ -111,7 +114,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.newest < 1:
         raise SettingError("--newest", "must be at least 1", options.newest, f"{NEWEST_PAGES} pages give enough pairs")
     if "-" in options.files:
-        raise SettingError("FILES", "must be files that can be read twice", "-", "write standard input to a file first")
+        raise SettingError("FILES", "must be files that can be read again", "-", "write standard input to a file first")
     if not 1 <= options.pairs <= MAX_PAIRS:
         raise SettingError(
             "--pairs", f"must be in 1..{MAX_PAIRS}", options.pairs, "200 pairs take about an hour to label"

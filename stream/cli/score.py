@@ -27,16 +27,29 @@ truth.tsv.gz (id kind). A page is a duplicate if its similarity to an earlier pa
 similarity to all earlier pages is below --negative, and ignored otherwise. With --scheme, each scheme has its defaults,
 except the one that the settings name. With --scheme all, schemes without their model are skipped, with a hint. With
 --labels, which the page of `spotsieve review` exports, the SETs are the reviewed files; precision, recall and lost
-pages are estimated from the labels, with intervals of 95 %. Exit codes: 0 scored, whatever the figures; 2 wrong setting
+pages are estimated from the labels, with intervals of 95 %. Fresh text needs no labels: a word is fresh if it is in a
+run of ten or more words without a 3-gram of the other page. A page is lost if it is dropped although 40 % and 20 of its
+words or more are fresh against its original. It is missed if an earlier emitted page contains it and is at most twice
+as long: no word is fresh, and 85 % of the 3-grams occur. Words gone are fresh words of dropped pages against all
+emitted pages. Pages with fewer than 20 words are not judged. The text is that of texts.jsonl.xz (id, text) in the SET,
+otherwise the main text without template text. If the SETs are files of pages, as `spotsieve filter` reads them, only
+fresh text is measured. Exit codes: 0 scored, whatever the figures; 2 wrong setting
 or usage; 3 a set that cannot be read, or whose pages and labels do not fit together; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve score`."""
     parser.epilog = ABOUT
-    parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
+    parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set, or file of pages")
     parser.add_argument(
         "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
+    )
+    parser.add_argument(
+        "--read-verdicts",
+        type=file_name,
+        metavar="FILE",
+        dest="recorded",
+        help="JSONL: score these verdicts (filter --verdicts) on files of pages without labels",
     )
     parser.add_argument(
         "--scheme",
@@ -101,6 +114,8 @@ def run(options: argparse.Namespace) -> int:
     """Score the sets and return the exit code."""
     if options.labels:
         return _score_labels(options)
+    if options.recorded or any(path.is_file() for path in options.sets):
+        return _score_files(options)
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.research.evaluation.choices import read_models
     from spotsieve.stream.research.evaluation.planning import ScoreRequest
@@ -144,12 +159,18 @@ def _score_labels(options: argparse.Namespace) -> int:
         single,
         with_model,
     )
-    from spotsieve.stream.research.labelling.estimates import estimate_json, estimate_lines, notes, threshold_choices
+    from spotsieve.stream.research.labelling.estimates import (
+        estimate_json,
+        estimate_lines,
+        fresh_text_lines,
+        notes,
+        threshold_choices,
+    )
 
-    for flag in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
-        if getattr(options, flag):
-            then = "it needs a labelled set"
-            raise SettingError(f"--{flag.replace('_', '-')}", "must not be used with --labels", None, then)
+    if options.recorded:
+        rule = "must not be used with --labels"
+        raise SettingError("--read-verdicts", rule, options.recorded, "labels score the verdicts of settings")
+    _refuse(options, "with --labels")
     labels, settings = reviewed(options)
     models = read_models(options.models)
     if options.sweeps == [THRESHOLD]:
@@ -163,8 +184,59 @@ def _score_labels(options: argparse.Namespace) -> int:
     if options.json:
         show(*json.dumps([estimate_json(one) for one in estimates], indent=2).split("\n"))
     else:
-        show(*estimate_lines(estimates), *notes(estimates, labels))
+        show(*estimate_lines(estimates), *notes(estimates, labels), *fresh_text_lines(estimates))
     return EXIT_OK
+
+
+def _score_files(options: argparse.Namespace) -> int:
+    """Print the fresh text of files of pages, by recorded verdicts or by those of the settings or named schemes."""
+    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.engine.warmup import compile_kernels
+    from spotsieve.stream.files import check_inputs
+    from spotsieve.stream.research.evaluation.choices import read_models
+    from spotsieve.stream.research.evaluation.planning import ScoreRequest, choose
+    from spotsieve.stream.research.labelling.crawl_scores import crawl_json, crawl_lines, score_choices, score_recorded
+    from spotsieve.stream.research.labelling.population import read_verdicts
+    from spotsieve.stream.research.scoring.comparison import fresh_lines
+    from spotsieve.stream.sign.schemes.registry import scheme_of
+
+    _refuse(options, "without labels")
+    settings, models, table = settings_of(options), read_models(options.models), options.schemes or options.sweeps
+    if options.recorded and table:
+        raise SettingError("--read-verdicts", "must not be used with --scheme or --sweep", None, "score one by one")
+    inputs = check_inputs([str(path) for path in options.sets])
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        if options.recorded:
+            line.say("reading the texts of the pages")
+            recorded = read_verdicts(Path(options.recorded), None)
+            scores = {options.recorded: score_recorded(inputs, settings, recorded)}
+        else:
+            request = ScoreRequest(
+                options.schemes, options.sweeps, settings, lambda values: settings_of(options, values), models, None
+            )
+            choices, left_out = choose(request, models)
+            for name, why in left_out.items():
+                show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
+            line.say(COMPILING)
+            for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
+                compile_kernels(scheme_of(scheme))
+            scores = score_choices(inputs, settings, choices, line.say)
+    if options.json:
+        shown = {name: crawl_json(score) for name, score in scores.items()}
+        show(*json.dumps(shown if table else next(iter(shown.values())), indent=2).split("\n"))
+    elif table:
+        show(*fresh_lines({name: score.fresh for name, score in scores.items()}))
+    else:
+        show(*crawl_lines(next(iter(scores.values()))))
+    return EXIT_OK
+
+
+def _refuse(options: argparse.Namespace, where: str) -> None:
+    """Raises SettingError for a flag that only a labelled set can have. where: the use of the command without one"""
+    for name in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
+        if getattr(options, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingError(flag, f"must not be used {where}", None, "it needs a labelled set")
 
 
 def _score_set(
@@ -174,6 +246,7 @@ def _score_set(
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.research.evaluation.planning import plan
     from spotsieve.stream.research.evaluation.trial import SetResult, score_set
+    from spotsieve.stream.research.labelling.page_texts import set_texts
     from spotsieve.stream.research.scoring import load_truth
     from spotsieve.stream.sign.schemes.registry import scheme_of
 
@@ -186,7 +259,9 @@ def _score_set(
         line.close()
         for name, why in planned.left_out.items():
             show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
-        scored = score_set(folder, truth, planned.choices, line, outputs.verdicts)
+        line.say(f"reading the texts of {folder}")
+        texts = set_texts(folder, truth.ids, request.settings)
+        scored = score_set(folder, truth, planned.choices, line, outputs.verdicts, texts)
     return SetResult(folder, truth, planned.choices, scored, planned.left_out, planned.modelled)
 
 
@@ -194,22 +269,26 @@ def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
     """Print the figures of each set: of one scheme, or a table of several."""
     from spotsieve.stream.research.scoring.comparison import (
         MEANINGS,
-        as_json,
         as_text,
         comparison_json,
         comparison_text,
+        result_json,
     )
+    from spotsieve.stream.research.scoring.fresh_text import fresh_line
+
+    def lines_of(one: "SetResult") -> list[str]:
+        if table:
+            return comparison_text(one.scored)
+        fresh = [] if one.first.fresh is None else [f"text      {fresh_line(one.first.fresh)}"]
+        return [*as_text(one.first.scores).split("\n"), *fresh]
 
     table, several = options.schemes or options.sweeps, len(outcomes) > 1
     if options.json:
-        shown = {
-            str(one.folder): comparison_json(one.scored) if table else as_json(one.first.scores) for one in outcomes
-        }
+        shown = {str(one.folder): comparison_json(one.scored) if table else result_json(one.first) for one in outcomes}
         show(*json.dumps(shown if several else next(iter(shown.values())), indent=2).split("\n"))
         return
     for number, one in enumerate(outcomes):
-        lines = comparison_text(one.scored) if table else as_text(one.first.scores).split("\n")
-        show(*([""] if number else []), *([str(one.folder)] if several else []), *lines)
+        show(*([""] if number else []), *([str(one.folder)] if several else []), *lines_of(one))
     if table:
         show("", *MEANINGS.split("\n"))
 

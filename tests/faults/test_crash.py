@@ -59,7 +59,7 @@ def _kill_after(service: Spotsieve, committed: int) -> None:
 
 
 @pytest.mark.guarantee("exactly_once: every page has exactly one verdict", fault="kill -9 of a worker in mid-run")
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once(kafka: Broker, tmp_path: Path) -> None:
     pages = crawl(PAGES)
@@ -75,7 +75,7 @@ def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once
 @pytest.mark.guarantee(
     "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 of a worker in mid-run"
 )
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_under_at_least_once_a_crash_loses_no_page_and_repeats_say_the_same(kafka: Broker, tmp_path: Path) -> None:
     pages = crawl(PAGES // 2, seed=2)

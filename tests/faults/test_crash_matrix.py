@@ -61,8 +61,14 @@ def matrix(request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pyte
 
 
 def _cells(guarantee: str) -> list[object]:
+    """The cells of a guarantee. Those of two workers take as long again, and are left to `make guarantees`."""
     return [
-        pytest.param(column, name, id=f"{name.replace(' ', '-')}-{column.workers}")
+        pytest.param(
+            column,
+            name,
+            id=f"{name.replace(' ', '-')}-{column.workers}",
+            marks=[pytest.mark.long] if column.workers > 1 else [],
+        )
         for column, name in CELLS
         if column.guarantee == guarantee
     ]

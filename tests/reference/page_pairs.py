@@ -16,7 +16,7 @@ from tests.reference.containment import (
 from tests.reference.host_memory import item_of
 
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
-LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.15
+LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
 NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3

@@ -66,7 +66,7 @@ from spotsieve.stream.sign.schemes import Confirmations
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
 """The pages of a host below which its template text is unknown, and the words of a page that may be template text
 then."""
-LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.15
+LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words."""
 THIN = 100

@@ -74,7 +74,15 @@ def plan(folder: Path, request: ScoreRequest, on_progress: OnProgress) -> ScoreP
     modelled = [str(scheme.name) for scheme in schemes if request.built is not None and lacks_model(scheme)]
     if modelled and request.built is not None:
         models += build_models(folder, request.settings, schemes, request.built, on_progress)
-        schemes = [with_model(scheme, models) for scheme in schemes]
+    return ScorePlan(*choose(request, models), modelled)
+
+
+def choose(request: ScoreRequest, models: Sequence[Model]) -> tuple[list[Choice], dict[str, str]]:
+    """The settings to score, and the message for each scheme that is left out because it has no model.
+
+    Raises SettingError.
+    """
+    schemes = [with_model(scheme, models) for scheme in named_schemes(request.schemes, request.settings)]
     left_out: dict[str, str] = {}
     if ALL in request.schemes:
         left_out = {scheme.name: how_to_get_a_model(scheme.name) for scheme in schemes if lacks_model(scheme)}
@@ -86,7 +94,7 @@ def plan(folder: Path, request: ScoreRequest, on_progress: OnProgress) -> ScoreP
         chosen = over_given_values(request.sweeps, lambda values: request.load({**named, **values}), models)
     else:
         chosen = [single(request.settings, scheme) for scheme in schemes]
-    return ScorePlan(chosen, left_out, modelled)
+    return chosen, left_out
 
 
 def build_models(

@@ -29,6 +29,7 @@ from spotsieve.stream.judge import Match, find_matches, policy_of
 from spotsieve.stream.research.evaluation.choices import Choice, signing_text
 from spotsieve.stream.research.scoring import Truth, check_verdicts, score
 from spotsieve.stream.research.scoring.comparison import Cost, SchemeResult
+from spotsieve.stream.research.scoring.fresh_text import PageGrams, measure
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
@@ -173,12 +174,18 @@ class SignedPages:
 
 
 def score_set(
-    folder: Path, truth: Truth, choices: Sequence[Choice], line: ProgressLine, verdicts: OutputFile | None = None
+    folder: Path,
+    truth: Truth,
+    choices: Sequence[Choice],
+    line: ProgressLine,
+    verdicts: OutputFile | None = None,
+    texts: Sequence[PageGrams] | None = None,
 ) -> dict[str, SchemeResult]:
     """The figures of each choice by its name, in the order of the choices.
 
     line: the progress line
     verdicts: gets the verdict line of each page
+    texts: the texts of the pages in the order of the labels; None measures no fresh text
     Raises InputError, PageError, SettingError.
     """
     results: dict[str, SchemeResult] = {}
@@ -189,7 +196,9 @@ def score_set(
         for choice in group:
             if several:
                 line.say(f"{folder.name}: {len(results) + 1} of {len(choices)}, {choice.name}")
-            results[choice.name] = _judge(folder, truth, choice, signed, None if several else line, verdicts)
+            originals, cost = _judge(folder, truth, choice, signed, None if several else line, verdicts)
+            fresh = None if texts is None else measure(texts, originals)
+            results[choice.name] = SchemeResult(score(truth, originals), cost, fresh)
     return {choice.name: results[choice.name] for choice in choices}
 
 
@@ -203,7 +212,8 @@ def signed_alike(choices: Sequence[Choice]) -> list[list[Choice]]:
 
 def _judge(
     folder: Path, truth: Truth, choice: Choice, signed: SignedPages, line: ProgressLine | None, out: OutputFile | None
-) -> SchemeResult:
+) -> tuple[tuple[int | None, ...], Cost]:
+    """For each place of the stream the place of its original, or None; and the cost."""
     trial = Trial(choice.settings, signed.digest)
     originals: list[tuple[str, str | None]] = []
     dropped, candidates, cpu_seconds = 0, 0, 0.0
@@ -219,7 +229,7 @@ def _judge(
         candidates += int(verdicts.candidates.sum())
         if line is not None:
             line.update(len(originals), dropped, 0)
-    scores = score(truth, check_verdicts(truth, originals, str(folder)))
+    places = check_verdicts(truth, originals, str(folder))
     pages_judged = max(len(originals), 1)
     indexed, state_bytes = trial.state_bytes()
     cost = Cost(
@@ -228,7 +238,7 @@ def _judge(
         signed.log_bytes / pages_judged,
         state_bytes / max(indexed, 1),
     )
-    return SchemeResult(scores, cost)
+    return places, cost
 
 
 def _entry(page: Page) -> Entry:

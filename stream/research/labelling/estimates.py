@@ -17,8 +17,11 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.research.evaluation.choices import Choice, over_its_threshold
 from spotsieve.stream.research.evaluation.trial import signed_alike
 from spotsieve.stream.research.labelling.labels import Labels
-from spotsieve.stream.research.labelling.population import choices_at_ends, judge_pages, signed_crawl
+from spotsieve.stream.research.labelling.page_texts import crawl_texts
+from spotsieve.stream.research.labelling.population import choices_at_ends, judge_crawl, signed_crawl
+from spotsieve.stream.research.scoring.comparison import fresh_lines, table_lines
 from spotsieve.stream.research.scoring.estimates import Estimate, estimate_share
+from spotsieve.stream.research.scoring.fresh_text import FreshText, fresh_json, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class ChoiceEstimate:
     outside: dropped pages among them that the review could not draw
     precision, recall: None if there is no judged page for them
     lost: the estimated number of dropped novel pages in the whole crawl
+    fresh: the verdicts on the whole crawl by fresh text, without labels
     """
 
     choice: Choice
@@ -37,6 +41,7 @@ class ChoiceEstimate:
     precision: Estimate | None
     recall: Estimate | None
     lost: Estimate | None
+    fresh: FreshText
 
     @property
     def f1(self) -> float:
@@ -65,22 +70,26 @@ def estimate(
     Raises InputError if the files are not the files of the review, SettingError.
     """
     ends = [choice for choice in choices_at_ends(settings) if all(choice.digest != one.digest for one in choices)]
-    dropped: dict[str, set[int]] = {}
-    ids: list[str] = []
+    on_step("reading the texts of the pages")
+    ids, texts = crawl_texts(inputs, settings)
+    places = _places(ids, labels)
+    originals: dict[str, list[int | None]] = {}
     for group in signed_alike([*choices, *ends]):
         signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
         for choice in group:
-            on_step(f"filtering {len(dropped) + 1} of {len(choices) + len(ends)}, {choice.name}")
-            names, dropped[choice.digest] = list[str](), set[int]()
-            for place, page, verdicts, row, _, _ in judge_pages(choice, signed):
-                names.append(page.id)
-                if verdicts.originals[row] is not None:
-                    dropped[choice.digest].add(place)
-            if not ids:
-                ids = names
-                places = _places(names, labels)
+            on_step(f"filtering {len(originals) + 1} of {len(choices) + len(ends)}, {choice.name}")
+            originals[choice.digest] = judge_crawl(choice, signed, len(ids))
+    dropped = {
+        digest: {place for place, original in enumerate(found) if original is not None}
+        for digest, found in originals.items()
+    }
     frame = set[int]().union(*(dropped[choice.digest] for choice in choices_at_ends(settings)))
-    return [_estimate_choice(choice, dropped[choice.digest], frame, places, labels) for choice in choices]
+    return [
+        _estimate_choice(
+            choice, dropped[choice.digest], frame, places, labels, measure(texts, originals[choice.digest])
+        )
+        for choice in choices
+    ]
 
 
 def recommend(estimates: Sequence[ChoiceEstimate], precision: float | None) -> ChoiceEstimate:
@@ -113,6 +122,7 @@ def estimate_json(one: ChoiceEstimate) -> dict[str, Any]:
         "precision": fields(one.precision),
         "recall": fields(one.recall),
         "lost": fields(one.lost),
+        "fresh_text": fresh_json(one.fresh),
     }
 
 
@@ -120,21 +130,23 @@ def estimate_lines(estimates: Sequence[ChoiceEstimate]) -> list[str]:
     """The lines of the table: the titles, then a line for each choice with its 95 % intervals."""
     rows = [["", "dropped", "precision", "", "recall", "", "lost", ""]]
     for one in estimates:
-        row = [one.choice.name + (" (as set)" if one.choice.own and one.choice.setting else ""), f"{one.dropped:,}"]
+        row = [_shown_name(one.choice), f"{one.dropped:,}"]
         for share, digits in ((one.precision, 3), (one.recall, 3), (one.lost, 0)):
             if share is None:
                 row += ["-", ""]
             else:
                 row += [f"{share.value:.{digits}f}", f"{share.low:.{digits}f} to {share.high:.{digits}f}"]
         rows.append(row)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return table_lines(rows)
+
+
+def fresh_text_lines(estimates: Sequence[ChoiceEstimate]) -> list[str]:
+    """The lines of the table of fresh text, which needs no labels: the titles, then a line for each choice."""
+    return fresh_lines({_shown_name(one.choice): one.fresh for one in estimates})
+
+
+def _shown_name(choice: Choice) -> str:
+    return choice.name + (" (as set)" if choice.own and choice.setting else "")
 
 
 def notes(estimates: Sequence[ChoiceEstimate], labels: Labels) -> list[str]:
@@ -178,13 +190,14 @@ def _places(ids: Sequence[str], labels: Labels) -> list[int]:
 
 
 def _estimate_choice(
-    choice: Choice, dropped: set[int], frame: set[int], places: Sequence[int], labels: Labels
+    choice: Choice, dropped: set[int], frame: set[int], places: Sequence[int], labels: Labels, fresh: FreshText
 ) -> ChoiceEstimate:
     """The estimates of one choice.
 
     dropped: places of the pages that it drops
     frame: places of the pages that the review could draw
     places: places of the judged pages
+    fresh: its verdicts by fresh text
     """
     hit = np.array([place in dropped for place in places], np.bool_)
     precision = estimate_share(labels.copy, hit, labels.sample)
@@ -193,4 +206,4 @@ def _estimate_choice(
     lost = None
     if precision is not None:
         lost = Estimate(*(counted * (1 - share) for share in (precision.value, precision.high, precision.low)))
-    return ChoiceEstimate(choice, len(dropped), len(dropped) - counted, precision, recall, lost)
+    return ChoiceEstimate(choice, len(dropped), len(dropped) - counted, precision, recall, lost, fresh)

@@ -5,10 +5,12 @@ page that was not dropped, but that the scheme drops at an end of its threshold'
 page is the most similar earlier page that is emitted there, or the original of that page if it was dropped. So the
 population contains the drops of every value in between, and `spotsieve calibrate` can estimate their quality.
 
-Strata (Cochran, Sampling Techniques, 3rd edition 1977, chapter 5) are formed by verdict, reason, hosts and score. The
-number of pairs drawn from a stratum grows with the root of its size, so that small strata are known nearly as well as
-large ones (power allocation, Bankier 1988). Within a stratum every k-th pair is drawn in the order of hosts (systematic
-sampling, Cochran, chapter 8): each pair has the same chance, and each host its share.
+Strata (Cochran, Sampling Techniques, 3rd edition 1977, chapter 5) are formed by verdict, reason, hosts, score, and
+whether the page is lost by fresh text. Strata of lost pages come first in the review: a person wants to see these, and
+an order by strata leaves the estimates unbiased. The number of pairs drawn from a stratum grows with the root of its
+size, so that small strata are known nearly as well as large ones (power allocation, Bankier 1988). Within a stratum
+every k-th pair is drawn in the order of hosts (systematic sampling, Cochran, chapter 8): each pair has the same chance,
+and each host its share.
 
 The reviewed verdicts come from a filter in memory, or from verdict lines of `spotsieve filter --verdicts` and
 `spotsieve replay --into`.
@@ -35,7 +37,17 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.verdict_lines import read_objects
 from spotsieve.stream.research.evaluation.choices import Choice, over_its_threshold, single
 from spotsieve.stream.research.evaluation.trial import SignedPages, Trial, signed_alike
+from spotsieve.stream.research.labelling.page_texts import crawl_texts
 from spotsieve.stream.research.models.term_counter import batches_of
+from spotsieve.stream.research.scoring.fresh_text import (
+    ABSENT,
+    UNKNOWN,
+    FreshText,
+    PageGrams,
+    fresh_words,
+    is_lost,
+    measure,
+)
 
 DROPPED, PASSED = "dropped", "passed"
 BANDS = (0.1, 0.2, 0.5)
@@ -53,10 +65,10 @@ class VerdictLine:
     reason: str
 
 
-def read_verdicts(path: Path, scheme: str) -> dict[str, VerdictLine]:
+def read_verdicts(path: Path, scheme: str | None) -> dict[str, VerdictLine]:
     """The verdicts of a file by page id; for a repeated id the first verdict.
 
-    scheme: the scheme of the settings
+    scheme: the scheme of the settings; None for verdicts of any scheme
     Raises InputError for a file that cannot be read, a line that is not a verdict, and a verdict of another scheme.
     """
     verdicts: dict[str, VerdictLine] = {}
@@ -73,7 +85,7 @@ def read_verdicts(path: Path, scheme: str) -> dict[str, VerdictLine]:
             rule = "must be a verdict with id, duplicate_of, score and reason"
             then = "name the file that `spotsieve filter --verdicts` wrote; pages are given without --verdicts"
             raise InputError(here, rule, None, then)
-        if line.get("scheme") != scheme:
+        if scheme is not None and line.get("scheme") != scheme:
             rule = f"must be of the scheme {scheme} of the settings"
             then = "name the configuration of these verdicts: -c FILE"
             raise InputError(here, rule, line.get("scheme"), then)
@@ -91,6 +103,7 @@ class ReviewPair(NamedTuple):
     drawn: DROPPED, or PASSED if the later page was not dropped
     reason: the reason of a dropped page; "" for PASSED
     one_host: whether both pages are of one host
+    fresh, words: the number of words of the later page that are fresh against the earlier page, and of all its words
     """
 
     earlier: int
@@ -99,6 +112,13 @@ class ReviewPair(NamedTuple):
     score: float
     reason: str
     one_host: bool
+    fresh: int = 0
+    words: int = 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether the later page is lost by fresh text: it was dropped, and much of its text is fresh."""
+        return self.drawn == DROPPED and is_lost(self.fresh, self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +127,7 @@ class Population:
 
     ids, urls: ids and URLs of all pages, in order
     pairs: at most one pair for each later page, in order
+    fresh: the reviewed verdicts by fresh text
     absent: the number of dropped pages whose original is not in the crawl
     unjudged: the number of pages without a recorded verdict
     repeated: the number of pages with the id of an earlier page; they are in no pair
@@ -115,6 +136,7 @@ class Population:
     ids: list[str]
     urls: list[str]
     pairs: list[ReviewPair]
+    fresh: FreshText
     absent: int = 0
     unjudged: int = 0
     repeated: int = 0
@@ -133,15 +155,16 @@ def find_population(
     """
     own, *ends = choices_at_ends(settings)
     signed = signed_crawl(inputs, own, keep=True, on_pages=on_pages)
-    pages, verdicts = _judge_crawl(own, signed)
+    pages, verdicts = _verdicts_of(own, signed)
     places = dict[str, int]()
     for place, page in enumerate(pages):
         places.setdefault(page.id, place)
     verdicts = verdicts if recorded is None else recorded
+    ids, texts = crawl_texts(inputs, settings)
+    if ids != [page.id for page in pages]:
+        raise InputError(inputs[-1].source, "has changed while it was read twice", None, "run again")
+    originals = recorded_originals(ids, verdicts)
     known = {place: verdicts[name] for name, place in places.items() if name in verdicts}
-    if not known:
-        rule = f"has no verdict for any of the {len(places):,} pages in the files"
-        raise InputError("--verdicts", rule, None, "name the files of these verdicts, by the same names")
     dropped = {
         place: _dropped_pair(place, verdict, places, pages) for place, verdict in known.items() if verdict.original
     }
@@ -154,9 +177,10 @@ def find_population(
             if before is None or pair.score > before.score:
                 pairs[place] = pair
     return Population(
-        [page.id for page in pages],
+        ids,
         [page.url for page in pages],
-        [pairs[place] for place in sorted(pairs)],
+        [_with_fresh_text(pairs[place], texts) for place in sorted(pairs)],
+        measure(texts, originals),
         absent=sum(pair is None for pair in dropped.values()),
         unjudged=len(places) - len(known),
         repeated=len(pages) - len(places),
@@ -202,7 +226,46 @@ def judge_pages(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entr
                 place += 1
 
 
-def _judge_crawl(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapping[str, VerdictLine]]:
+def judge_crawl(choice: Choice, signed: SignedPages, pages: int) -> list[int | None]:
+    """The place of each page's original, which is in the crawl; None for an emitted page.
+
+    pages: the number of pages when the files were read before. Raises InputError for another number.
+    """
+    originals, places = list[int | None](), dict[str, int]()
+    for place, page, verdicts, row, _, _ in judge_pages(choice, signed):
+        places[page.page_id] = place
+        original = verdicts.originals[row]
+        originals.append(None if original is None else places[original.page_id])
+    if len(originals) != pages:
+        raise InputError("FILES", "have changed while they were read twice", None, "run again")
+    return originals
+
+
+def recorded_originals(ids: Sequence[str], verdicts: Mapping[str, VerdictLine]) -> list[int | None]:
+    """The place of each page's original by recorded verdicts, as stream/research/scoring/fresh_text.py takes them.
+
+    A page without a verdict, or with the id of an earlier page, has no known original. Raises InputError if no page has
+    a verdict.
+
+    ids: the ids of the pages in their order
+    """
+    places = dict[str, int]()
+    for place, name in enumerate(ids):
+        places.setdefault(name, place)
+    if verdicts.keys().isdisjoint(places):
+        rule = f"has no verdict for any of the {len(places):,} pages in the files"
+        raise InputError("--verdicts", rule, None, "name the files of these verdicts, by the same names")
+    originals = list[int | None]()
+    for place, name in enumerate(ids):
+        verdict = verdicts.get(name) if places[name] == place else None
+        if verdict is None:
+            originals.append(UNKNOWN)
+        else:
+            originals.append(None if verdict.original is None else places.get(verdict.original, ABSENT))
+    return originals
+
+
+def _verdicts_of(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapping[str, VerdictLine]]:
     """The pages in order, and their verdicts by page id, as in a file of verdicts."""
     pages, lines = list[Entry](), dict[str, VerdictLine]()
     for _, page, verdicts, row, _, _ in judge_pages(choice, signed):
@@ -211,6 +274,11 @@ def _judge_crawl(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapp
         reason = Reason(verdicts.reason[row]).label
         lines.setdefault(page.id, VerdictLine(original.id if original else None, score, reason))
     return pages, lines
+
+
+def _with_fresh_text(pair: ReviewPair, texts: Sequence[PageGrams]) -> ReviewPair:
+    later = texts[pair.later]
+    return pair._replace(fresh=fresh_words(later, texts[pair.earlier]), words=later.words)
 
 
 def _dropped_pair(
@@ -283,8 +351,16 @@ def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
 
 
 def in_order(strata: Sequence[Stratum], seed: int) -> list[tuple[Stratum, ReviewPair]]:
-    """All drawn pairs in the order of the review: shuffled, so that every beginning has its share of each stratum."""
-    random = Random(f"{seed} order")
+    """All drawn pairs in the order of the review: first the strata of lost pages, then the others.
+
+    Both are shuffled, so that every beginning has its share of each stratum.
+    """
+    lost = [stratum for stratum in strata if any(pair.lost for pair in stratum.drawn)]
+    others = [stratum for stratum in strata if stratum not in lost]
+    return [*_shuffled(lost, Random(f"{seed} lost")), *_shuffled(others, Random(f"{seed} order"))]
+
+
+def _shuffled(strata: Sequence[Stratum], random: Random) -> list[tuple[Stratum, ReviewPair]]:
     keyed = list[tuple[float, int, Stratum, ReviewPair]]()
     for stratum in strata:
         pairs = random.sample(stratum.drawn, len(stratum.drawn))
@@ -328,7 +404,8 @@ def _name(pair: ReviewPair, width: float) -> str:
     band = min(int(pair.score * bands + 1e-9), bands - 1)
     hosts = "one host" if pair.one_host else "two hosts"
     reason = f" {pair.reason}" if pair.drawn == DROPPED else ""
-    return f"{pair.drawn}{reason}, {hosts}, {band / bands:g} to {(band + 1) / bands:g}"
+    fresh = ", lost by fresh text" if pair.lost else ""
+    return f"{pair.drawn}{reason}, {hosts}, {band / bands:g} to {(band + 1) / bands:g}{fresh}"
 
 
 def _systematic(

@@ -62,10 +62,16 @@
     return article;
   };
 
+  const formatted = (value) => value.toLocaleString("en");
+
   const show = (place) => {
     at = Math.max(0, Math.min(place, pairs.length - 1));
-    const [earlier, later] = pairs[at].sides;
-    element("pair").replaceChildren(page(earlier, "earlier page"), page(later, "later page"));
+    const pair = pairs[at];
+    const [earlier, later] = pair.sides;
+    const right = page(later, "later page");
+    const fresh = formatted(pair.fresh) + " of " + formatted(pair.words) + " words of its own text are fresh";
+    right.children[1].after(part("p", pair.lost ? "fresh lost" : "fresh", (pair.lost ? "Lost? " : "") + fresh));
+    element("pair").replaceChildren(page(earlier, "earlier page"), right);
     element("note").textContent = remembers ? "" : "This browser cannot store labels for this file: export them before you close it.";
     scrollTo(0, 0);
     tell();
@@ -162,5 +168,9 @@
     read();
     tell();
   });
+  const { lost, missed, words_gone: gone, judged } = review.fresh_text;
+  element("fresh").textContent =
+    "By fresh text, without labels: " + formatted(lost) + " pages lost, " + formatted(missed) + " missed, " + formatted(gone) +
+    " words gone, of " + formatted(judged) + " judged pages of the crawl";
   show(read() || 0);
 })();

@@ -1,8 +1,10 @@
 """Writes a review as one HTML file that loads no other resources and shows foreign text only as text.
 
     data  = {"review": head, "pairs": [pair]}, JSON in a <script> of a type that browsers do not run
-    head  = {"id", "scheme", "settings": digest, "seed", "pages", "strata": [{"name", "pages", "drawn"}]}
-    pair  = {"id_a", "id_b", "stratum": place among the strata, "drawn", "score", "reason", "sides": [earlier, later]}
+    head  = {"id", "scheme", "settings": digest, "seed", "pages", "strata": [{"name", "pages", "drawn"}],
+             "fresh_text": numbers of the verdicts by fresh text}
+    pair  = {"id_a", "id_b", "stratum": place among the strata, "drawn", "score", "reason", "fresh": number of words,
+             "words": number, "lost": whether the page is lost by fresh text, "sides": [earlier, later]}
 
 The page exports JSON Lines: {"review": head}, then for each judged pair {"id_a", "id_b", "label": copy | different |
 skipped, "stratum": name, "drawn", "score", "reason"}. stream/research/labelling/labels.py reads them.
@@ -29,6 +31,7 @@ from spotsieve.stream.insight.explain.shown_text import Paragraph, ShownText, pa
 from spotsieve.stream.research.evaluation.choices import single
 from spotsieve.stream.research.labelling.population import Population, ReviewPair, Stratum, in_order
 from spotsieve.stream.research.models.term_counter import batches_of
+from spotsieve.stream.research.scoring.fresh_text import fresh_json
 
 SHINGLE_WORDS = 3
 """The least number of consecutive words of a shared passage."""
@@ -142,6 +145,7 @@ def review_page(
         "seed": seed,
         "pages": len(population.ids),
         "strata": [{"name": one.name, "pages": one.pages, "drawn": len(one.drawn)} for one in strata],
+        "fresh_text": fresh_json(population.fresh),
     }
     drawn = orjson.dumps([head, [(pair["id_a"], pair["id_b"]) for pair in pairs]])
     head["id"] = xxhash.xxh3_128_hexdigest(drawn)
@@ -169,6 +173,9 @@ def _pair_json(pair: ReviewPair, stratum: int, population: Population, pages: Ma
         "drawn": pair.drawn,
         "score": round(pair.score, 6),
         "reason": pair.reason,
+        "fresh": pair.fresh,
+        "words": pair.words,
+        "lost": pair.lost,
         "sides": [_side_json(side) for side in side_by_side(pages[pair.earlier], pages[pair.later])],
     }
 

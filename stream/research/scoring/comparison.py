@@ -3,17 +3,20 @@
 Text and JSON of one scheme have the layout of ../shared/data/score.py, which scores all filters.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from spotsieve.stream.research.scoring.fresh_text import FreshText, fresh_json
 from spotsieve.stream.research.scoring.measures import ClusterScores, LinkScores, PageScores, Retrieval, Scores, share
 from spotsieve.stream.research.scoring.truth import Label
 
 _WORDS = {Label.DUPLICATE: "positive", Label.NOVEL: "negative", Label.IGNORED: "between"}
-MEANINGS = """P, R, F1: of pages; lost: dropped novel pages; pairs: pairs of pages in one cluster. Per page: candidates,
-postings in its buckets; CPU us, to sign and judge it in memory; log B, bytes in the log; state B, bytes in the state
-per indexed page, uncompressed."""
+MEANINGS = """P, R, F1: of pages; lost: dropped novel pages; pairs: pairs of pages in one cluster. By text,
+without labels: t lost, dropped pages with much text that their original lacks; t missed, emitted pages that an earlier
+emitted page contains; gone, words of dropped pages that no emitted page has. Per page: candidates, postings in its
+buckets; CPU us, to sign and judge it in memory; log B, bytes in the log; state B, bytes in the state per indexed page,
+uncompressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class SchemeResult:
-    """The figures of a scheme on a set."""
+    """The figures of a scheme on a set. fresh: by fresh text; None if it was not measured"""
 
     scores: Scores
     cost: Cost
+    fresh: FreshText | None = None
 
 
 def as_json(scores: Scores) -> dict[str, Any]:
@@ -121,6 +125,10 @@ def _retrieval(retrieval: Retrieval) -> dict[str, Any]:
     return {"precision": retrieval.precision, "recall": retrieval.recall, "f1": retrieval.f1}
 
 
+def _fresh_number(scored: SchemeResult, name: str) -> str:
+    return "-" if scored.fresh is None else str(fresh_json(scored.fresh)[name])
+
+
 class Column(NamedTuple):
     """A column of the comparison table.
 
@@ -187,6 +195,27 @@ COLUMNS = (
         lambda one: three_decimals(one.scores.clusters.retrieval.f1),
     ),
     Column(
+        "t lost",
+        "by fresh text",
+        "lost",
+        "The number of dropped pages with much text that their original lacks.",
+        lambda one: _fresh_number(one, "lost"),
+    ),
+    Column(
+        "t missed",
+        "by fresh text",
+        "missed",
+        "The number of emitted pages that an earlier emitted page contains.",
+        lambda one: _fresh_number(one, "missed"),
+    ),
+    Column(
+        "gone",
+        "by fresh text",
+        "words gone",
+        "The number of words of dropped pages that no emitted page has.",
+        lambda one: _fresh_number(one, "words_gone"),
+    ),
+    Column(
         "candidates",
         "per page",
         "candidates",
@@ -218,17 +247,39 @@ COLUMNS = (
 )
 
 
+def result_json(scored: SchemeResult) -> dict[str, Any]:
+    """Every figure of a scheme by its JSON name, without its cost."""
+    fresh = {} if scored.fresh is None else {"fresh_text": fresh_json(scored.fresh)}
+    return as_json(scored.scores) | fresh
+
+
 def comparison_json(found: Mapping[str, SchemeResult]) -> dict[str, Any]:
     """Every figure of each scheme by its JSON name."""
-    return {name: as_json(scored.scores) | {"cost": asdict(scored.cost)} for name, scored in found.items()}
+    return {name: result_json(scored) | {"cost": asdict(scored.cost)} for name, scored in found.items()}
 
 
 def comparison_text(found: Mapping[str, SchemeResult]) -> list[str]:
     """The lines of the table of one set: the column titles, then a line for each scheme."""
     titles = ("scheme", *(column.title for column in COLUMNS))
-    rows = [titles, *((name, *(column.shown(scored) for column in COLUMNS)) for name, scored in found.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]
+    return table_lines([titles, *((name, *(column.shown(one) for column in COLUMNS)) for name, one in found.items())])
+
+
+def fresh_lines(found: Mapping[str, FreshText]) -> list[str]:
+    """The lines of a table of verdicts without labels: the column titles, then a line for each choice of settings."""
+    rows: list[tuple[str, ...]] = [("by fresh text", "dropped", "lost", "missed", "words gone")]
+    for name, fresh in found.items():
+        numbers = (fresh.dropped, len(fresh.lost), len(fresh.missed), fresh.words_gone)
+        rows.append((name, *(f"{number:,}" for number in numbers)))
+    return table_lines(rows)
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines. The first column is aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(cells))
-        for cells in (list(zip(row, widths, strict=True)) for row in rows)
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
     ]

@@ -1,4 +1,4 @@
-"""`spotsieve score`: the verdicts are those of `spotsieve filter`, the figures those of the sets' score.py."""
+"""`spotsieve score`: verdicts as those of `spotsieve filter`, figures as those of the programs in ../shared/data."""
 
 import itertools
 import json
@@ -12,8 +12,9 @@ import pytest
 
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.cli import main
+from spotsieve.stream.research.scoring.fresh_text import words_of
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS
-from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json
 from tests.fixtures.pages.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
 
 __all__ = ["labelled"]
@@ -33,6 +34,135 @@ def test_a_set_is_filtered_and_scored(labelled: Path, capsys: pytest.CaptureFixt
     assert shown.startswith(
         "pages     1 duplicate, 3 novel, 0 ignored\n          precision 1.000  recall 1.000  F1 1.000"
     )
+    assert shown.endswith("\ntext      lost by fresh text 0, missed 0, words gone 0; 3 of 4 pages judged\n")
+
+
+def test_fresh_text_is_that_of_the_set_s_own_texts(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score_json(capsys, labelled)["fresh_text"] == {
+        "pages": 4,
+        "judged": 3,
+        "dropped": 1,
+        "absent": 0,
+        "lost": 0,
+        "missed": 0,
+        "words_gone": 0,
+    }
+    texts = {"p1": article(1), "p2": article(1), "copy": f"{article(1)} {article(2)}", "short": article(2)[:80]}
+    own = [{"id": name, "text": text} for name, text in texts.items()]
+    (labelled / "texts.jsonl.xz").write_bytes(lzma.compress(lines(own)))
+    fresh = score_json(capsys, labelled)["fresh_text"]
+    assert (fresh["judged"], fresh["lost"], fresh["missed"]) == (3, 1, 1)
+    assert 0 < fresh["words_gone"] < len(article(2).split()), "p2 is emitted, and short has the first words"
+    table = score_json(capsys, labelled, "--scheme", "spotsieve")["spotsieve"]
+    assert table["fresh_text"] == fresh
+    assert main(["score", str(labelled), "--scheme", "spotsieve"]) == 0
+    titles, row = (line.split("  ") for line in capsys.readouterr().out.splitlines()[:2])
+    shown = dict(zip(filter(None, titles), filter(None, row), strict=True))
+    assert {title.strip(): int(shown[title]) for title in shown if title.strip() in ("t lost", "t missed", "gone")} == {
+        "t lost": 1,
+        "t missed": 1,
+        "gone": fresh["words_gone"],
+    }
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Path:
+    """A file of pages without labels: two pages, a copy of the first, and a page that one of the tests calls a copy."""
+    path = tmp_path / "crawl.jsonl"
+    path.write_bytes(lines([page(1), page(2), page(1, "copy", "another template"), page(3)]))
+    return path
+
+
+def test_pages_without_labels_are_scored_by_fresh_text(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = score_json(capsys, crawl)
+    assert found["fresh_text"]["dropped"] == 1
+    assert (found["lost"], found["missed"]) == ([], [])
+    found = score_json(capsys, crawl, "--set", "scheme.name=chain", "--set", "scheme.min_features=9000")
+    assert found["missed"] == [{"id": "copy", "contained_in": "p1"}]
+    assert main(["score", str(crawl)]) == 0
+    assert capsys.readouterr().out == (
+        "pages     1 of 4 dropped\ntext      lost by fresh text 0, missed 0, words gone 0; 4 of 4 pages judged\n"
+    )
+
+
+def test_recorded_verdicts_are_scored_by_fresh_text(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = tmp_path / "verdicts.jsonl"
+    filter_json(capsys, crawl, "--verdicts", verdicts)
+    given = read_json(verdicts)
+    assert score_json(capsys, crawl, "--read-verdicts", verdicts) == score_json(capsys, crawl)
+    given[2] |= {"verdict": "novel", "duplicate_of": None}
+    given[3] |= {"verdict": "duplicate", "duplicate_of": "p1", "scheme": "of another program"}
+    verdicts.write_bytes(lines(given))
+    found = score_json(capsys, crawl, "--read-verdicts", verdicts)
+    words = len(words_of(article(3)))
+    assert found["lost"] == [{"id": "p3", "duplicate_of": "p1", "fresh": words, "words": words}]
+    assert found["missed"] == [{"id": "copy", "contained_in": "p1"}]
+    gone = found["fresh_text"]["words_gone"]
+    assert words - 20 < gone <= words, "few of its 3-grams are those of p2 by chance"
+    assert main(["score", str(crawl), "--read-verdicts", str(verdicts)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "pages     1 of 4 dropped",
+        f"text      lost by fresh text 1, missed 1, words gone {gone}; 4 of 4 pages judged",
+        f"  lost    p3: {words} of {words} words, original p1",
+        "  missed  copy: contained in p1",
+    ]
+    given[3] |= {"duplicate_of": "of another file"}
+    verdicts.write_bytes(lines(given[:1] + given[2:]))
+    fresh = score_json(capsys, crawl, "--read-verdicts", verdicts)["fresh_text"]
+    assert (fresh["pages"], fresh["absent"], fresh["lost"]) == (3, 1, 0)
+
+
+def test_schemes_and_sweeps_are_one_table_of_pages_without_labels(
+    crawl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = score_json(capsys, crawl, "--scheme", "chain", "subhash")
+    assert list(found) == ["chain", "subhash"]
+    assert found["chain"] == score_json(capsys, crawl, "--set", "scheme.name=chain")
+    assert main(["score", str(crawl), "--scheme", "subhash", "--sweep", "scheme.min_tokens=1,9000"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["by", "fresh", "text", "dropped", "lost", "missed", "words", "gone"],
+        ["subhash", "min_tokens=1", "1", "0", "0", "0"],
+        ["subhash", "min_tokens=9000", "0", "0", "1", "0"],
+    ]
+    assert main(["score", str(crawl), "--scheme", "all"]) == 0
+    shown = capsys.readouterr()
+    assert [line.split()[0] for line in shown.out.splitlines()[1:]] == [name for name in SCHEMES if name not in TERMS]
+    assert [line.split(": ")[1] for line in shown.err.splitlines()] == [f"skipped {name}" for name in TERMS]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--verdicts", "v.jsonl"], "--verdicts must not be used without labels; it needs a labelled set"),
+        (["--build-models"], "--build-models must not be used without labels; it needs a labelled set"),
+        (["--positive", "0.5"], "--positive must not be used without labels; it needs a labelled set"),
+        (["--plot", "p.svg"], "--plot must not be used without labels; it needs a labelled set"),
+        (
+            ["--read-verdicts", "v.jsonl", "--scheme", "chain"],
+            "--read-verdicts must not be used with --scheme or --swe",
+        ),
+        (["--read-verdicts", "v.jsonl", "--labels", "l.jsonl"], "--read-verdicts must not be used with --labels"),
+    ],
+)
+def test_flags_that_need_labels_are_refused_without_them(
+    crawl: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = refusal(capsys, crawl, *arguments)
+    assert (code, said in error) == (2, True), error
+
+
+def test_recorded_verdicts_of_other_pages_or_of_a_labelled_set_are_refused(
+    crawl: Path, labelled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = tmp_path / "verdicts.jsonl"
+    filter_json(capsys, crawl, "--verdicts", verdicts)
+    code, error = refusal(capsys, labelled, "--read-verdicts", verdicts)
+    assert (code, f"{labelled} cannot be read: Is a directory" in error) == (3, True)
+    crawl.write_bytes(lines([page(9)]))
+    code, error = refusal(capsys, crawl, "--read-verdicts", verdicts)
+    assert (code, "has no verdict for any of the 1 pages in the files" in error) == (3, True)
 
 
 def test_several_sets_are_shown_by_their_names(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +208,7 @@ def test_several_schemes_are_one_table_with_the_figures_that_each_has_alone(
     titles, chain, subhash, blank, *meanings = capsys.readouterr().out.splitlines()
     assert titles.split("  ")[0] == "scheme"
     assert chain.split()[:5] == ["chain", "1.000", "1.000", "1.000", "0"]
-    assert len(chain.split()) == 12
+    assert len(chain.split()) == 15
     assert (subhash.split()[0], blank) == ("subhash", "")
     assert "candidates, postings" in " ".join(meanings)
 
@@ -262,11 +392,12 @@ def test_a_set_without_one_of_its_files_is_refused(
     assert name in error
 
 
-@pytest.mark.parametrize("name", ["nowhere", "pages.jsonl"])
-def test_what_is_no_folder_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_neither_a_folder_nor_a_file_with_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = refusal(capsys, tmp_path / "nowhere")
+    assert (code, f"{tmp_path / 'nowhere'} must be a folder" in error) == (3, True)
     (tmp_path / "pages.jsonl").touch()
-    code, error = refusal(capsys, tmp_path / name)
-    assert (code, f"{tmp_path / name} must be a folder" in error) == (3, True)
+    code, error = refusal(capsys, tmp_path / "pages.jsonl")
+    assert (code, "have no pages of text" in error) == (3, True)
 
 
 def test_a_page_that_the_labels_do_not_know_is_refused(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,11 +428,21 @@ def test_bounds_must_be_in_order(labelled: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("name", ["news", "docs", "newsgroups"])
 @pytest.mark.parametrize("flag", ["--json", "--positive=0.6"])
-def test_score_py_prints_the_same_to_the_last_digit(
+def test_score_py_and_adds_py_print_the_same_to_the_last_digit(
     shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str
 ) -> None:
     verdicts = tmp_path / "verdicts.jsonl"
     assert main(["score", str(shared_data / name), "--verdicts", str(verdicts), flag]) == 0
     command = [sys.executable, str(shared_data / "score.py"), str(shared_data / name), str(verdicts), flag]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=400)
-    assert capsys.readouterr().out == theirs.stdout
+    ours = capsys.readouterr().out
+    if flag != "--json":
+        assert ours.split("\ntext  ")[0] == theirs.stdout.removesuffix("\n")
+        return
+    scores = json.loads(ours)
+    fresh = scores.pop("fresh_text")
+    assert scores == json.loads(theirs.stdout)
+    command[1] = str(shared_data / "adds.py")
+    adds = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=400).stdout)
+    assert (fresh["pages"], fresh["judged"]) == (adds["pages"], adds["judged"])
+    assert (fresh["lost"], fresh["missed"], fresh["words_gone"]) == (adds["lost"], adds["missed"], adds["gone"])

@@ -1,5 +1,6 @@
 """The page of guarantees lists the marked tests, and only a full run that is asked to writes it."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -121,3 +122,17 @@ def test_a_mark_of_a_whole_module_is_refused(project: Path) -> None:
     ended = pytest_of(project)
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert "test_d: a guarantee is marked by a decorator of its function" in ended.stderr + ended.stdout
+
+
+def test_long_tests_show_guarantees_because_only_those_outcomes_are_saved() -> None:
+    shown = {guarantee.test.rpartition("::")[2] for guarantee in declared(REPOSITORY)}
+    long = [
+        node.name
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and any(ast.unparse(mark) == "pytest.mark.long" for mark in node.decorator_list)
+    ]
+    assert len(long) >= 2
+    assert set(long) <= shown
+    assert '-m "not long"' in (REPOSITORY / "Makefile").read_text("utf-8")

@@ -68,6 +68,20 @@ def doubled(number):
 """
 
 
+OF_A_CLASS = """
+from typing import NamedTuple
+
+from spotsieve.stream.base.jit import kernel
+
+class Former(NamedTuple):
+    number: int
+
+@kernel
+def doubled(value):
+    return 2 * value.number
+"""
+
+
 class Tree:
     """A copy of the package below a folder of its own, and processes that import it."""
 
@@ -128,6 +142,18 @@ def test_a_process_runs_an_edited_function_that_a_cached_kernel_inlines(
     assert edited["answer"] != first["answer"]
     # A kernel of the user's own has numba's cache: our edit does not compile it again.
     assert edited["loaded"] == "1"
+
+
+def test_a_process_starts_after_the_class_of_a_cached_kernels_argument_was_renamed(tree: Tree) -> None:
+    module = tree.package / "stream" / "base" / "tried.py"
+    for name in ("Former", "Renamed"):
+        module.write_text(OF_A_CLASS.replace("Former", name), "utf-8")
+        program = (
+            f"from spotsieve.stream.base.tried import {name}, doubled\n"
+            f"print('answer', doubled({name}(21)))\n"
+            "print('loaded', sum(doubled.stats.cache_hits.values()))"
+        )
+        assert [tree.run(program) for _ in range(2)] == [{"answer": "42", "loaded": loaded} for loaded in ("0", "1")]
 
 
 def test_another_process_loads_an_unedited_kernel(tree: Tree) -> None:

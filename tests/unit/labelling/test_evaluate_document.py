@@ -15,7 +15,7 @@ DOCUMENT = REPOSITORY / "docs" / "evaluate.md"
 def test_the_commands_of_the_document_print_what_it_shows(tmp_path: Path) -> None:
     blocks = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     shown = [found for block in blocks for found in re.findall(r"^\$ (.*?)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
-    assert len(shown) == 7
+    assert len(shown) == 11
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for command, output in shown:
         if "--labels" in command and not (tmp_path / "labels.jsonl").exists():

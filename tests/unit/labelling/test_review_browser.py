@@ -10,6 +10,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.research.labelling.population import DROPPED, PASSED, Population, ReviewPair, draw
 from spotsieve.stream.research.labelling.review_page import review_page
+from spotsieve.stream.research.scoring.fresh_text import PageGrams, measure, words_of
 from tests.fixtures.browser import Opened, browser, opened
 from tests.fixtures.filter_crawl import lines
 
@@ -44,9 +45,12 @@ def write_review(folder: Path, pairs: int, words: int = 60, last: str = "") -> P
         [one["id"] for one in found],
         [one["url"] for one in found],
         [
-            ReviewPair(2 * n, 2 * n + 1, (DROPPED, PASSED)[n % 2], n / pairs, ("near", "")[n % 2], False)
+            ReviewPair(
+                2 * n, 2 * n + 1, (DROPPED, PASSED)[n % 2], n / pairs, ("near", "")[n % 2], False, 30 * (n == 2), 60
+            )
             for n in range(pairs)
         ],
+        measure([PageGrams.of(words_of(one["body"])) for one in found], [None] * (2 * pairs)),
     )
     written = folder / "review.html"
     strata = draw(population, pairs, 0)
@@ -76,6 +80,10 @@ def test_every_key_does_what_its_button_says_and_a_reload_loses_nothing(browser:
     with opened(browser, write_review(tmp_path, 6)) as one:
         press = one.page.keyboard.press
         assert text_of(one, "#place") == "Pair 1 of 6"
+        assert text_of(one, "#fresh") == (
+            "By fresh text, without labels: 0 pages lost, 6 missed, 0 words gone, of 12 judged pages of the crawl"
+        )
+        assert text_of(one, "p.fresh") == "Lost? 30 of 60 words of its own text are fresh"
         assert one.page.locator("article").count() == 2
         assert one.page.locator("main mark").count() >= 2
         for key, label in (("c", "copy"), ("n", "no copy"), ("s", "skipped")):
@@ -83,6 +91,7 @@ def test_every_key_does_what_its_button_says_and_a_reload_loses_nothing(browser:
             press("b")
             assert text_of(one, "#label") == label
             press("ArrowRight")
+            assert text_of(one, "p.fresh") == "0 of 60 words of its own text are fresh"
         assert text_of(one, "#counts") == "3 judged: 1 copies, 1 no copies, 1 skipped"
         press("ArrowLeft")
         assert text_of(one, "#place") == "Pair 3 of 6"

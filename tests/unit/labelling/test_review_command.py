@@ -19,6 +19,7 @@ from spotsieve.stream.research.labelling.population import (
     in_order,
     read_verdicts,
 )
+from spotsieve.stream.research.scoring.fresh_text import measure
 from tests.fixtures.filter_crawl import lines
 from tests.fixtures.pages.judged import review_of
 
@@ -42,9 +43,11 @@ def population(pairs: int, hosts: int = 10) -> Population:
                 (n * 37 % 100) / 100,
                 "near" * (n % 5 > 0),
                 n % 2 > 0,
+                *((60, 100) if n % 9 == 4 else (10, 100)),
             )
             for n in range(pairs)
         ],
+        measure([], []),
     )
 
 
@@ -69,7 +72,9 @@ def test_as_many_as_are_wanted_are_drawn_each_once_and_the_same_for_a_seed(wante
 
 def test_every_host_has_its_share_of_a_stratum() -> None:
     pages = [f"https://{'abbcccc'[n % 7]}.example/{n}" for n in range(1_400)]
-    whole = Population(pages, pages, [ReviewPair(0, n, DROPPED, 0.55, "near", False) for n in range(1_400)])
+    whole = Population(
+        pages, pages, [ReviewPair(0, n, DROPPED, 0.55, "near", False) for n in range(1_400)], measure([], [])
+    )
     (stratum,) = draw(whole, 70, 0)
     hosts = [pages[pair.later][8] for pair in stratum.drawn]
     assert [hosts.count(host) for host in "abc"] == pytest.approx([10, 20, 40], abs=1)
@@ -77,9 +82,25 @@ def test_every_host_has_its_share_of_a_stratum() -> None:
 
 def test_every_beginning_of_a_review_has_its_part_of_each_stratum() -> None:
     strata = draw(population(1_000), 200, 0)
-    half = [stratum.name for stratum, _ in in_order(strata, 0)[:100]]
+    ordered = [stratum.name for stratum, _ in in_order(strata, 0)]
+    lost = sum(name.endswith("lost by fresh text") for name in ordered)
+    for part in (ordered[:lost], ordered[lost:]):
+        half = part[: len(part) // 2]
+        for stratum in strata:
+            if stratum.name in part:
+                assert abs(half.count(stratum.name) - len(stratum.drawn) / 2) <= 1
+
+
+def test_lost_pages_are_strata_of_their_own_and_come_first() -> None:
+    whole = population(1_000)
+    strata = draw(whole, 200, 0)
+    order = [pair.lost for _, pair in in_order(strata, 0)]
+    assert 20 < sum(order) < 100
+    assert order == sorted(order, reverse=True)
     for stratum in strata:
-        assert abs(half.count(stratum.name) - len(stratum.drawn) / 2) <= 1
+        assert {pair.lost for pair in stratum.drawn} == {stratum.name.endswith(", lost by fresh text")}
+    assert sum(one.pages for one in strata if one.drawn[0].lost) == sum(pair.lost for pair in whole.pairs)
+    assert not ReviewPair(0, 1, PASSED, 0.5, "", False, 60, 100).lost, "it was emitted"
 
 
 def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
@@ -124,7 +145,7 @@ def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(c
         (["-o", "a.html"], 2, "FILES must be given, or --topic"),
         (["CRAWL", "--topic", "-o", "a.html"], 2, "FILES must not be used with --topic"),
         (["--topic", "--newest", "0", "-o", "a.html"], 2, "--newest must be at least 1, got 0"),
-        (["-", "-o", "a.html"], 2, "FILES must be files that can be read twice"),
+        (["-", "-o", "a.html"], 2, "FILES must be files that can be read again"),
         (["none.jsonl", "-o", "a.html"], 3, "none.jsonl cannot be read"),
         (
             ["CRAWL", "-o", "a.html", "--verdicts", "CRAWL"],
