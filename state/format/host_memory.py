@@ -209,7 +209,7 @@ def _rows(memories, host):
 
 @kernel
 def _bytes_of(slots, tallies):
-    # int64, int64  ->  the size of a value with so many slots, and tallies that are stored once
+    # int64, int64  ->  the size of a value with this number of slots, and tallies that are stored once
     return _HEAD_BYTES + (_TALLY_BYTES * tallies + _SHORT_BYTES * slots if tallies else SLOT_BYTES * slots)
 
 

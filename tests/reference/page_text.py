@@ -31,8 +31,9 @@ class Listed:
         numbers = [any(digit in token for digit in "0123456789") for token in self.tokens]
         text = [NUMBER_TOKEN if number else hashed for hashed, number in zip(hashes, numbers, strict=True)]
         digest = 1 + ((chain_hash(hashes, salt) >> 32) * 255 >> 32) if any(numbers) else 0
-        word = (chain_hash(text, salt) >> 24) << 24 | digest << 16
-        return word | packed_size(len(self.tokens), self.links) | self.wide << 1 | self.kept
+        numeric = any(numbers) and 3 * sum(numbers) >= len(numbers)
+        word = (chain_hash(hashes if numeric else text, salt) >> 24) << 24 | digest << 16
+        return word | packed_size(len(self.tokens), self.links) | numeric << 2 | self.wide << 1 | self.kept
 
     def shingles(self, width: int) -> list[tuple[str, ...]]:
         """Every run of tokens of the block's width; all tokens of a shorter block."""
