@@ -7,7 +7,7 @@ tests/fixtures/families/measure.py that are not kept.
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from spotsieve.stream.base.errors import SpotsieveError
 from tests.fixtures.families import FAMILIES, family_pages
@@ -24,12 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in options.families if name not in FAMILIES]
     if unknown:
         parser.error(f"Unknown families: {', '.join(unknown)}. Choose from {', '.join(FAMILIES)}.")
-    settings = dict(assignment.split("=", 1) for assignment in options.given)
+    settings = {name.replace(".", "__"): value for name, value in (given.split("=", 1) for given in options.given)}
     print(WIDTHS.format(*HEADER), flush=True)
     kept = True
     try:
         for name in options.families or FAMILIES:
-            figures = measure(family_pages(name, options.seed, options.size), **_by_keywords(settings))
+            figures = measure(family_pages(name, options.seed, options.size), **settings)
             kept &= _print_figures(name, figures, options.kinds, options.show)
     except SpotsieveError as error:
         print(error, file=sys.stderr)
@@ -50,10 +50,6 @@ def _parser() -> argparse.ArgumentParser:
         "--show", type=int, default=0, metavar="N", help="show N lost and N missed pages of each family"
     )
     return parser
-
-
-def _by_keywords(settings: Mapping[str, str]) -> dict[str, object]:
-    return {name.replace(".", "__"): value for name, value in settings.items()}
 
 
 def _print_figures(name: str, figures: FamilyFigures, kinds: bool, show: int) -> bool:

@@ -55,3 +55,15 @@ def show(*lines: str, to: TextIO | None = None) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines. The first column is aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import SettingError
-from spotsieve.stream.base.terminal import escape_control_characters, show
+from spotsieve.stream.base.terminal import escape_control_characters, show, table_lines
 from spotsieve.stream.insight.top.scrape import NoResponse, Scrape, scrape_all
 
 if TYPE_CHECKING:
@@ -196,14 +196,7 @@ def lines_of(tables: Sequence[Table]) -> Iterator[str]:
     for number, table in enumerate(tables):
         if number:
             yield ""
-        rows = [table.head, *(tuple(map(_cell, line)) for line in table.lines)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(table.head))]
-        for row in rows:
-            cells = [
-                cell.rjust(width) if column else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            yield "  ".join(cells).rstrip()
+        yield from table_lines([table.head, *(tuple(map(_cell, line)) for line in table.lines)])
         if not table.lines:
             yield f"  {table.none}"
 

@@ -10,9 +10,8 @@ from typing import Any
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.research.evaluation.choices import Choice
-from spotsieve.stream.research.evaluation.trial import signed_alike
 from spotsieve.stream.research.labelling.page_texts import crawl_texts
-from spotsieve.stream.research.labelling.population import VerdictLine, judge_crawl, recorded_originals, signed_crawl
+from spotsieve.stream.research.labelling.population import VerdictLine, judge_choices, recorded_originals
 from spotsieve.stream.research.scoring.fresh_text import FreshText, fresh_json, fresh_line, measure
 
 EXAMPLES = 5
@@ -37,19 +36,15 @@ def score_choices(
     """
     on_step("reading the texts of the pages")
     ids, texts = crawl_texts(inputs, settings)
-    found = dict[str, CrawlScore]()
-    for group in signed_alike(choices):
-        signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
-        for choice in group:
-            on_step(f"filtering {len(found) + 1} of {len(choices)}, {choice.name}")
-            found[choice.name] = CrawlScore(ids, measure(texts, judge_crawl(choice, signed, len(ids))))
+    judged = judge_choices(inputs, choices, len(ids), on_step)
+    found = {choice.name: CrawlScore(ids, measure(texts, originals)) for choice, originals in judged}
     return {choice.name: found[choice.name] for choice in choices}
 
 
 def score_recorded(inputs: Sequence[Input], settings: Settings, verdicts: Mapping[str, VerdictLine]) -> CrawlScore:
     """The score of recorded verdicts by page id. Raises InputError if no page of the files has a verdict."""
     ids, texts = crawl_texts(inputs, settings)
-    return CrawlScore(ids, measure(texts, recorded_originals(ids, verdicts)))
+    return CrawlScore(ids, measure(texts, recorded_originals(ids, verdicts, "--read-verdicts")))
 
 
 def crawl_json(score: CrawlScore) -> dict[str, Any]:

@@ -13,13 +13,13 @@ import numpy as np
 
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.terminal import table_lines
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.research.evaluation.choices import Choice, over_its_threshold
-from spotsieve.stream.research.evaluation.trial import signed_alike
 from spotsieve.stream.research.labelling.labels import Labels
 from spotsieve.stream.research.labelling.page_texts import crawl_texts
-from spotsieve.stream.research.labelling.population import choices_at_ends, judge_crawl, signed_crawl
-from spotsieve.stream.research.scoring.comparison import fresh_lines, table_lines
+from spotsieve.stream.research.labelling.population import choices_at_ends, first_places, judge_choices
+from spotsieve.stream.research.scoring.comparison import fresh_lines
 from spotsieve.stream.research.scoring.estimates import Estimate, estimate_share
 from spotsieve.stream.research.scoring.fresh_text import FreshText, fresh_json, measure
 
@@ -73,12 +73,8 @@ def estimate(
     on_step("reading the texts of the pages")
     ids, texts = crawl_texts(inputs, settings)
     places = _places(ids, labels)
-    originals: dict[str, list[int | None]] = {}
-    for group in signed_alike([*choices, *ends]):
-        signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
-        for choice in group:
-            on_step(f"filtering {len(originals) + 1} of {len(choices) + len(ends)}, {choice.name}")
-            originals[choice.digest] = judge_crawl(choice, signed, len(ids))
+    judged = judge_choices(inputs, [*choices, *ends], len(ids), on_step)
+    originals = {choice.digest: found for choice, found in judged}
     dropped = {
         digest: {place for place, original in enumerate(found) if original is not None}
         for digest, found in originals.items()
@@ -172,9 +168,7 @@ def notes(estimates: Sequence[ChoiceEstimate], labels: Labels) -> list[str]:
 
 def _places(ids: Sequence[str], labels: Labels) -> list[int]:
     """The place of each judged page among the pages. Raises InputError if the files are not the files of the review."""
-    places = dict[str, int]()
-    for place, name in enumerate(ids):
-        places.setdefault(name, place)
+    places = first_places(ids)
     absent = [name for name in labels.later if name not in places]
     next_step = "name the reviewed files by the same names as in the review"
     if absent:

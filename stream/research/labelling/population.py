@@ -18,7 +18,7 @@ The reviewed verdicts come from a filter in memory, or from verdict lines of `sp
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,9 +156,7 @@ def find_population(
     own, *ends = choices_at_ends(settings)
     signed = signed_crawl(inputs, own, keep=True, on_pages=on_pages)
     pages, verdicts = _verdicts_of(own, signed)
-    places = dict[str, int]()
-    for place, page in enumerate(pages):
-        places.setdefault(page.id, place)
+    places = first_places(page.id for page in pages)
     verdicts = verdicts if recorded is None else recorded
     ids, texts = crawl_texts(inputs, settings)
     if ids != [page.id for page in pages]:
@@ -226,11 +224,27 @@ def judge_pages(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entr
                 place += 1
 
 
-def judge_crawl(choice: Choice, signed: SignedPages, pages: int) -> list[int | None]:
-    """The place of each page's original, which is in the crawl; None for an emitted page.
+def judge_choices(
+    inputs: Sequence[Input], choices: Sequence[Choice], pages: int, on_step: Callable[[str], None]
+) -> Iterator[tuple[Choice, list[int | None]]]:
+    """Each choice, and for each page of the files the place of its original; None for an emitted page.
 
-    pages: the number of pages when the files were read before. Raises InputError for another number.
+    Choices that sign alike come together.
+
+    pages: the number of pages when the files were read before
+    on_step: called with a text before each choice is filtered
+    Raises InputError for another number of pages, and if there is no page of text.
     """
+    number = 0
+    for group in signed_alike(choices):
+        signed = signed_crawl(inputs, group[0], keep=len(group) > 1)
+        for choice in group:
+            number += 1
+            on_step(f"filtering {number} of {len(choices)}, {choice.name}")
+            yield choice, _judge_crawl(choice, signed, pages)
+
+
+def _judge_crawl(choice: Choice, signed: SignedPages, pages: int) -> list[int | None]:
     originals, places = list[int | None](), dict[str, int]()
     for place, page, verdicts, row, _, _ in judge_pages(choice, signed):
         places[page.page_id] = place
@@ -241,20 +255,29 @@ def judge_crawl(choice: Choice, signed: SignedPages, pages: int) -> list[int | N
     return originals
 
 
-def recorded_originals(ids: Sequence[str], verdicts: Mapping[str, VerdictLine]) -> list[int | None]:
+def first_places(ids: Iterable[str]) -> dict[str, int]:
+    """The first place of each id."""
+    places = dict[str, int]()
+    for place, name in enumerate(ids):
+        places.setdefault(name, place)
+    return places
+
+
+def recorded_originals(
+    ids: Sequence[str], verdicts: Mapping[str, VerdictLine], flag: str = "--verdicts"
+) -> list[int | None]:
     """The place of each page's original by recorded verdicts, as stream/research/scoring/fresh_text.py takes them.
 
     A page without a verdict, or with the id of an earlier page, has no known original. Raises InputError if no page has
     a verdict.
 
     ids: the ids of the pages in their order
+    flag: the flag that names the file of the verdicts
     """
-    places = dict[str, int]()
-    for place, name in enumerate(ids):
-        places.setdefault(name, place)
+    places = first_places(ids)
     if verdicts.keys().isdisjoint(places):
         rule = f"has no verdict for any of the {len(places):,} pages in the files"
-        raise InputError("--verdicts", rule, None, "name the files of these verdicts, by the same names")
+        raise InputError(flag, rule, None, "name the files of these verdicts, by the same names")
     originals = list[int | None]()
     for place, name in enumerate(ids):
         verdict = verdicts.get(name) if places[name] == place else None

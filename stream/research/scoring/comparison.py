@@ -3,10 +3,11 @@
 Text and JSON of one scheme have the layout of ../shared/data/score.py, which scores all filters.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from spotsieve.stream.base.terminal import table_lines
 from spotsieve.stream.research.scoring.fresh_text import FreshText, fresh_json
 from spotsieve.stream.research.scoring.measures import ClusterScores, LinkScores, PageScores, Retrieval, Scores, share
 from spotsieve.stream.research.scoring.truth import Label
@@ -271,15 +272,3 @@ def fresh_lines(found: Mapping[str, FreshText]) -> list[str]:
         numbers = (fresh.dropped, len(fresh.lost), len(fresh.missed), fresh.words_gone)
         rows.append((name, *(f"{number:,}" for number in numbers)))
     return table_lines(rows)
-
-
-def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines. The first column is aligned to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

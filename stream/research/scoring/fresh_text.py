@@ -1,8 +1,8 @@
 """Measures verdicts without labels, by the text that a crawl loses and the copies that it keeps.
 
 Text is compared by 3-grams of words. A word of a page is fresh against other text if it lies in a run of RUN or more
-words of the page of which no 3-gram occurs in the other text. A replaced word makes a run of at most five words, so
-edits are not fresh text.
+words of the page without a 3-gram of the other text. A replaced word makes a run of at most five words, so edits are
+not fresh text.
 
 - A page is lost if it is dropped although at least SHARE of its words, and at least LEAST_WORDS words, are fresh
   against its original.
