@@ -91,7 +91,8 @@ def load_host_context(
 
 def read_memories(signatures: Signatures, hosts: NDArray[np.uint64], row: NDArray[np.int64], view: StateView) -> Memory:
     """The memories of these hosts, with room for the pages of a record. row: int64[n], of each page's host, or
-    NOBODY"""
+    NOBODY
+    """
     judged = (signatures.status == FINGERPRINTED) & (row != NOBODY)
     sizes = sizes_of(signatures.blocks_bounds)[judged], sizes_of(signatures.titles_bounds)[judged]
     blocks, words = (np.bincount(row[judged], size, len(hosts)).astype(np.int64) for size in sizes)
