@@ -51,7 +51,7 @@ class SpotsieveSettings(Section):
         le=65_536,
     )
     template_share: float = setting(
-        0.12,
+        0.08,
         "blocks on at least this share of a host's pages, and on at least 3, are template text; on 10 or more, always",
         verdicts=True,
         signs=False,
