@@ -81,12 +81,14 @@ def forged(victim: Signatures, count: int, first: int) -> Signatures:
 
 def of_other_text(signed: Signatures) -> Signatures:
     """The same pages with random blocks and shingles: only MinHash values, titles and sizes stay."""
-    blocks, samples = signed.blocks, signed.samples
-    return dataclasses.replace(
-        signed,
-        blocks=words(len(blocks), 1)[:, 0] << IDENTITY_SHIFT | blocks & np.uint64((1 << IDENTITY_SHIFT) - 1),
-        samples=words(len(samples), 1)[:, 0] << HASH_SHIFT | samples & np.uint64((1 << HASH_SHIFT) - 1),
-    )
+
+    def randomized(column: NDArray[np.uint64], shift: int) -> NDArray[np.uint64]:
+        """The column with other bits from `shift` on."""
+        low = np.uint64((1 << shift) - 1)
+        return words(len(column), 1)[:, 0] & ~low | column & low
+
+    blocks, samples = randomized(signed.blocks, IDENTITY_SHIFT), randomized(signed.samples, HASH_SHIFT)
+    return dataclasses.replace(signed, blocks=blocks, samples=samples)
 
 
 @pytest.mark.guarantee(
