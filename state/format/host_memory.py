@@ -81,11 +81,12 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
     if wrong < 0:
         wrong = _measure_memories(raw, ends, item_bounds, word_bounds)
     if wrong < 0:
+        urls, texts, last = np.zeros((3, len(hosts)), np.uint64)
+        item_hand, word_hand = np.zeros((2, len(hosts)), np.uint16)
+        item_floor, word_floor = np.zeros((2, len(hosts)), np.uint8)
         memories = HostMemories(
             hosts,
-            *(np.zeros(len(hosts), np.uint64) for _ in range(3)),
-            *(np.zeros(len(hosts), np.uint16) for _ in range(2)),
-            *(np.zeros(len(hosts), np.uint8) for _ in range(2)),
+            *(urls, texts, last, item_hand, word_hand, item_floor, word_floor),
             np.empty(item_bounds[-1], np.uint64),
             item_bounds,
             np.empty(word_bounds[-1], np.uint64),

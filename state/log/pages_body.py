@@ -401,7 +401,7 @@ def _sound(source, sources, status, known, blocks, block_bounds, samples, sample
 def _samples_sound(blocks, block_bounds, samples, sample_bounds):
     # blocks, samples: uint64[...]  block_bounds, sample_bounds: int64[2], of one page  ->  whether places and positions
     # do not descend, places are those of blocks with words, widths follow from them, and counts are within bounds
-    main, rest, last_place, last_position = 0, 0, 0, 0
+    main, rest, last_place, last_position = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for at in range(sample_bounds[0], sample_bounds[1]):
         place, position = place_of(samples[at]), position_of(samples[at])
         if place < last_place or place >= block_bounds[1] - block_bounds[0] or position < last_position:

@@ -202,14 +202,19 @@ def memory_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes]]:
     """Read lines of memories -> keys and values. Raises KeyError, TypeError, ValueError, OverflowError."""
     if any(len(fields) != 10 for fields in lines):
         raise ValueError
-    sketches = ([int(fields[name], 16) for fields in lines] for name in ("memory", "urls", "texts"))
-    dtypes = (np.uint64, np.uint16, np.uint16, np.uint8, np.uint8)
-    numbers = (
-        np.array([fields[name] for fields in lines], dtype) for name, dtype in zip(_NUMBERS, dtypes, strict=True)
+    hosts, urls, texts = (
+        np.array([int(fields[name], 16) for fields in lines], np.uint64) for name in ("memory", "urls", "texts")
     )
+    last, item_hand, word_hand, item_floor, word_floor = ([fields[name] for fields in lines] for name in _NUMBERS)
     memories = HostMemories(
-        *(np.array(column, np.uint64) for column in sketches),
-        *numbers,
+        hosts,
+        urls,
+        texts,
+        np.array(last, np.uint64),
+        np.array(item_hand, np.uint16),
+        np.array(word_hand, np.uint16),
+        np.array(item_floor, np.uint8),
+        np.array(word_floor, np.uint8),
         *_packed([fields["items"] for fields in lines]),
         *_packed([fields["words"] for fields in lines]),
     )

@@ -17,12 +17,13 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import find_matches, judge_alone
 from spotsieve.stream.sign.schemes import Scheme
 
-STORY = (
+STORY = "<title>The council of the elders</title>" + 4 * (
     "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
     "<p>It is not known to whom it was going, but the letter that it had in its mouth will be read in the town.</p>"
     "<p>A council of the elders has been called for the night, and there will be bread and a fire in the yard.</p>"
-) * 4
+)
 EDITED = STORY + "<p>What the elders said was put down by a scribe, and can be had at the office for a coin.</p>"
+EDITED_AGAIN = EDITED + "<p>The keeper was not there.</p>"
 _NO_SETTINGS = bytes(16)
 
 
@@ -51,13 +52,11 @@ def compile_kernels(scheme: Scheme) -> None:
     ]
     state = _stored_state()
     engine = Engine(scheme, state, IndexSettings(), _NO_SETTINGS, "warm")
-    for offset, pages in enumerate((first, [_page(6, EDITED + STORY[: len(STORY) // 4])], first)):
+    for offset, pages in enumerate((first, [_page(6, EDITED_AGAIN)], first)):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)
     signatures = scheme.sign(first)
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)
-    if scheme.bars is not None:
-        return
     # A model may know no term of these pages. Then there are no candidates, and the judge has confirmed nothing.
     if scheme.bars is None:
         rows = candidate_columns(signatures, scheme.compares_features)

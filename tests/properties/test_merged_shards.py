@@ -96,7 +96,12 @@ def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed
     settings, _ = any_limits(dice)
     settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
     pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
-    schemes: list[Scheme] = [SCHEME, SCHEME, SCHEME.keeping_variants(), HostScope(SCHEME)]
+    schemes: list[Scheme] = [
+        SCHEME,
+        SCHEME,
+        SCHEME.with_policy(keep_variants=True, drop_parts=False),
+        HostScope(SCHEME),
+    ]
     one = OneProcess(dice.choice(schemes), settings, limits.policy.longer_by)
     for record in Log(dice, pages).records:
         one.sign(signatures_of(record.pages), record.committed)

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, HostMemories, IndexedPages, IndexUpdate, PendingVerdict, StateView
+from spotsieve.state.index import (
+    Buckets,
+    CommonText,
+    HostMemories,
+    IndexedPages,
+    IndexUpdate,
+    PendingVerdict,
+    StateView,
+)
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page, PageId
@@ -47,6 +55,9 @@ class Without:
 
     def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
         return self._view.memories(hosts)
+
+    def common_text(self) -> CommonText:
+        return self._view.common_text()
 
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         return self._view.pending_verdicts(page_ids)

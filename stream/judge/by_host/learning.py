@@ -31,7 +31,8 @@ def page_hashes(signatures: Signatures) -> NDArray[np.uint64]:
     """Hashes of each page's URL and of its text, by which its host counts it: uint64[n, 2]."""
     urls = byte_texts(signatures.urls)
     raw = np.frombuffer(urls.raw, np.uint8)
-    return _hash_pages(raw, urls.bounds, signatures.samples, signatures.samples_bounds)
+    hashes: NDArray[np.uint64] = _hash_pages(raw, urls.bounds, signatures.samples, signatures.samples_bounds)
+    return hashes
 
 
 @kernel

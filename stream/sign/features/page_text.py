@@ -188,21 +188,21 @@ def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
     different, first, last = np.int64(0), np.int64(0), np.int64(0)
     for place in range(count):
         item = items[place]
-        block = np.int64(item & _LOW)
+        current = np.int64(item & _LOW)
         if (item ^ items[first]) >> _HALF != _U0:
             first = last = different
         # items[first:last] are the different blocks that begin with the same 32 bits.
         same = first
-        while same < last and keys[np.int64(items[same] & _LOW)] != keys[block]:
+        while same < last and keys[np.int64(items[same] & _LOW)] != keys[current]:
             same += 1
         if same < last:
-            room.packed[np.int64(items[same] & _LOW)] |= room.packed[block] & KEPT
-            blocks.places[block] = UNLISTED
+            room.packed[np.int64(items[same] & _LOW)] |= room.packed[current] & KEPT
+            blocks.places[current] = UNLISTED
         else:
             items[last] = item
             last += 1
             different += 1
-            blocks.places[block] = 0
+            blocks.places[current] = 0
     return different
 
 

@@ -105,8 +105,9 @@ def test_an_explanation_begins_with_the_contained_share_and_the_fresh_words(
     text = shown(capsys, COPY, "--state", folder / "state", "--pages", folder / "crawl.jsonl")
     labels = [line[:13].strip() for line in text.splitlines() if line[:13].strip()]
     assert labels[:6] == ["page", "verdict", "original", "contained", "fresh words", "criterion"]
-    assert "of the distinctive main text, needs 0.75 (over the texts: 0.97)" in text
-    assert "fresh text   14 words: \"A line of the editor's own" in text
+    unwrapped = " ".join(text.split())
+    assert "of the distinctive main text, needs 0.75 (over the texts: 0.97)" in unwrapped
+    assert "fresh text 14 words: \"A line of the editor's own" in unwrapped
 
 
 def test_a_verdict_line_and_a_report_are_explained_with_the_recorded_verdict(

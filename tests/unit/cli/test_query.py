@@ -114,9 +114,10 @@ def test_a_query_gives_pages_of_real_sites_the_verdicts_that_the_filter_gave(
     again = [line | ({"reason": "first_attempt"} if line["verdict"] == "novel" else {}) for line in given]
     assert found == again
     named = [line["duplicate_of"] or line["id"] for line in given]
-    assert all(name in one for name, one in zip(named, matches, strict=True))
-    # all matches are those of now: what hosts have taught since makes an earlier page one more match of a novel page
-    assert sum(name != one[0] for name, one in zip(named, matches, strict=True)) <= 2
+    # All matches are those of now. What hosts have taught since makes an earlier page one more match of a novel page,
+    # and leaves a copy without its match if that was template text.
+    assert sum(name not in one for name, one in zip(named, matches, strict=True)) <= 2
+    assert sum(one[:1] != [name] for name, one in zip(named, matches, strict=True)) <= 4
     assert sum(line["verdict"] == "duplicate" for line in given) > 20
 
 
@@ -266,7 +267,7 @@ def test_where_the_longest_is_kept_a_longer_copy_would_replace(
     keep = ("--set", "policy.keep=longest")
     filter_json(capsys, crawl, others, "--state", state, *keep)
     longer = page(1, "longer")
-    longer["body"] = f"<html><body><p>{article(1)} {article(11)[: len(article(11)) // 2]}</p></body></html>"
+    longer["body"] = f"<html><body><p>{article(1)} {article(11)[: len(article(11)) // 5]}</p></body></html>"
     file.write_bytes(lines([longer, page(2, "again")]))
     found = query(capsys, file, "--state", state)
     filter_json(capsys, file, "--state", state, "--verdicts", tmp_path / "v.jsonl", *keep)

@@ -146,7 +146,7 @@ def filtered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("clusters")
     whole = page(1, "whole")
     short = page(1, "short") | {"url": "https://short.example/"}
-    short["body"] = f"{whole['body'][:1200]}</p>"
+    short["body"] = f"{whole['body'][: len(whole['body']) * 3 // 4]}</p>"
     pages = [short, page(2, "alone"), page(1, "copy") | {"url": "https://copy.example/"}, whole]
     pages[2]["body"] = short["body"]
     (directory / "pages.jsonl").write_bytes(lines(pages))

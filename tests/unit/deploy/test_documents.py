@@ -294,7 +294,8 @@ def test_readme_s_commands_print_what_it_shows(tmp_path: Path) -> None:
     shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(shown) == 4
     for command, output in shown:
-        given = {**os.environ, "PATH": search}
+        # The lines of README are at most 100 characters wide.
+        given = {**os.environ, "PATH": search, "COLUMNS": "100"}
         ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
         printed = _without_times(ran.stdout + ran.stderr).replace(str(tmp_path.resolve()), "/tmp/try").splitlines()
         assert [line for line in _without_times(output).splitlines() if line not in printed] == [], command

@@ -21,21 +21,24 @@ UNTYPED = {"kernel", "part", "inlined", "intrinsic"}
 
 ACROSS_HOSTS = """
 import numpy as np
-from spotsieve.stream.judge.by_host.distinctive_text import Texts
+from spotsieve.stream.judge.by_host.containment import new_comparison
+from spotsieve.stream.judge.by_host.distinctive_text import EntryTexts, PageTexts, new_view
 from spotsieve.stream.sign.schemes import HostThresholds
 from spotsieve.stream.sharding.confirmation import EntryPairs, _say_kernel as across
 
-sketch = np.zeros((1, 4), np.uint64)
-number, none = np.zeros(1, np.int64), np.empty(0, np.uint32)
+# One block of 9 words of main text, without samples or a title.
+host, site, blocks = np.ones(1, np.uint64), np.zeros(1, np.uint16), np.array([1 << 24 | 9 << 8 | 0xF1], np.uint64)
+zero, one, nothing, bounds = np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(2, np.int64), np.array([0, 1])
+no_samples, no_hashes, bit = np.empty(0, np.uint64), np.empty(0, np.uint16), np.zeros(1, np.uint8)
 
-def texts(host):
-    counts = np.full(1, 900, np.uint32), sketch, np.zeros(1, np.uint16), np.zeros(1, np.uint8), np.zeros(1, np.uint16)
-    ends = number, number
-    return Texts(np.full(1, host, np.uint64), *counts, none, *ends, np.empty(0, np.uint16), *ends)
-
-said = np.zeros(1, np.uint8)
-thresholds = HostThresholds(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, False, False)
-across(EntryPairs(number, number, np.zeros(1, np.uint8)), number, texts(1), texts(2), thresholds, said)
+page = PageTexts(host, site, blocks, bounds, no_samples, nothing, no_hashes, nothing, bit)
+sizes = [np.full(1, 9, np.uint8) for _ in range(3)]
+sample = np.zeros(1, np.uint32), no_hashes, zero, zero
+entry = EntryTexts(host + host, site, *sizes, *sample, blocks, zero, one, no_hashes, zero, zero)
+said, alike = np.zeros(1, np.uint8), np.zeros(1, np.bool_)
+thresholds = HostThresholds(0.5, 0.6, 0.0, False, False, False)
+pairs = EntryPairs(zero, zero, bit)
+across(pairs, zero, page, entry, thresholds, bit, new_view(), new_comparison(), said, alike)
 print("answer", said[0])
 """
 SHINGLES = """
@@ -124,9 +127,9 @@ def tree(tmp_path: Path) -> Tree:
     [
         (
             ACROSS_HOSTS,
-            "stream/judge/by_host/pairs.py",
-            "return not bars.one_host and (near or held)",
-            "return bars.one_host and (near or held)",
+            "stream/judge/by_host/containment.py",
+            "        shared |= whole\n",
+            "        shared |= not whole\n",
         ),
         (SHINGLES, "stream/sign/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state"),
     ],

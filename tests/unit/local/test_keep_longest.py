@@ -16,17 +16,17 @@ LONGEST = ("--set", "policy.keep=longest")
 
 
 def cut(share: float, name: str) -> dict[str, Any]:
-    """The first page's article, cut to a share of its sentences, on a host of its own."""
-    sentences = article(1).split(". ")
+    """A text of two articles, cut to a share of its sentences, on a host of its own."""
+    sentences = f"{article(1)} {article(3)}".split(". ")
     body = f"<p>{'. '.join(sentences[: round(share * len(sentences))])}.</p>"
     return page(1, name) | {"url": f"https://{name}.example/", "body": body}
 
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Path:
-    """The article at 60 %, 64 %, 80 %, whole, 60 % and whole, and the first page's bytes once more."""
-    shares = [cut(0.6, "short"), cut(0.64, "margin"), cut(0.8, "longer"), cut(1.0, "whole"), cut(0.6, "late")]
-    late, again = cut(1.0, "late-whole"), cut(0.6, "short") | {"id": "same", "url": "https://else.example/"}
+    """The text at 68 %, 72 %, 82 %, whole, 68 % and whole, and the first page's bytes once more."""
+    shares = [cut(0.68, "short"), cut(0.72, "margin"), cut(0.82, "longer"), cut(1.0, "whole"), cut(0.68, "late")]
+    late, again = cut(1.0, "late-whole"), cut(0.68, "short") | {"id": "same", "url": "https://else.example/"}
     path = tmp_path / "crawl.jsonl"
     path.write_bytes(lines([*shares, late, again]))
     return path
@@ -34,7 +34,7 @@ def crawl(tmp_path: Path) -> Path:
 
 EXPECTED = {
     "short": ("novel", "no_match", None),
-    "margin": ("duplicate", "near", "short"),
+    "margin": ("duplicate", "contained", "short"),
     "longer": ("novel", "longer", "short"),
     "whole": ("novel", "longer", "longer"),
     "late": ("duplicate", "exact", "short"),
@@ -108,7 +108,7 @@ def test_people_are_told_how_many_were_longer(crawl: Path, capsys: pytest.Captur
 def test_a_sweep_shows_what_keeping_the_longest_lets_through(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pages = [cut(0.6, "a"), cut(1.0, "b"), page(2, "c")]
+    pages = [cut(0.68, "a"), cut(1.0, "b"), page(2, "c")]
     (tmp_path / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
     truth = "id\tkind\n" + "".join(f"{one['id']}\tarticle\n" for one in pages)
     (tmp_path / "truth.tsv.gz").write_bytes(gzip.compress(truth.encode()))

@@ -35,10 +35,14 @@ JUDGED = {
     + " ".join(ENGLISH),
     "invalid UTF-8": b"<p>\xff\xfe\xc3\x28" + " ".join(ENGLISH).encode() + b"\xf0\x9f",
     "text cut inside a tag": f"<p>{' '.join(ENGLISH)}<a href='",
+    "a template around nothing": newspaper([]),
+}
+WITHOUT_MAIN_TEXT = {
+    "only links": "".join(f"<a href='/{number}'>story number {number}</a> " for number in range(5_000)),
+    "a list of links in one block": f"<td>{'<a href=x>news of the day</a><br>' * 50}",
 }
 UNJUDGED = {
     "text in attributes only": f'<img alt="{MIXED}"><div title="{MIXED}" data-text="{MIXED}"></div>',
-    "only links": "".join(f"<a href='/{number}'>story number {number}</a> " for number in range(5_000)),
     "only NUL bytes": b"\0" * 100_000,
     "only white space": " \n\t\u00a0\u3000" * 10_000,
     "only marks": "<p>" + "... !? -- \u2014 \u00ab\u00bb " * 5_000,
@@ -48,16 +52,15 @@ UNJUDGED = {
     "only a style": f"<style>{MIXED}</style>",
     "only a template": f"<template><p>{MIXED}</p></template>",
     "one word of a million letters": "a" * 1_000_000,
-    "a template around nothing": newspaper([]),
     "bytes that are no text in any way": b"\xff" * 1_000,
 }
 EITHER = {
     "100,000 tiny blocks": "".join(f"<p>the {number}" for number in range(100_000)),
     "100,000 blocks of one letter": "<p>a" * 100_000,
     "100,000 cells": "<table>" + "<tr><td>one<td>2" * 50_000,
-    "a list of links in one block": f"<td>{'<a href=x>news of the day</a><br>' * 50}",
 }
-"""Whether these have text of their own is the scorecards' to say."""
+"""Whether these have main text is the scorecards' to say."""
+ALL = JUDGED | WITHOUT_MAIN_TEXT | UNJUDGED | EITHER
 NEIGHBOURS = [page(100, "https://a.example", newspaper(ENGLISH)), page(101, "https://b.example", portal(ENGLISH))]
 
 
@@ -66,11 +69,23 @@ def test_an_odd_page_with_text_is_judged_and_its_copy_found(body: str | bytes) -
     raw = body.encode() if isinstance(body, str) else body
     found = judged([page(0, "https://a.example", raw), page(1, "https://b.example", b"<!-- other -->" + raw)])
     assert found[0][:2] == (Kind.NOVEL, Reason.NO_MATCH)
-    assert found[1] == (Kind.DUPLICATE, Reason.NEAR, 0, 1.0)
+    assert found[1] == (Kind.DUPLICATE, Reason.CONTAINED, 0, 1.0)
+
+
+@pytest.mark.parametrize("body", WITHOUT_MAIN_TEXT.values(), ids=WITHOUT_MAIN_TEXT)
+def test_a_copy_of_a_page_without_main_text_is_found_on_its_own_host(body: str) -> None:
+    urls = ("https://a.example/1", "https://a.example/2", "https://b.example/")
+    found = judged([page(number, url, f"<!-- {url} -->{body}") for number, url in enumerate(urls)])
+    # Pages of two hosts are found by MinHash values of their main text.
+    assert [verdict[:3] for verdict in found] == [
+        (Kind.NOVEL, Reason.NO_MATCH, None),
+        (Kind.DUPLICATE, Reason.CONTAINED, 0),
+        (Kind.NOVEL, Reason.NO_MATCH, None),
+    ]
 
 
 @pytest.mark.parametrize("body", UNJUDGED.values(), ids=UNJUDGED)
-def test_a_page_without_text_of_its_own_is_unchecked_and_only_its_bytes_are_compared(body: str | bytes) -> None:
+def test_a_page_without_text_is_unchecked_and_only_its_bytes_are_compared(body: str | bytes) -> None:
     raw = body.encode() if isinstance(body, str) else body
     found = judged(
         [page(0, "https://a.example", raw), page(1, "https://b.example", b"<!-- x -->" + raw), page(2, "", raw)]
@@ -86,21 +101,20 @@ def test_a_page_without_text_of_its_own_is_unchecked_and_only_its_bytes_are_comp
 def test_a_page_of_scraps_is_judged_or_unchecked_and_its_copy_goes_the_same_way(body: str) -> None:
     found = judged([page(0, "https://a.example", body), page(1, "https://b.example", f"<!-- other -->{body}")])
     assert [verdict[:3] for verdict in found] in (
-        [(Kind.NOVEL, Reason.NO_MATCH, None), (Kind.DUPLICATE, Reason.NEAR, 0)],
+        [(Kind.NOVEL, Reason.NO_MATCH, None), (Kind.DUPLICATE, Reason.CONTAINED, 0)],
         [(Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None)] * 2,
     )
 
 
-@pytest.mark.parametrize(
-    "body", [*JUDGED.values(), *UNJUDGED.values(), *EITHER.values()], ids=[*JUDGED, *UNJUDGED, *EITHER]
-)
+@pytest.mark.parametrize("body", ALL.values(), ids=ALL)
 def test_an_odd_page_changes_nothing_of_the_pages_beside_it_in_the_batch(body: str | bytes) -> None:
     alone = SCHEME.sign(NEIGHBOURS)
     beside = SCHEME.sign([NEIGHBOURS[0], page(0, "", body), NEIGHBOURS[1]])
-    for name in ("text_digest", "fingerprint", "status", "language", "feature_count", "sketch"):
+    for name in ("digest", "status", "language", "feature_count", "host", "site"):
         assert getattr(beside, name)[[0, 2]].tolist() == getattr(alone, name).tolist()
-    minima = np.split(beside.features, beside.features_bounds[1:-1])
-    assert np.concatenate([minima[0], minima[2]]).tolist() == alone.features.tolist()
+    for name in ("features", "blocks", "samples", "titles"):
+        rows = np.split(getattr(beside, name), getattr(beside, f"{name}_bounds")[1:-1])
+        assert np.concatenate([rows[0], rows[2]]).tolist() == getattr(alone, name).tolist()
 
 
 def decoded(number: int, body: bytes, content_type: str) -> Page:

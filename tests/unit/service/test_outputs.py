@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -196,8 +196,17 @@ async def test_a_report_that_a_topic_takes_only_short_is_sent_short() -> None:
 Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]
 
 
+def key_of(value: bytes | None) -> bytes | None:
+    """A page without an address is the one that is rejected here."""
+    return None if value == b"nowhere" else b"http://a.example\x1b[2J"
+
+
 def made_of(
-    mode: str, partition: int, *slices: list[bytes | None], longer_by: float = KEEP_FIRST
+    mode: str,
+    partition: int,
+    *slices: list[bytes | None],
+    longer_by: float = KEEP_FIRST,
+    key: Callable[[bytes | None], bytes | None] = key_of,
 ) -> dict[str, list[Made]]:
     """By topic, (partition, key, value, headers) of the outputs for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
@@ -205,7 +214,7 @@ def made_of(
     work, offset, state, scheme = [], 0, memory_state(), scheme_of(settings.scheme)
     for values in slices:
         records = [
-            ConsumerRecord("pages", partition, offset + n, 0, 0, key_of(value), value, None, 3, 3, (("trace", b"7"),))
+            ConsumerRecord("pages", partition, offset + n, 0, 0, key(value), value, None, 3, 3, (("trace", b"7"),))
             for n, value in enumerate(values)
         ]
         offset += len(values)
@@ -222,11 +231,6 @@ def made_of(
         records_of = MemoryRecords(bytes(builder._build())).next_batch()
         made.setdefault(topic, []).extend((to, one.key, one.value, dict(one.headers)) for one in records_of)
     return made
-
-
-def key_of(value: bytes | None) -> bytes | None:
-    """A page without an address is the one that is rejected here."""
-    return None if value == b"nowhere" else b"http://a.example\x1b[2J"
 
 
 async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_it_in_order() -> None:
@@ -268,11 +272,16 @@ def test_a_header_is_one_line_without_control_characters_cut_at_a_whole_characte
     assert header_text("a" + "é" * 1000) == b"a" + "é".encode() * 511
 
 
+def of_its_length(value: bytes | None) -> bytes:
+    """A URL on a host for pages of this length: on a new host, a page with fresh text is no copy."""
+    return b"http://%d.example" % len(value or b"")
+
+
 @pytest.mark.parametrize("mode", ["filter", "annotate"])
 async def test_a_longer_copy_says_in_its_headers_which_page_it_replaces(mode: str) -> None:
     story = [STORIES["English", 1], STORIES["English", 1] + STORIES["English", 2][:1]]
     short, longer = (newspaper(paragraphs).encode() for paragraphs in story)
-    made = made_of(mode, 1, [short, longer], [longer], longer_by=1.1)["pages.novel"]
+    made = made_of(mode, 1, [short, longer], [longer], longer_by=1.1, key=of_its_length)["pages.novel"]
     assert [value for _, _, value, _ in made] == [short, longer, longer][: 2 if mode == "filter" else 3]
     headers = [{name: text for name, text in found.items() if "replaces" in name} for *_, found in made]
     assert headers[:2] == [{}, {"spotsieve-replaces": b"pages/1/0", "spotsieve-replaces-page": b"pages/1/0"}]

@@ -36,11 +36,11 @@ PREFIXES = [
 ]
 
 
-def features(page: str) -> tuple[int, list[int]]:
-    """How many features a page has, and their sketch."""
+def features(page: str) -> tuple[int, list[int], list[int]]:
+    """How many features a page has, its packed blocks and its sampled shingles."""
     body = np.frombuffer(page.encode(), dtype=np.uint8)
     columns = sieve_pages(body, np.array([0, len(body)]), True, SieveSettings())
-    return int(columns.feature_counts[0]), columns.sketch[0].tolist()
+    return int(columns.feature_counts[0]), columns.blocks.tolist(), columns.samples.tolist()
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
