@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
+    HASH_SHIFT,
     MAIN_SAMPLES,
     MOST_BLOCKS,
     NUMBERS_SHIFT,
     REST_SAMPLES,
-    hash_of,
     is_kept,
     place_of,
     position_of,
@@ -30,7 +30,14 @@ from spotsieve.stream.base.page_text import (
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE, sample_limit
+from spotsieve.stream.judge.by_host.distinctive_text import (
+    IS_OWN,
+    IS_TEMPLATE,
+    OrderedSample,
+    new_ordered_sample,
+    order_sample,
+    place_of_rank,
+)
 
 FRESH_RUN = 10
 LINK_BLOCK = 0.4
@@ -50,7 +57,7 @@ _ALL = 4294967296.0
 
 
 class PairComparison(NamedTuple):
-    """A page in comparison with one indexed page, for kernels.
+    """A page in comparison with one indexed page, for kernels. It serves the pages of one PageTexts.
 
     found: uint8[MAIN_SAMPLES + REST_SAMPLES], of each sampled shingle: whether the other page has it
     whole: bool[MOST_BLOCKS], blocks that the other page has too
@@ -59,6 +66,7 @@ class PairComparison(NamedTuple):
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
     density: float64[2], the shares of the shingles that are compared: of main text, and of other text
+    ordered: the sample of the page
     """
 
     found: NDArray[np.uint8]
@@ -68,6 +76,7 @@ class PairComparison(NamedTuple):
     figures: NDArray[np.float64]
     by_block: NDArray[np.float64]
     density: NDArray[np.float64]
+    ordered: OrderedSample
 
 
 def new_comparison() -> PairComparison:
@@ -80,6 +89,7 @@ def new_comparison() -> PairComparison:
         np.zeros((PARTS, 2)),
         np.zeros((MOST_BLOCKS, 2)),
         np.zeros(2),
+        new_ordered_sample(),
     )
 
 
@@ -95,25 +105,24 @@ def find_shared(pages, page, others, other, compared):
         whole = _has_block(others, other, pages.blocks[place])
         compared.whole[place - first] = whole
         shared |= whole
-    low, high = others.sample_first[other], others.sample_end[other]
+    ordered = compared.ordered
+    order_sample(pages, page, ordered)
+    at, end, begin = others.sample_first[other], others.sample_end[other], pages.sample_bounds[page]
     limit = np.int64(others.limit[other])
-    begin = pages.sample_bounds[page]
-    main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for at in range(begin, pages.sample_bounds[page + 1]):
-        value = hash_of(pages.samples[at])
-        if is_kept(pages.blocks[first + place_of(pages.samples[at])]):
-            main, largest_main = main + 1, max(largest_main, value)
-        else:
-            rest, largest_rest = rest + 1, max(largest_rest, value)
+    for rank in range(pages.sample_bounds[page + 1] - begin):
+        value, place = np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT)), place_of_rank(ordered, rank)
         found = _UNKNOWN
         if value <= limit:
-            found = _FOUND if _has_hash(others.sample, low, high, scaled_hash(value, limit)) else _MISSING
-        if compared.whole[place_of(pages.samples[at])]:
+            wanted = scaled_hash(value, limit)
+            while at < end and others.sample[at] < wanted:
+                at += 1
+            found = _FOUND if at < end and others.sample[at] == wanted else _MISSING
+        if compared.whole[place_of(pages.samples[begin + place])]:
             found = _FOUND
         shared |= found == _FOUND
-        compared.found[at - begin] = found
-    compared.density[0] = (min(sample_limit(main, largest_main, MAIN_SAMPLES), limit) + 1.0) / _ALL
-    compared.density[1] = (min(sample_limit(rest, largest_rest, REST_SAMPLES), limit) + 1.0) / _ALL
+        compared.found[place] = found
+    compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
+    compared.density[1] = (min(ordered.limits[1], limit) + 1.0) / _ALL
     return shared
 
 
@@ -130,18 +139,6 @@ def _has_block(others, other, block):  # EntryTexts, int64, uint64 -> bool
             high = middle
     at_end = low >= others.block_end[other]
     return not at_end and others.blocks[low] >> np.uint64(NUMBERS_SHIFT) == key and key >> np.uint64(8) != 0
-
-
-@inlined
-def _has_hash(sample, low, high, wanted):  # uint16[], int64, int64, int64 -> bool
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if sample[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low < end and sample[low] == wanted
 
 
 @inlined

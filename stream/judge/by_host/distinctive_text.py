@@ -14,6 +14,7 @@ from spotsieve.stream.base.page_text import (
     ENTRY_BLOCKS,
     ENTRY_SAMPLES,
     EVERY_HASH,
+    HASH_SHIFT,
     MAIN_SAMPLES,
     MOST_BLOCKS,
     REST_SAMPLES,
@@ -49,6 +50,7 @@ IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
 _LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
+_BUCKETS = 256
 NO_TITLE = -1.0
 LEAST_MAIN = 20
 """The least words of main text by which pages of two hosts are compared."""
@@ -162,6 +164,31 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
         np.ascontiguousarray(signatures.titles, np.uint16),
         signatures.titles_bounds[:-1].copy(),
         signatures.titles_bounds[1:].copy(),
+    )
+
+
+class OrderedSample(NamedTuple):
+    """The sampled hashes of the page that was ordered last, in ascending order. It serves the pages of one PageTexts.
+
+    hashes: uint64[MAIN_SAMPLES + REST_SAMPLES], hash << 32 | place in the page's sample
+    page: int64[1], its number, or -1
+    limits: int64[2], the hashes up to which the samples of main text and of other text are complete
+    starts: scratch space
+    """
+
+    hashes: NDArray[np.uint64]
+    page: NDArray[np.int64]
+    limits: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+
+def new_ordered_sample() -> OrderedSample:
+    """Room for the sample of one page."""
+    return OrderedSample(
+        np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint64),
+        np.full(1, -1),
+        np.zeros(2, np.int64),
+        np.zeros(_BUCKETS + 1, np.int64),
     )
 
 
@@ -290,10 +317,10 @@ def _relax(pages, first, end, memory, row, limit, view):
 
 
 @inlined
-def keep_own_text(pages, page, view, own, room):
+def keep_own_text(pages, page, view, own, ordered):
     """Store the text of a page that is indexed, as later pages are compared with it.
 
-    PageTexts, int64, PageView  ->  own: EntryTexts;  room: uint64[MOST_SAMPLES], overwritten
+    PageTexts, int64, PageView  ->  own: EntryTexts;  ordered: OrderedSample, overwritten
     """
     figures, flags, first = view.figures, view.flags, pages.block_bounds[page]
     count = pages.block_bounds[page + 1] - first
@@ -305,7 +332,7 @@ def keep_own_text(pages, page, view, own, room):
     has_own = False
     for place in range(count):
         has_own |= _is_compared(flags[place])
-    _keep_sample(pages, page, flags, has_own, own, room)
+    _keep_sample(pages, page, flags, has_own, own, ordered)
     held, begin = np.int64(0), own.block_first[page]
     for place in range(count):
         block = pages.blocks[first + place]
@@ -337,36 +364,75 @@ def _is_compared(flag):  # uint8 -> bool
 
 
 @inlined
-def _keep_sample(pages, page, flags, has_own, own, room):
+def _keep_sample(pages, page, flags, has_own, own, ordered):
     """Keep the smallest hashes of the text of a page that counts in comparisons, or of all its text."""
-    has_main = False
-    found, largest_main, largest_rest, main, rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    first = pages.block_bounds[page]
-    for at in range(pages.sample_bounds[page], pages.sample_bounds[page + 1]):
-        place, value = place_of(pages.samples[at]), hash_of(pages.samples[at])
-        kept = is_kept(pages.blocks[first + place])
-        if kept:
-            main, largest_main = main + 1, max(largest_main, value)
-        else:
-            rest, largest_rest = rest + 1, max(largest_rest, value)
+    order_sample(pages, page, ordered)
+    first, begin = pages.block_bounds[page], pages.sample_bounds[page]
+    found, has_main, largest = np.int64(0), False, np.int64(0)
+    for rank in range(pages.sample_bounds[page + 1] - begin):
+        place = place_of(pages.samples[begin + place_of_rank(ordered, rank)])
         if not has_own or _is_compared(flags[place]):
-            room[found] = np.uint64(value)
             found += 1
-            has_main |= kept
+            has_main |= is_kept(pages.blocks[first + place])
+            if found == ENTRY_SAMPLES:
+                largest = np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT))
     # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
-    limit = sample_limit(rest, largest_rest, REST_SAMPLES)
-    if has_main:
-        limit = sample_limit(main, largest_main, MAIN_SAMPLES)
-    _sort(room, 0, found)
+    limit = ordered.limits[0 if has_main else 1]
     if found > ENTRY_SAMPLES:
-        limit = min(limit, np.int64(room[ENTRY_SAMPLES - 1]))
+        limit = min(limit, largest)
     written = own.sample_first[page]
-    for at in range(min(found, np.int64(ENTRY_SAMPLES))):
-        if np.int64(room[at]) <= limit:
-            own.sample[written] = np.uint16(scaled_hash(np.int64(room[at]), limit))
+    end = written + ENTRY_SAMPLES
+    for rank in range(pages.sample_bounds[page + 1] - begin):
+        value = np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT))
+        if value > limit or written == end:
+            break
+        place = place_of(pages.samples[begin + place_of_rank(ordered, rank)])
+        if not has_own or _is_compared(flags[place]):
+            own.sample[written] = np.uint16(scaled_hash(value, limit))
             written += 1
     own.sample_end[page] = written
     own.limit[page] = np.uint32(limit)
+
+
+@inlined
+def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: OrderedSample
+    """Order the sampled hashes of a page, unless they are those that were ordered last."""
+    if ordered.page[0] == page:
+        return
+    ordered.page[0] = page
+    first, begin = pages.block_bounds[page], pages.sample_bounds[page]
+    count = pages.sample_bounds[page + 1] - begin
+    main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for at in range(begin, begin + count):
+        value = hash_of(pages.samples[at])
+        if is_kept(pages.blocks[first + place_of(pages.samples[at])]):
+            main, largest_main = main + 1, max(largest_main, value)
+        else:
+            rest, largest_rest = rest + 1, max(largest_rest, value)
+    ordered.limits[0] = sample_limit(main, largest_main, MAIN_SAMPLES)
+    ordered.limits[1] = sample_limit(rest, largest_rest, REST_SAMPLES)
+    # Hashes are uniform: a counting sort by their highest bits leaves little to the insertion sort.
+    shift, starts = np.int64(0), ordered.starts
+    while max(largest_main, largest_rest) >> shift >= _BUCKETS:
+        shift += 1
+    starts[:] = 0
+    for at in range(begin, begin + count):
+        starts[(hash_of(pages.samples[at]) >> shift) + 1] += 1
+    for bucket in range(_BUCKETS):
+        starts[bucket + 1] += starts[bucket]
+    for at in range(begin, begin + count):
+        bucket = hash_of(pages.samples[at]) >> shift
+        ordered.hashes[starts[bucket]] = np.uint64(hash_of(pages.samples[at])) << np.uint64(HASH_SHIFT) | np.uint64(
+            at - begin
+        )
+        starts[bucket] += 1
+    _sort(ordered.hashes, np.int64(0), count)
+
+
+@inlined
+def place_of_rank(ordered, rank):  # OrderedSample, int64 -> int64
+    """The place in a page's sample of the hash with this rank."""
+    return np.int64(ordered.hashes[rank] & np.uint64(0xFFFFFFFF))
 
 
 @inlined
@@ -377,26 +443,13 @@ def sample_limit(count, largest, most):  # int64, int64, int64 -> int64
 
 @inlined
 def _sort(values, first, count):  # uint64[], int64, int64
-    """Sort values[first:first + count] in place, by heap sort: without memory of its own."""
-    for root in range(count // 2 - 1, -1, -1):
-        _sift(values, first, root, count)
-    for last in range(count - 1, 0, -1):
-        values[first], values[first + last] = values[first + last], values[first]
-        _sift(values, first, 0, last)
-
-
-@inlined
-def _sift(values, first, root, count):  # uint64[], int64, int64, int64
-    at, value = root, values[first + root]
-    while 2 * at + 1 < count:
-        child = 2 * at + 1
-        if child + 1 < count and values[first + child + 1] > values[first + child]:
-            child += 1
-        if values[first + child] <= value:
-            break
-        values[first + at] = values[first + child]
-        at = child
-    values[first + at] = value
+    """Sort values[first:first + count] in place, by insertion: they are few, or nearly in order."""
+    for end in range(first + 1, first + count):
+        value, at = values[end], end
+        while at > first and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
 
 
 @inlined

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
-from spotsieve.stream.base.page_text import MAIN_SAMPLES, REST_SAMPLES, hash_of, identity_of
+from spotsieve.stream.base.page_text import hash_of, identity_of
 from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
@@ -19,6 +19,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     empty_entry_texts,
     keep_own_text,
     look_up,
+    new_ordered_sample,
     new_view,
     restore_view,
 )
@@ -107,15 +108,15 @@ def learn_again(
     judged = signatures.status == FINGERPRINTED
     _learn_kernel(
         *(pages, row, judged, page_hashes(signatures), learns, kept, entry != NOBODY, learned, memory, template_share),
-        *(first_number, new_view(), np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)),
+        *(first_number, new_view(), new_ordered_sample()),
     )
     return learned
 
 
 @kernel
-def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, memory, share, number, view, room):
+def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, memory, share, number, view, ordered):
     # pages: PageTexts  row: int64[n]  judged, learns, kept, indexed: bool[n]  hashes: uint64[n, 2]  share: float64
-    # number: int64  view, room: overwritten
+    # number: int64  view, ordered: overwritten
     # -> learned: LearnedPages, memory
     for page in range(len(row)):
         number += indexed[page]
@@ -123,7 +124,7 @@ def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, me
             continue
         if kept[page]:
             look_up(pages, page, memory, row[page], share, view)
-            keep_own_text(pages, page, view, learned.within, room)
+            keep_own_text(pages, page, view, learned.within, ordered)
             for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
                 learned.flags[place] = view.flags[place - pages.block_bounds[page]]
         if learns[page]:
@@ -135,16 +136,16 @@ def keep_texts(pages: PageTexts, flags: NDArray[np.uint8], which: NDArray[np.boo
 
     flags: uint8[b], of their blocks (restore_view)  which: bool[n]
     """
-    _keep_kernel(pages, flags, which, within, new_view(), np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64))
+    _keep_kernel(pages, flags, which, within, new_view(), new_ordered_sample())
 
 
 @kernel
-def _keep_kernel(pages, flags, which, within, view, room):
-    # pages: PageTexts  flags: uint8[b]  which: bool[n]  view, room: overwritten  ->  within: EntryTexts
+def _keep_kernel(pages, flags, which, within, view, ordered):
+    # pages: PageTexts  flags: uint8[b]  which: bool[n]  view, ordered: overwritten  ->  within: EntryTexts
     for page in range(len(which)):
         if which[page]:
             restore_view(pages, page, flags, view)
-            keep_own_text(pages, page, view, within, room)
+            keep_own_text(pages, page, view, within, ordered)
 
 
 def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> OwnText:

@@ -12,7 +12,6 @@ from spotsieve.state.index import NOBODY, Buckets, HostUpdate, StateView
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
-from spotsieve.stream.base.page_text import MAIN_SAMPLES, REST_SAMPLES
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, page_ids_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context
 from spotsieve.stream.judge.by_host.distinctive_text import (
@@ -206,10 +205,9 @@ def resolve_with_hosts(
         *preferences,
     )
     resolution = empty_resolution(slots, len(signatures), len(sizes))
-    room = np.empty(MAIN_SAMPLES + REST_SAMPLES, np.uint64)
     capped = _resolve_kernel(
         *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),
-        *(new_cursors(slots), new_view(), new_pair_result(), room, flags),
+        *(new_cursors(slots), new_view(), new_pair_result(), flags),
     )
     return HostResolution(resolution._replace(capped=capped), within, flags)
 
@@ -292,11 +290,11 @@ def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, 
 def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch):
     # record: _Record  known: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 6], the thresholds of
     # each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach  entry_number: int64
-    # indexed: OriginalSearch  scratch: Cursors, PageView, PairResult and uint64[MOST_SAMPLES], overwritten, and flags:
-    # uint8[b], written for indexed pages
+    # indexed: OriginalSearch  scratch: Cursors, PageView and PairResult, overwritten, and flags: uint8[b], written for
+    # indexed pages
     # -> resolution: Resolution, and the number of postings left out because a bucket was full
     capped = 0
-    cursors, asked, answer, room, flags = scratch
+    cursors, asked, answer, flags = scratch
     pages, found = record.pages, resolution.found
     for page in range(len(record.row)):
         if known.state[page] >= FILED_ELSEWHERE:
@@ -325,7 +323,7 @@ def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_
             continue
         if original == NOBODY:
             if record.judged[page]:
-                keep_own_text(pages, page, asked, record.within, room)
+                keep_own_text(pages, page, asked, record.within, answer.compared.ordered)
                 for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
                     flags[place] = asked.flags[place - pages.block_bounds[page]]
             is_indexed, full = index_page(record.slots, record.sizes, page, limits.cap, resolution.added)
