@@ -11,41 +11,39 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 from bench.speed.index_load import (
+    BLOCKS,
     COMMON_HASHES,
     COMMON_WORDS,
     HOST_PAGES,
     MINIMA,
-    PRINTS,
-    TEMPLATE_PRINTS,
+    TEMPLATE_BLOCKS,
     WITH_COMMON_HASH,
     WORDS,
     CandidateLoad,
+    items_of,
+    words_of,
 )
 from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import encode_entries
-from spotsieve.state.format.host_memory import encode_memories
+from spotsieve.state.format.host_memory import BITMAP, IDENTITY_SHIFT, URLS_SHIFT, encode_memories
 from spotsieve.state.format.meta import encode_source
-from spotsieve.state.index import (
-    ITEM_COUNT_BITS,
-    NOBODY,
-    WORD_COUNT_BITS,
-    Buckets,
-    HostMemories,
-    HostUpdate,
-    IndexUpdate,
-)
+from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate, no_common_text
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import Tuning, column_families
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
-from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.judge.by_host.common_text import NO_COMMON_TEXT
+from spotsieve.stream.judge.by_host.distinctive_text import IS_TEMPLATE, empty_entry_texts, texts_of
+from spotsieve.stream.judge.by_host.learning import keep_texts, owned_texts
+from spotsieve.stream.judge.by_host.memory import COUNT_BITS, WORD_ROOM
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
     KEY_BITS,
@@ -60,8 +58,8 @@ from tests.fixtures.states.local_states import families_of
 KEYS = ((TITLE_TAG, 1, KEY_BITS), (PRINT_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
 """Tag, keys per page and random bits of a key, in the order of the keys. A test compares this table with the scheme."""
 KEYS_A_FILE, ENTRIES_A_FILE, HOSTS_A_FILE = 1_400_000, 100_000, 20_000
-OWN_ITEMS, OWN_WORDS = 176, 30
-"""Block fingerprints of a host with HOST_PAGES pages, besides its template text: the capacity of its memory."""
+OWN_WORDS = (WORD_ROOM - COMMON_WORDS) // (WORDS - COMMON_WORDS)
+"""Title words of each place that a host remembers, besides the words of all its pages: its memory is full."""
 
 
 class StatePostings(NamedTuple):
@@ -212,28 +210,22 @@ def _entries(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
 
 
 def entries_of(signatures: Signatures) -> list[bytes]:
-    """The entries of these pages. Their first block fingerprints are their own, the last ones belong to the host."""
+    """The entries of these pages. The last blocks of each are template text of its host."""
     count = len(signatures)
-    own = PRINTS - TEMPLATE_PRINTS
-    prints = signatures.prints.reshape(count, PRINTS)[:, :own].reshape(-1)
-    texts = OwnText(
-        signatures.site,
-        np.full(count, 255 * TEMPLATE_PRINTS // PRINTS, np.uint8),
-        np.full(count, PRINTS, np.uint16),
-        prints,
-        np.arange(count + 1) * own,
-        signatures.titles,
-        signatures.titles_bounds,
-    )
-    none, no_words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+    pages = texts_of(signatures, np.full(len(signatures.blocks), NO_COMMON_TEXT))
+    flags = np.repeat(np.array([0, IS_TEMPLATE], np.uint8), [BLOCKS - TEMPLATE_BLOCKS, TEMPLATE_BLOCKS])
+    within = empty_entry_texts(signatures)
+    keep_texts(pages, np.tile(flags, count), np.ones(count, np.bool_), within)
+    texts = owned_texts(within, np.arange(count))
+    no_words = np.zeros(0, np.uint64)
     no_buckets = Buckets(np.zeros(1, np.int64), no_words, no_words)
-    learned = HostUpdate(texts, _memories(no_words, 1), (), ())
-    index_update = IndexUpdate(signatures, np.arange(count), 0, no_words, no_buckets, len(none), learned=learned)
+    learned = HostUpdate(texts, _memories(no_words, 1), (), (), no_common_text())
+    index_update = IndexUpdate(signatures, np.arange(count), 0, no_words, no_buckets, 0, learned=learned)
     return encode_entries(index_update, np.zeros(count, np.uint32))
 
 
 def _hosts(job: Job) -> tuple[list[bytes], Sequence[bytes]]:
-    """Memories of hosts, each with its template text and with block fingerprints of its own pages."""
+    """Memories of hosts, each with its template text and with blocks of its own pages."""
     hosts = job.pages // HOST_PAGES
     first, last = (1 + hosts * edge // job.parts for edge in (job.part, job.part + 1))
     memories = _memories(np.arange(first, last, dtype=np.uint64), job.pages)
@@ -244,28 +236,52 @@ def _memories(hosts: NDArray[np.uint64], pages: int) -> HostMemories:
     """Memories of hosts with HOST_PAGES pages each. hosts: uint64[h], ascending"""
     count = len(hosts)
     dice = np.random.default_rng(count)
-    # Ascending hashes make the fingerprints of a place distinct. The host's own fingerprints fill the last places.
-    own = PRINTS - TEMPLATE_PRINTS
-    each = OWN_ITEMS // own
-    width = 2**21 // each
-    hashes = np.arange(each) * width + dice.integers(0, width, (count, own, each))
-    items = (np.arange(own)[:, None] << 21 | hashes).reshape(count, own * each) << ITEM_COUNT_BITS | 1
-    template = np.arange(own, PRINTS) << 21 | (hosts.astype(np.int64)[:, None] % 2**21)
-    items = np.concatenate([items, template << ITEM_COUNT_BITS | 15], axis=1)
-    plain = WORDS - COMMON_WORDS
-    each = OWN_WORDS // plain
-    width = 2**12 // each
-    some = np.arange(each) * width + dice.integers(0, width, (count, plain, each))
-    words = (np.arange(plain)[:, None] << 12 | some).reshape(count, plain * each) << WORD_COUNT_BITS | 1
-    common = np.arange(plain, WORDS) << 12 | (hosts.astype(np.int64)[:, None] % 2**12)
-    words = np.concatenate([words, common << WORD_COUNT_BITS | HOST_PAGES], axis=1)
+    bits = np.uint64(1) << dice.integers(0, 64, (2, count, HOST_PAGES), np.uint64)
+    urls, texts = np.bitwise_or.reduce(bits, axis=2)
+    own = np.arange(BLOCKS - TEMPLATE_BLOCKS, dtype=np.uint64)
+    items = items_of(own[:, None], _ascending(dice, (count, len(own), HOST_PAGES), 2**21)).reshape(
+        count, len(own) * HOST_PAGES
+    )
+    template = np.arange(len(own), BLOCKS, dtype=np.uint64)
+    items = _counted(dice, items, items_of(template, hosts[:, None] % np.uint64(2**21)))
+    plain = np.arange(WORDS - COMMON_WORDS, dtype=np.uint64)
+    own_words = words_of(plain[:, None], _ascending(dice, (count, len(plain), OWN_WORDS), 2**12)).reshape(
+        count, len(plain) * OWN_WORDS
+    )
+    common = np.arange(len(plain), WORDS, dtype=np.uint64)
+    words = _counted(dice, own_words, words_of(common, hosts[:, None] % np.uint64(2**12)))
     return HostMemories(
         hosts,
-        np.full(count, HOST_PAGES, np.uint32),
+        urls,
+        texts,
         np.full(count, pages - 1, np.uint64),
-        np.full(count, NOBODY, np.int64),
-        items.reshape(-1).astype(np.uint32),
+        np.zeros(count, np.uint16),
+        np.zeros(count, np.uint16),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        items.reshape(-1),
         np.arange(count + 1) * items.shape[1],
-        words.reshape(-1).astype(np.uint32),
+        words.reshape(-1),
         np.arange(count + 1) * words.shape[1],
+    )
+
+
+def _ascending(dice: np.random.Generator, shape: tuple[int, ...], below: int) -> NDArray[np.uint64]:
+    """Random numbers that ascend along the last axis, so that they are distinct."""
+    width = below // shape[-1]
+    return (np.arange(shape[-1]) * width + dice.integers(0, width, shape)).astype(np.uint64)
+
+
+def _counted(
+    dice: np.random.Generator, once: NDArray[np.unsignedinteger[Any]], always: NDArray[np.unsignedinteger[Any]]
+) -> NDArray[np.uint64]:
+    """Slots of items on one page each, and of items on all pages: uint64[h, ...]."""
+    url, text = np.uint64(1) << dice.integers(0, COUNT_BITS, (2, *once.shape), np.uint64)
+    every = np.uint64(BITMAP << URLS_SHIFT | BITMAP)
+    return np.concatenate(
+        [
+            once.astype(np.uint64) << np.uint64(IDENTITY_SHIFT) | url << np.uint64(URLS_SHIFT) | text,
+            always.astype(np.uint64) << np.uint64(IDENTITY_SHIFT) | every,
+        ],
+        axis=1,
     )

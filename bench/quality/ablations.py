@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from spotsieve.stream.base.verdict import KeyKind
+from spotsieve.stream.judge.by_host.pairs import CAREFUL
 from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD
 
 
@@ -17,7 +18,6 @@ class Replacement(Enum):
     EVERY_BLOCK = "every block is kept"
     FIRST_CARD_ALONE = "the first card's sums decide"
     NO_TITLES = "no page has a title"
-    NO_SITES = "the hosts of one site are strangers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,14 @@ class Ablation:
     """One changed rule. overrides: dotted setting to value  instead: replacement of a part of the scheme
 
     rules: constants of the judge, "module.NAME" to value; the kernel is compiled anew with them
-    only_novel_teach: no copy teaches its host anything
     without: groups of the scorecards that are left out; the cards are fitted anew
-    keys_off: kinds of keys under which pages are neither looked up nor filed
+    keys_off: kinds of keys under which pages are neither looked up nor indexed
     """
 
     name: str
     overrides: Mapping[str, object] = field(default_factory=dict)
     instead: Replacement | None = None
     rules: Mapping[str, float] = field(default_factory=dict)
-    only_novel_teach: bool = False
     without: tuple[str, ...] = ()
     keys_off: tuple[KeyKind, ...] = ()
 
@@ -48,13 +46,14 @@ _NEVER = 1e9
 """A threshold that nothing reaches."""
 
 
-def _bar(setting: str, default: float) -> list[Ablation]:
-    """A threshold of the rule for one host, lower and higher by 0.05."""
-    name = setting.replace("_", " ")
-    return [
-        Ablation(f"one host: {name} {value}", {f"scheme.{setting}": value})
-        for value in (round(default - 0.05, 2), round(default + 0.05, 2))
-    ]
+def _each(name: str, setting: str, values: Sequence[object]) -> list[Ablation]:
+    """A row for each of these values of a setting. name: with a place for the value"""
+    return [Ablation(name.format(value), {setting: value}) for value in values]
+
+
+def _pairs(name: str, **values: float) -> Ablation:
+    """A row with other constants of the rule for two pages."""
+    return Ablation(name, rules={f"pairs.{constant}": value for constant, value in values.items()})
 
 
 _NO_MEMORY = {
@@ -63,7 +62,8 @@ _NO_MEMORY = {
     "memory.LEAST_COMMON": _NEVER,
     "memory.MOST_COMMON": _NEVER,
 }
-_NO_SKETCH = {"pairs.ROOM_FOR_SKETCH": _NEVER, "pairs.ROOM_IF_AGREED": _NEVER, "pairs.ALL_TEMPLATE_JACCARD": 2.0}
+_MORE_BITS = 17
+"""More bits than the sketches of common text have."""
 ABLATIONS: Mapping[str, Sequence[Ablation]] = {
     "chain": (
         Ablation("spots: every word counts (distance 1)", {"scheme.distance": 1}),
@@ -73,52 +73,47 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("pages need 30 spots", {"scheme.min_features": 30}),
     ),
     "spotsieve": (
+        *_each("containment: at least {}", "scheme.min_containment", (0.55, 0.65)),
+        *_each("fresh words: fewer than {}", "scheme.max_fresh_words", (50, 100)),
+        Ablation("parts of longer pages are copies", {"policy.parts": "drop"}),
+        Ablation("variants are kept", {"policy.variants": "keep"}),
         Ablation("text: every block is kept", instead=Replacement.EVERY_BLOCK),
         Ablation("text: the first card alone", instead=Replacement.FIRST_CARD_ALONE),
-        Ablation("shingles of 2 words", {"scheme.shingle_words": 2}),
-        Ablation("shingles of 4 words", {"scheme.shingle_words": 4}),
-        Ablation("shingles of 5 words", {"scheme.shingle_words": 5}),
+        *_each("shingles of {} words", "scheme.shingle_words", (2, 4, 5)),
         Ablation("pages with a single shingle are judged", {"scheme.min_features": 1}),
         Ablation("pages need 30 shingles", {"scheme.min_features": 30}),
-        Ablation("candidates: no smallest hashes", keys_off=(KeyKind.MINIMA,)),
-        Ablation("candidates: no prints", keys_off=(KeyKind.PRINTS,)),
+        Ablation("candidates: no MinHash values", keys_off=(KeyKind.MINIMA,)),
+        Ablation("candidates: no blocks", keys_off=(KeyKind.PRINTS,)),
         Ablation("candidates: no title", keys_off=(KeyKind.TITLE,)),
-        Ablation("candidates: 4 smallest hashes", {"scheme.minima": 4}),
-        Ablation("candidates: 6 smallest hashes", {"scheme.minima": 6}),
-        Ablation("candidates: 12 smallest hashes", {"scheme.minima": 12}),
-        Ablation("memory: none, nothing is template", rules=_NO_MEMORY),
-        Ablation("memory: template from 3 %", {"scheme.template_share": 0.03}),
-        Ablation("memory: template from 6 %", {"scheme.template_share": 0.06}),
-        Ablation("memory: template from 10 %", {"scheme.template_share": 0.1}),
-        Ablation("memory: only novel pages teach", only_novel_teach=True),
-        Ablation(
-            "memory: all pages teach, sure copies and the same bytes too",
-            rules={"pairs.SURE": 2.0},
-            keys_off=(KeyKind.BODY,),
-        ),
-        Ablation("one host: prints of kept blocks alone", rules={"distinctive_text._LEFT_OUT_TENTHS": 0}),
-        Ablation("one host: no sketches", rules=_NO_SKETCH),
-        Ablation("one host: no guard against accidents", rules={"pairs.SURPRISE": _NEVER}),
+        *_each("candidates: {} MinHash values", "scheme.minima", (4, 6, 12)),
+        Ablation("memory: none, nothing is template text", rules=_NO_MEMORY),
+        *_each("memory: template text from a share of {}", "scheme.template_share", (0.06, 0.09, 0.18)),
+        Ablation("memory: template text by share alone", rules={"memory.MOST_TEMPLATE": _NEVER}),
+        Ablation("memory: short pages have template text too", rules={"distinctive_text._LEAST_OWN": 0}),
+        Ablation("common text: none", rules={"common_text.LEAST_HOSTS": _MORE_BITS}),
+        Ablation("common text: no notices", rules={"common_text.NOTICE_BITS": _MORE_BITS}),
+        Ablation("fresh words: do not count", rules={"containment.FRESH_RUN": _NEVER}),
+        Ablation("fresh words: count in blocks of links", rules={"containment.LINK_BLOCK": 0.0}),
+        Ablation("entries: 64 sampled shingles", rules={"distinctive_text.ENTRY_SAMPLES": 64}),
+        Ablation("entries: 8 blocks", rules={"distinctive_text.ENTRY_BLOCKS": 8}),
+        Ablation("estimates: from any number of shingles", rules={"containment._FEW_SHINGLES": 0}),
         Ablation("one host: no titles", instead=Replacement.NO_TITLES),
-        Ablation("one host: no rule for print versions", rules={"pairs.CONTAINED": _NEVER}),
-        Ablation("one host, two hosts: no rule for injected lists", rules={"pairs.HELD": _NEVER}),
-        Ablation("one host: no rule for equal titles", rules={"pairs.EQUAL": _NEVER}),
-        Ablation("one host: no care for tiny texts", rules={"pairs.TINY_CARE": 0.0}),
-        Ablation("one host: no care for its first pages", rules={"pairs.FEW_PAGES": 0}),
-        *_bar("min_alike", 0.5),
-        *_bar("other_title_min_alike", 0.8),
-        *_bar("no_title_min_alike", 0.6),
-        Ablation("two hosts: any share may be template", rules={"pairs.LEAST_OWN": 0.0}),
-        Ablation("two hosts: short texts as others", rules={"pairs.THIN": 0}),
-        Ablation("two hosts: those of one site as others", instead=Replacement.NO_SITES),
+        _pairs("one host: other titles need no more", SAME_TITLE=-2.0),
+        _pairs("one host: similar titles as other ones", SIMILAR_CAREFUL=CAREFUL),
+        _pairs("one host: short texts under any title", SHORT=0),
+        _pairs("one host: thin texts under any title", THIN_TITLE=0.0),
+        _pairs("one host: titles count in sure copies", SURE=2.0),
+        _pairs("one host: no care for its first pages", FEW_PAGES=0),
+        _pairs("one host: no shared word of its first pages is template text", TEMPLATE_WORDS=0),
+        _pairs("one host: every shared word of its first pages may be template text", TEMPLATE_WORDS=_NEVER),
+        _pairs("one host: main text speaks for a page from 20 words on", LEAST_MAIN_ON_HOST=20),
+        _pairs("one host, two hosts: no care for thin texts", THIN=0),
+        _pairs("one host, two hosts: other text beside main text needs no less", BESIDE=0.0),
+        _pairs("two hosts: other text is never compared beside main text", MAIN_SHARE=0.0),
+        _pairs("two hosts: common text never speaks for a page", WHOLE_SHARE=_NEVER),
+        _pairs("two hosts: common text needs no more", NEARLY_ALL=0.0, NEARLY_NONE=1.0),
     ),
 }
-SKETCHES: Mapping[str, Sequence[Ablation]] = {
-    "spotsieve": [
-        Ablation(f"{bits} bits", {"scheme.sketch_bits": bits}) for bits in (64, 128, 256, 512, 768, 1024, 2048)
-    ]
-}
-"""The confirmation of near copies, in a separate table: figures against bytes per page."""
 GROUPS: Mapping[str, Sequence[Ablation]] = {
     "spotsieve": (*_groups(FIRST_CARD, "first"), *_groups(SECOND_CARD, "second")),
 }

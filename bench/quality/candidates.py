@@ -6,8 +6,8 @@ from spotsieve.stream.research.scoring import Label, Truth
 
 WAYS = {
     KeyKind.TABLES: "tables only",
-    KeyKind.MINIMA: "smallest hashes only",
-    KeyKind.PRINTS: "prints only",
+    KeyKind.MINIMA: "MinHash values only",
+    KeyKind.PRINTS: "blocks only",
     KeyKind.TITLE: "title only",
 }
 EXACT, SEVERAL = "exact digest", "several"

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.quality import ours, variants
 from bench.quality import robustness as edited_copies
-from bench.quality.ablations import ABLATIONS, GROUPS, SKETCHES, Ablation
+from bench.quality.ablations import ABLATIONS, GROUPS, Ablation
 from bench.quality.candidates import ways_of_finding
 from bench.quality.extracts import Extracts
 from bench.quality.orders import ORDERS, Arrivals, OrderRuns, count_arrivals, in_orders
@@ -94,14 +94,11 @@ class PeerFigures:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """One rule changed: our figures by set, in one order or more, the speed of signing where that differs, bytes of the
-    sketch.
-    """
+    """One rule changed: our figures by set, in one order or more, and the speed of signing where that differs."""
 
     name: str
     by_set: Mapping[str, OrderRuns]
     mb_per_s: float | None
-    sketch_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,6 @@ class Figures:
     speed: Speed | None = None
     ways: dict[str, dict[str, int]] = field(default_factory=dict)
     ablations: list[AblationRow] = field(default_factory=list)
-    sketches: list[AblationRow] = field(default_factory=list)
     groups: list[AblationRow] = field(default_factory=list)
     sweeps: dict[str, list[SweptStep]] = field(default_factory=dict)
     validation: Validation | None = None
@@ -216,7 +212,6 @@ def measure_ablations(run: Run, figures: Figures) -> None:
     """Every row of the scheme's tables: signed and judged again, for some with refitted cards."""
     name, speed_rounds = run.settings.scheme.name, 1 if run.quick else 5
     figures.ablations = [_ablated(run, ablation, speed_rounds) for ablation in ABLATIONS.get(name, ())]
-    figures.sketches = [_ablated(run, ablation, speed_rounds) for ablation in SKETCHES.get(name, ())]
 
 
 def measure_groups(run: Run, figures: Figures) -> None:
@@ -231,7 +226,7 @@ def measure_groups(run: Run, figures: Figures) -> None:
                 labelled.name: OrderRuns([variants.run_ablation(ablation, labelled, run.settings, points)])
                 for labelled in run.sets
             }
-            figures.groups.append(AblationRow(ablation.name, by_set, None, 0))
+            figures.groups.append(AblationRow(ablation.name, by_set, None))
 
 
 def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
@@ -245,8 +240,7 @@ def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
         }
     is_timed = ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
     speed = ours.signing_speed(timed, settings, rounds) if is_timed else None
-    sketch_bits = settings.scheme.sketch_bits if isinstance(settings.scheme, SpotsieveSettings) else 0
-    return AblationRow(ablation.name, by_set, speed, sketch_bits // 8)
+    return AblationRow(ablation.name, by_set, speed)
 
 
 def measure_sweeps(run: Run, figures: Figures) -> None:

@@ -19,7 +19,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.research.scoring import Scores, Truth, check_verdicts, score
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 BATCH_PAGES = 512
 ANY_SETTINGS = bytes(16)
@@ -56,8 +56,8 @@ def settings_with(overrides: Mapping[str, object], config: Path | None = None) -
 
 
 def scheme_under(settings: Settings) -> Scheme:
-    """The scheme of the settings."""
-    return scheme_of(settings.scheme)
+    """The scheme of the settings, with their policies."""
+    return scheme_in_scope(settings)
 
 
 def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None) -> list[bytes]:

@@ -195,7 +195,7 @@ def _ways(figures: Figures) -> str:
         rows.append([name, str(found), *share])
     note = (
         "The kinds of keys under which duplicates that were found meet their original; a page with an equal digest is "
-        "counted there, whatever else it shares. All but the digest and plain smallest hashes are of one host."
+        "counted there, whatever else it shares. All but the digest and the MinHash values are of one host."
     )
     return f"## What finds the originals\n\n{note}\n\n" + table(["set", "found", *names], rows)
 

@@ -33,14 +33,6 @@ def ablations(run: Run, figures: Figures) -> str:
         these sets; stream/judge/by_host/pairs.py and docs/decisions.md say what it is for.
     """)
     parts = [f"## Ablations\n\n{note}\n\n" + table(header, rows)]
-    if figures.sketches:
-        header = ["sketch", "bytes a page", *(f"{name}: F1, lost" for name in names), "signing speed"]
-        rows = []
-        for row in figures.sketches:
-            name, *cells = _ablated(row, names)
-            rows.append([name, str(row.sketch_bytes), *cells, _times_as_fast(row, figures)])
-        note = "What a near copy is confirmed by, against what it takes in the state."
-        parts.append(f"### Size of the sketch\n\n{note}\n\n" + table(header, rows))
     if figures.groups:
         header = ["scorecards fitted with", *(f"{name}: F1, lost" for name in names)]
         note = paragraph(f"""
@@ -74,7 +66,10 @@ def sweeps(figures: Figures, plots: Mapping[str, str]) -> str:
         rows = [[f"{step.value:g}", *(_f1_lost(step.by_set[one].scores) for one in sets)] for step in steps]
         plot = f"\n\n![{name}]({plots[name]})" if name in plots else ""
         parts.append(f"### {name}\n\n" + table(["value", *(f"{one}: F1, lost" for one in sets)], rows) + plot)
-    note = "One threshold moved, the others at their defaults; pages are signed once and judged again."
+    note = (
+        "One threshold moved, the others at their defaults; pages are signed once and judged again. Without a limit, "
+        "`max_fresh_words` is 0."
+    )
     return f"## Threshold sweep\n\n{note}\n\n" + "\n\n".join(parts) if parts else ""
 
 

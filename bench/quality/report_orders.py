@@ -40,17 +40,17 @@ def first_pages(figures: Figures) -> str:
         return ""
     rows = [_care(step, name) for step in figures.first_pages for name in step.by_set]
     note = paragraph(f"""
-        So early nobody knows a host's template. While fewer pages than in the first column have taught a host, pages
-        whose titles do not agree are copies only where nearly all of their text is the same. Counted are the first
-        {FIRST_PAGES} pages of every host, and the later ones, in all orders together: copies let through of all
-        duplicates, novel pages lost of all novel ones.
+        The template text of a host is unknown at first. While a host has fewer pages than the first column says, shared
+        words of its pages may be template text: nearly all of a page must be contained, and no word may be fresh.
+        Counted are the first {FIRST_PAGES} pages of every host, and the later ones, in all orders together: emitted
+        copies of all duplicates, and novel pages lost of all novel ones.
     """)
     header = [
         "care for pages",
         "set",
-        "first pages: let through",
+        "first pages: emitted",
         "first pages: lost",
-        "later: let through",
+        "later: emitted",
         "later: lost",
     ]
     return f"## First pages of a host\n\n{note}\n\n" + table(header, rows, 2)

@@ -16,24 +16,32 @@ from numba import njit
 
 from spotsieve.stream import judge
 from spotsieve.stream.base import jit
-from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.judge import by_host
 
-_MODULES = ("memory", "distinctive_text", "pairs", "learning", "resolution")
+_MODULES = (
+    "common_text",
+    "memory",
+    "distinctive_text",
+    "containment",
+    "pairs",
+    "confirmation",
+    "learning",
+    "resolution",
+)
 """Modules of spotsieve.stream.judge.by_host, each after those that it imports."""
 
 
 @contextmanager
-def rules_changed(rules: Mapping[str, float], only_novel_teach: bool = False) -> Iterator[None]:
+def rules_changed(rules: Mapping[str, float]) -> Iterator[None]:
     """Judge records with these constants, "module.NAME" to value, in the block. Raises AttributeError for one that is
     not there.
     """
-    changed = _hosts_with(rules, only_novel_teach)
+    changed = _hosts_with(rules)
     with patch.object(judge, "judge_with_hosts", changed.judge_with_hosts):
         yield
 
 
-def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
+def _hosts_with(rules: Mapping[str, float]) -> Any:
     """The module of the judge of hosts, rebuilt from the changed modules."""
     made: dict[str, Any] = {}
     with patch.dict(sys.modules), patch.object(jit, "kernel", njit(nogil=True)):
@@ -48,33 +56,4 @@ def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
                 if module == name:
                     getattr(made[name], constant)
                     setattr(made[name], constant, value)
-        if only_novel_teach:
-            made["learning"].teach = _only_indexed(made["learning"].teach)
     return made["resolution"]
-
-
-def _only_indexed(teach: Any) -> Any:
-    """Learn only from indexed pages, which are the novel ones: each page is indexed at least under its digest."""
-
-    @inlined
-    def teach_if_indexed(  # type: ignore[no-untyped-def]
-        memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, indexed
-    ):
-        if indexed:
-            teach(
-                memory,
-                row,
-                prints,
-                first,
-                end,
-                titles,
-                title_first,
-                title_end,
-                skipped,
-                no_word,
-                whole,
-                number,
-                indexed,
-            )
-
-    return teach_if_indexed

@@ -41,12 +41,9 @@ _DISTANCES = [
 AXES: Mapping[str, Sequence[Axis]] = {
     "chain": (Axis("scheme.max_distance_bits", _DISTANCES, _DISTANCES),),
     "spotsieve": (
-        axis("scheme.min_alike", (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7), (0.55, 0.5, 0.45)),
-        axis("scheme.other_title_min_alike", (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95), (0.85, 0.8, 0.75)),
-        axis("scheme.no_title_min_alike", (0.5, 0.55, 0.6, 0.65, 0.7, 0.8)),
-        axis("scheme.min_jaccard", (0.1, 0.15, 0.2, 0.25, 0.28, 0.32, 0.35, 0.4, 0.45, 0.5, 0.6), (0.36, 0.32, 0.28)),
-        axis("scheme.thin_min_jaccard", (0.32, 0.4, 0.5, 0.6, 0.7, 0.8)),
-        axis("scheme.template_share", (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.25)),
+        axis("scheme.min_containment", (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8), (0.7, 0.65, 0.6, 0.55, 0.5)),
+        axis("scheme.max_fresh_words", (0, 50, 100)),
+        axis("scheme.template_share", (0.03, 0.06, 0.09, 0.12, 0.15, 0.18, 0.25), (0.06, 0.12, 0.18)),
     ),
 }
 

@@ -39,8 +39,7 @@ def run_ablation(
 @contextmanager
 def judge_of(ablation: Ablation) -> Iterator[None]:
     """Judge records by the rules of an ablation while the block runs; compiling them takes a while."""
-    is_changed = ablation.rules or ablation.only_novel_teach
-    with rules_changed(ablation.rules, ablation.only_novel_teach) if is_changed else nullcontext():
+    with rules_changed(ablation.rules) if ablation.rules else nullcontext():
         yield
 
 
@@ -67,9 +66,7 @@ def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:
     scheme = ours.scheme_under(settings)
     if ablation.keys_off:
         scheme = FewerKeys(scheme, ablation.keys_off)
-    if ablation.instead is Replacement.NO_TITLES:
-        return NoTitles(scheme)
-    return NoSites(scheme) if ablation.instead is Replacement.NO_SITES else scheme
+    return NoTitles(scheme) if ablation.instead is Replacement.NO_TITLES else scheme
 
 
 class FewerKeys(WrappedScheme):
@@ -96,16 +93,8 @@ class NoTitles(WrappedScheme):
         return replace(signed, titles=signed.titles[:0], titles_bounds=np.zeros_like(signed.titles_bounds))
 
 
-class NoSites(WrappedScheme):
-    """A scheme that does not group hosts into sites."""
-
-    def sign(self, pages: Sequence[Page]) -> Signatures:
-        signed = self.inner.sign(pages)
-        return replace(signed, site=np.zeros_like(signed.site))
-
-
 def signs_otherwise(settings: Settings, base: Settings, pages: Sequence[Page]) -> bool:
     """Whether the kernel works differently than under the base settings: its columns differ."""
     one, other = (ours.scheme_under(chosen).sign(pages) for chosen in (settings, base))
-    columns = ("fingerprint", "feature_count", "features", "sketch")
+    columns = ("fingerprint", "feature_count", "features", "sketch", "blocks", "samples", "titles")
     return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)

@@ -1,13 +1,13 @@
 """Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
-    shared     every page has the same host, title, heaviest prints and smallest hashes: all meet the same candidates
+    shared     every page has the same host, title, heaviest blocks and MinHash values, and the same candidates
     crossed    the keys are few enough that all are full at half the run, and for each kind of key pages are grouped
                anew: the pages in one bucket are in none of the others, so that a page meets the most candidates, and no
                read of an entry serves two pages of a micro-batch. All are of one host: others have other keys
     chain      the same against `chain`, whose every key decides: fingerprints in turn of many groups; those of one
                group agree on four blocks of five, or three, and lie more than k bits from each other
 
-No page of a flood is a copy of another by its digest, sketch, prints or distance: a page that is dropped is cheap.
+No page of a flood is a copy of another by its digest, text or distance: a page that is dropped is cheap.
 """
 
 import json
@@ -37,11 +37,11 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
-from spotsieve.stream.sign.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
+from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 CAP = IndexSettings().bucket_cap
-KEY_BLOCKS = SOME_KEYS
-"""The number of blocks, the heaviest ones, under which a page of FEATURES is indexed."""
+KEY_PLACES = [0, 1, 2, 4]
+"""The places of the SOME_KEYS heaviest blocks, under which a page of FEATURES is indexed; block 3 is no main text."""
 CHAIN_BLOCK_BITS = 12
 """Bits of the narrowest of five blocks."""
 
@@ -55,7 +55,7 @@ class Flood:
         group = np.stack(
             [
                 random.permutation(groups)[(in_turn + shift * (np.arange(count) // groups)) % groups]
-                for shift in range(MINIMA + KEY_BLOCKS + 1)
+                for shift in range(MINIMA + len(KEY_PLACES) + 1)
             ]
         )
         self._minima = np.sort(
@@ -63,7 +63,7 @@ class Flood:
             axis=0,
         ).T
         self._hashes = random.integers(0, 2**21, (count, BLOCKS), np.uint32)
-        self._hashes[:, :KEY_BLOCKS] = group[MINIMA:-1].T
+        self._hashes[:, KEY_PLACES] = group[MINIMA:-1].T
         self._words = np.repeat(group[-1][:, None], WORDS, axis=1).astype(np.uint32) * np.arange(1, 2 * WORDS, 2) % 4096
         self._host = np.full(count, 7, np.uint64)
         self._digest = random.integers(0, 2**64, (count, 2), np.uint64)

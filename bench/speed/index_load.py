@@ -16,6 +16,7 @@ from spotsieve.stream.base.page_text import (
     WORDS_SHIFT,
 )
 from spotsieve.stream.base.signature import Signatures, SignatureStatus, unused_columns
+from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM
 
 DUPLICATES = 0.3
 URL_BYTES = 60
@@ -52,9 +53,9 @@ class FingerprintLoad:
 class CandidateLoad:
     """Pages with digest, MinHash values, blocks, sampled shingles and title; a share are copies, a tenth share a key.
 
-    Of the copies a fifth have the original's bytes and two fifths its text. Of the others' MinHash values and blocks a
-    fifth are new, in expectation. Half of the copies are on their original's host. A third of the blocks and a quarter
-    of the title's words are those of all pages of the host.
+    Of the copies a fifth have the original's bytes and two fifths its text. Of the others' MinHash values a fifth are
+    new, and of their blocks a tenth, in expectation. Half of the copies are on their original's host. A third of the
+    blocks and a quarter of the title's words are those of all pages of the host.
     most_back: a copy's original is among this many preceding pages that are no copies (None: any)
     old: this many first pages are no copies, and all copies are of them (0: of any earlier page)
     hosts: how many there are (None: one for HOST_PAGES pages)
@@ -91,7 +92,7 @@ class CandidateLoad:
         self.hashes = random.integers(0, 2**21, (count, BLOCKS), np.uint32)
         self.words = random.integers(0, 2**12, (count, WORDS), np.uint16)
         before, before_words = self.hashes[original[copies]], self.words[original[copies]]
-        renewed = (equal >= 0.4)[:, None] & (random.random((len(copies), BLOCKS)) < 0.2)
+        renewed = (equal >= 0.4)[:, None] & (random.random((len(copies), BLOCKS)) < 0.1)
         self.hashes[copies] = np.where(renewed, self.hashes[copies], before)
         self.words[copies] = before_words
         self._letters = random.integers(97, 123, 2**20, np.uint8).tobytes()
@@ -123,7 +124,7 @@ def own_text(
     hashes[:, -TEMPLATE_BLOCKS:] = (host[:, None] % np.uint64(2**21)).astype(np.uint32)
     words[:, -COMMON_WORDS:] = (host[:, None] % np.uint64(2**12)).astype(np.uint16)
     place = np.arange(BLOCKS, dtype=np.uint64)
-    identity = (place + np.uint64(1)) << np.uint64(21) | hashes
+    identity = items_of(place, hashes) << np.uint64(BLOCK_TO_ITEM)
     kept = np.where(place % np.uint64(4) == 3, np.uint64(0), KEPT)
     layout = SIZES.astype(np.uint64) << np.uint64(WORDS_SHIFT) | np.uint64(15 << OUTSIDE_SHIFT) | kept
     # The shingles of a block follow from its identity.
@@ -137,9 +138,19 @@ def own_text(
         "blocks_bounds": np.arange(count + 1) * BLOCKS,
         "samples": (mixed >> np.uint64(32) << np.uint64(HASH_SHIFT) | within.astype(np.uint64)).reshape(-1),
         "samples_bounds": np.arange(count + 1) * len(of_block),
-        "titles": (np.arange(WORDS, dtype=np.uint16) << np.uint16(12) | words).reshape(-1),
+        "titles": words_of(np.arange(WORDS, dtype=np.uint64), words).reshape(-1),
         "titles_bounds": np.arange(count + 1) * WORDS,
     }
+
+
+def items_of(place: NDArray[np.uint64], hashes: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.uint64]:
+    """The identities of blocks in the memory of a host. place: on the page  hashes: below 2^21"""
+    return (place + np.uint64(1)) << np.uint64(21) | hashes
+
+
+def words_of(place: NDArray[np.uint64], words: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.uint16]:
+    """Title words. place: in the title  words: below 2^12"""
+    return (place << np.uint64(12) | words).astype(np.uint16)
 
 
 def _plant(

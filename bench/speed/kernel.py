@@ -22,7 +22,7 @@ def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, fl
 
     pages: what to measure on, by default those of ../shared/data/news. MB are 10^6 bytes of HTML. The kernels run in
     batches of 512 pages; every second of their own is counted, wrapper and fold included. `kernel` is the default
-    scheme's: kept text, digest of the body, smallest hashes, sketch, prints, title. `chain` is that scheme's: spots and
+    scheme's: main text, digest of the body, MinHash values, blocks, samples, title. `chain` is that scheme's: spots and
     simhash. selectolax parses each page and takes `text()`, nothing else.
     """
     if not pages and not (DATA / "news" / "pages.jsonl.xz").exists():

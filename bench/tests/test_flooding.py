@@ -5,7 +5,7 @@ import pytest
 
 from bench.speed.flooding import CAP, ChainFlood, Flood
 from bench.speed.index import Load, measure
-from bench.speed.index_load import CandidateLoad, FingerprintLoad
+from bench.speed.index_load import MINIMA, CandidateLoad, FingerprintLoad
 from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSettings
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.sign.schemes import Scheme
@@ -54,7 +54,10 @@ def test_a_flood_of_chain_costs_at_most_a_few_ordinary_pages() -> None:
 
 def test_pages_that_all_meet_the_same_full_buckets_are_filed_once_and_met_no_more() -> None:
     scheme = SpotsieveScheme(SpotsieveSettings())
-    found = cpu_of(scheme, Flood(PAGES, 1, np.random.default_rng(1)))
+    flood = Flood(PAGES, 1, np.random.default_rng(1))
+    keys = scheme.probe(flood.signatures(0, 100)).keys.reshape(100, -1)
+    assert [len(np.unique(column)) for column in keys.T] == [100, *[1] * (MINIMA + 1 + SOME_KEYS)]
+    found = cpu_of(scheme, flood)
     # 8 MinHash values, 4 of them once more for the host, and the title, of 16 pages each; 4 block fingerprints of 4
     assert found["postings_per_page"] < 13 * scheme.settings.minima_cap + SOME_KEYS * BLOCK_CAP
     assert found["entries"] == PAGES

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 import pytest
@@ -12,9 +13,13 @@ from bench.large_state.filling import KEYS, StatePostings, fill, in_buckets, old
 from bench.large_state.judging import JudgingCosts
 from bench.large_state.report import PAGES, VariantRuns, broken, document
 from bench.large_state.variants import DEFAULTS, HALF_CACHE, VARIANTS, LargeStatePlan, compare
+from bench.speed.index_load import BLOCKS, HOST_PAGES, TEMPLATE_BLOCKS
 from spotsieve.state.store.opening import disk_state
+from spotsieve.stream.base.page_text import ENTRY_SAMPLES, IDENTITY_SHIFT
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
+from tests.fixtures.states.remembering import memories_of
+from tests.reference.host_memory import COUNT_BITS, HOST_BITS, item_of, linear_count
 
 PLAN = LargeStatePlan(pages=2_000, judged=400, batch=100, buffer_mb=1)
 WELL = JudgingCosts(360, 90.0, 200.0, 9.0, 20.0, 30.0, 15.0, 0.5, 2e3, 40.0, 900.0, 10 * 2**30, 2**30, 270, 130)
@@ -34,7 +39,7 @@ def test_copies_of_old_pages_are_found_under_every_tuning(tmp_path: Path) -> Non
     runs = list(compare(tmp_path, PLAN, variants))
 
     load, old = PLAN.load()
-    copies = np.isin(load.sketch[old:], load.sketch[:old]).all(axis=1).sum()
+    copies = np.isin(load.hashes[old:], load.hashes[:old]).all(axis=1).sum()
     assert {(judged.novel, judged.copies) for _, judged in runs} == {(runs[0][1].novel, runs[0][1].copies)}
     assert runs[0][1].novel + runs[0][1].copies == PLAN.judged
     assert runs[0][1].copies >= copies > 0.1 * PLAN.judged
@@ -52,9 +57,23 @@ def test_a_filled_state_has_all_entries_and_the_old_pages_in_place(tmp_path: Pat
     with disk_state(tmp_path, "{}", "bench", IndexSettings()) as state:
         assert state.entry_count == PLAN.pages
         assert len(state.indexed(np.arange(PLAN.pages, dtype=np.uint64)).own_texts().site) == PLAN.pages
-        assert (state.indexed(numbers).compared(False).sketch == load.sketch[:old]).all()
-        hosts = np.arange(1, 1 + PLAN.pages // 50, dtype=np.uint64)
-        assert (state.memories(hosts).pages == 50).all()
+        own = state.indexed(numbers).own_texts()
+        blocks = load.signatures(0, old).blocks.reshape(old, BLOCKS)[:, : BLOCKS - TEMPLATE_BLOCKS]
+        assert (own.blocks.reshape(blocks.shape) == np.sort(blocks, axis=1)).all()
+        assert (np.diff(own.sample_bounds) == ENTRY_SAMPLES).all()
+        memories = memories_of(state, range(1, 1 + PLAN.pages // HOST_PAGES))
+    assert len(memories) == PLAN.pages // HOST_PAGES
+    pages = [linear_count(memory.urls.bit_count(), HOST_BITS) for memory in memories.values()]
+    assert mean(pages) == pytest.approx(HOST_PAGES, rel=0.1)
+    every = 2**COUNT_BITS - 1
+    signatures = load.signatures(0, old)
+    for host, its_blocks in zip(signatures.host.tolist(), signatures.blocks.reshape(old, BLOCKS), strict=True):
+        template = {int(block >> np.uint64(IDENTITY_SHIFT)) for block in its_blocks[-TEMPLATE_BLOCKS:]}
+        slots = memories[host].blocks.slots
+        assert {item for item, _, urls, texts in slots if (urls, texts) == (every, every)} == set(
+            map(item_of, template)
+        )
+        assert len(slots) == TEMPLATE_BLOCKS + HOST_PAGES * (BLOCKS - TEMPLATE_BLOCKS)
 
 
 def test_made_up_keys_are_as_many_as_the_scheme_s() -> None:

@@ -25,6 +25,7 @@ from spotsieve.stream.cli import main as spotsieve
 from spotsieve.stream.sign.features import scorecard
 from spotsieve.stream.sign.features.sieve import blocks_of
 from tests.fixtures.filter_crawl import article, lines, page, page_in_a_site
+from tests.fixtures.pages import crawls
 from tests.fixtures.pages.labelled_sets import write_labels
 
 COUNT = 12
@@ -118,8 +119,8 @@ def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: Labelle
     assert ways_of_finding(replace(judged, found_by=tuple(found_by)), small.truth) == {
         "exact digest": 2,
         "tables only": 0,
-        "smallest hashes only": 1,
-        "prints only": 0,
+        "MinHash values only": 1,
+        "blocks only": 0,
         "title only": 0,
         "several": 1,
     }
@@ -134,16 +135,33 @@ def test_without_a_kind_of_keys_pages_meet_under_the_others(small: LabelledSet) 
         assert judged.f1 == 1.0
 
 
-def test_a_scheme_without_titles_or_sites_leaves_the_rest_of_a_page_as_it_is() -> None:
+def test_a_scheme_without_titles_leaves_the_rest_of_a_page_as_it_is() -> None:
     settings = ours.settings_with({})
     pages = [Page("x", 0, 0, "http://a.example.com/", f"<title>One two</title><p>{article(1)}".encode(), True, 0)]
-    whole, untitled, unknown = (
+    whole, untitled = (
         variants.scheme_of(Ablation("", instead=instead), settings).sign(pages)
-        for instead in (None, Replacement.NO_TITLES, Replacement.NO_SITES)
+        for instead in (None, Replacement.NO_TITLES)
     )
     assert (len(whole.titles), len(untitled.titles), untitled.titles_bounds.tolist()) == (2, 0, [0, 0])
-    assert (whole.site[0] > 0, untitled.site[0] > 0, unknown.site[0]) == (True, True, 0)
-    assert whole.blocks.tolist() == untitled.blocks.tolist() == unknown.blocks.tolist()
+    assert whole.blocks.tolist() == untitled.blocks.tolist()
+    assert whole.samples.tolist() == untitled.samples.tolist()
+
+
+def test_policies_of_the_default_scheme_are_measured(small: LabelledSet) -> None:
+    words = crawls.article(1).split()
+    bodies = [f"<p>{' '.join(words)} Price 15", f"<p>{' '.join(words)} Price 25", f"<p>{' '.join(words[:40])}"]
+    part = small.part([0, 1, 2])
+    pages = [page._replace(body=body.encode()) for page, body in zip(part.pages, bodies, strict=True)]
+    copies = {}
+    for name, value in (("variants", "drop"), ("variants", "keep"), ("parts", "drop")):
+        settings = ours.settings_with({f"policy.{name}": value})
+        judged = ours.judge(ours.sign(pages, settings), part.truth, settings)
+        copies[name, value] = judged.originals
+    assert copies == {
+        ("variants", "drop"): (None, 0, None),
+        ("variants", "keep"): (None, None, None),
+        ("parts", "drop"): (None, 0, 0),
+    }
 
 
 def test_a_group_of_cards_is_switched_by_points_alone(small: LabelledSet) -> None:
@@ -210,19 +228,19 @@ def test_shingles_of_a_short_text_are_the_text() -> None:
 
 
 def test_every_ablation_names_what_there_is() -> None:
-    for rows_of in (ablations.ABLATIONS, ablations.SKETCHES, ablations.GROUPS):
+    for rows_of in (ablations.ABLATIONS, ablations.GROUPS):
         for scheme, rows in rows_of.items():
             assert len({row.name for row in rows}) == len(rows)
             base = ours.settings_with({"scheme.name": scheme})
             for row in rows:
                 is_default = ours.settings_with({"scheme.name": scheme, **row.overrides}) == base
-                assert is_default is not bool(row.overrides) or row.name == "512 bits"
-                assert row.overrides or row.instead or row.rules or row.only_novel_teach or row.without or row.keys_off
+                assert is_default is not bool(row.overrides)
+                assert row.overrides or row.instead or row.rules or row.without or row.keys_off
                 for rule in row.rules:
                     module, name = rule.split(".")
-                    assert isinstance(
-                        getattr(import_module(f"spotsieve.stream.judge.by_host.{module}"), name), int | float
-                    )
+                    value = getattr(import_module(f"spotsieve.stream.judge.by_host.{module}"), name)
+                    assert isinstance(value, int | float)
+                    assert value != row.rules[rule]
 
 
 def test_a_quick_run_writes_the_document(folder: Path, chain: Path, tmp_path: Path) -> None:

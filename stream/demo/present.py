@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 
+from spotsieve.stream.base.page_text import SHINGLE
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.terminal import escape_control_characters
@@ -160,9 +161,9 @@ def _copies(result: DemoResult) -> Iterator[str]:
     yield from _wrapped(
         "The filter compares the main text of pages, without menus, teasers and footers. A page is a duplicate if one "
         f"earlier page contains at least {scheme.min_containment:g} of its distinctive text, which excludes the "
-        f"template text of its host, and few of its words are fresh. Containment is the share of {scheme.shingle_words}"
-        "-word shingles, estimated from samples. This crawl is synthetic; `spotsieve score` measures labelled sets of "
-        "real pages.",
+        f"template text of its host, and few of its words are fresh. Containment is the share of {SHINGLE}-word "
+        "shingles, estimated from samples. This crawl is synthetic; `spotsieve score` measures labelled sets of real "
+        "pages.",
         "  ",
     )
     if outcome.lost:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.reference.host_memory import Memory, item_of
 from tests.reference.packed_text import NOTICE, Block, PageText, Sample, rounded_size
 
-ENTRY_SAMPLES, ENTRY_BLOCKS = 128, 16
+ENTRY_SAMPLES, ENTRY_BLOCKS = 192, 16
 LEAST_OWN = 8
 """A page with fewer distinctive words takes only blocks of the host's share of pages as template text."""
 LEAST_MAIN = 20
@@ -291,18 +291,26 @@ class Comparison:
     def contained_by_blocks(self) -> tuple[float, float]:
         """Of thin text, the words of distinctive blocks that the entry has, and the words of all that were compared."""
         contained, every = 0.0, 0.0
-        of_block: dict[int, list[bool]] = {}
-        for sample, found in self.compared(ALL_TEXT):
-            of_block.setdefault(sample.place, []).append(found)
-        for place, block in enumerate(self.page.blocks):
-            if not self.view.own[place]:
-                continue
-            answers = of_block.get(place, [])
-            if self.whole[place]:
-                contained, every = contained + block.words, every + block.words
-            elif answers:
-                contained, every = contained + block.words * sum(answers) / len(answers), every + block.words
+        for words, found, compared in self._compared_blocks():
+            contained, every = contained + words * found / compared, every + words
         return contained, every
+
+    def fresh_blocks(self) -> list[int]:
+        """The words of each distinctive block of which the entry has nothing."""
+        return [words for words, found, _ in self._compared_blocks() if found == 0]
+
+    def _compared_blocks(self) -> list[tuple[int, int, int]]:
+        """Words, shared shingles and compared shingles of each distinctive block; a shared block is one shingle."""
+        answers: dict[int, list[bool]] = {}
+        for sample, found in self.compared(ALL_TEXT):
+            answers.setdefault(sample.place, []).append(found)
+        blocks = []
+        for place, block in enumerate(self.page.blocks):
+            if self.view.own[place] and self.whole[place]:
+                blocks.append((block.words, 1, 1))
+            elif self.view.own[place] and place in answers:
+                blocks.append((block.words, sum(answers[place]), len(answers[place])))
+        return blocks
 
 
 def fresh_words(run: int, missing: Sequence[float], exact: bool) -> float:

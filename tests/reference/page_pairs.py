@@ -1,6 +1,7 @@
 """When a page is a copy of an indexed one. Twin of stream/judge/by_host/pairs.py."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.reference.containment import (
@@ -19,6 +20,7 @@ FEW_PAGES, TEMPLATE_WORDS = 4, 200
 LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
+EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
 NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
 LEAST_WORDS = 3
@@ -28,16 +30,12 @@ LEAST_WORDS = 3
 class Bars(NamedTuple):
     """The thresholds of the rule, with their defaults (HostThresholds)."""
 
-    template_share: float = 0.12
+    template_share: float = 0.08
     min_containment: float = 0.6
     max_fresh_words: float = 0
     one_host: bool = False
     drop_parts: bool = False
     keep_variants: bool = False
-
-    def careful(self, share: float) -> float:
-        """The required containment if only this share of what may be missing by default may be missing."""
-        return 1.0 - share * (1.0 - self.min_containment)
 
 
 class Part(NamedTuple):
@@ -63,6 +61,7 @@ class Pair:
     view: PageView
     entry: EntryText
     bars: Bars
+    lengths: float = field(default=1.0, init=False)
 
     def __post_init__(self) -> None:
         view, entry = self.view, self.entry
@@ -78,7 +77,7 @@ class Pair:
 
     def score(self) -> float | None:
         """The smallest containment of the parts if each is enough, and the entry is not too long."""
-        long_enough = self.bars.drop_parts or self.fits_length()
+        short_enough, self.lengths = self.compare_lengths()
         scores = [self.contained(part) for part in self.parts()]
         score = min([1.0, *(score for score in scores if score is not None)])
         whole = self.view.whole_words
@@ -92,7 +91,7 @@ class Pair:
             score = min(again, 1.0)
         if self.bars.keep_variants and self.same_host and self.are_variants():
             return None
-        return score if long_enough else None
+        return score if short_enough or self.bars.drop_parts else None
 
     def parts(self) -> list[Part]:
         """The parts that must be contained."""
@@ -118,8 +117,11 @@ class Pair:
         blocks = self.view.page.blocks
         return sum(block.words for block in blocks if block.kept) or sum(block.words for block in blocks)
 
-    def fits_length(self) -> bool:
-        """Whether the entry is at most twice as long, without what became template text of its host since."""
+    def compare_lengths(self) -> tuple[bool, float]:
+        """Whether the entry is at most twice as long, and its length in lengths of the page, from 1 to 2.
+
+        What became template text of its host since does not count.
+        """
         view, entry = self.view, self.entry
         main, every = float(entry.main), float(entry.every)
         if self.same_host:
@@ -130,25 +132,27 @@ class Pair:
                     every -= block.words
                     main -= block.words if block.kept else 0
         if view.own_words < LEAST_WORDS:
-            return True
+            return True, 1.0
         speaks = view.main_words >= LEAST_MAIN
         length, words = (main, view.main_words) if speaks else (every, view.own_words)
-        if length <= MOST_LENGTHS * words + LENGTH_SLACK:
-            return True
-        whole = view.whole_words
-        long_enough = entry.whole <= MOST_LENGTHS * whole + LENGTH_SLACK
-        return whole >= LEAST_MAIN and (self.common or speaks) and long_enough
+        too_long = length > MOST_LENGTHS * words + LENGTH_SLACK
+        if too_long and view.whole_words >= LEAST_MAIN and (self.common or speaks):
+            length, words = entry.whole, view.whole_words
+        return length <= MOST_LENGTHS * words + LENGTH_SLACK, min(max(1.0, length / words), 2.0)
 
     def contained(self, asked: Part) -> float | None:
         """The containment of a part if it is enough, and few of its words are fresh."""
         part, words, beside = asked
         pages, least = self.view.memory.pages, self.bars.min_containment
         contained, fresh = self.comparison.measure(part)
+        text_contained = contained
         thin = words < THIN and not (self.same_host and part == MAIN_TEXT)
         young = self.same_host and (not beside or part == MAIN_TEXT) and pages < FEW_PAGES - 0.5
         if thin and part == ALL_TEXT:
-            contained = self.contained_with_title()
+            contained, text_contained = self.contained_with_title(), self.contained_without_heading()
         needed = self.needed(asked, thin, young)
+        density = self.comparison.density(True)
+        needed += MARGIN * math.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
         most_allowed = self.bars.max_fresh_words - 1.0 if self.bars.max_fresh_words else words
         if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
             # This many of the shared words may be template text that is not known yet.
@@ -159,7 +163,7 @@ class Pair:
                 return contained
         if contained < needed or fresh > min(self.most_fresh(asked, needed, thin, young), most_allowed):
             return None
-        sure = contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
+        sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
         if self.title is None or sure:
             return contained
         least_title = 0.7 if thin or part == TEMPLATE_TEXT else 0.5 if young or words < SHORT else 0.0
@@ -172,21 +176,29 @@ class Pair:
             contained, every = contained + self.shared_words, every + len(self.view.rare)
         return contained / max(every, 1e-9)
 
+    def contained_without_heading(self) -> float:
+        """The containment of thin text by its blocks, without its heading: the longest fresh block that is a title."""
+        contained, every = self.comparison.contained_by_blocks()
+        fresh = self.comparison.fresh_blocks() if self.same_host else []
+        heading = max((words for words in fresh if words <= len(self.view.rare)), default=0)
+        return contained / max(every - heading, 1e-9)
+
     def needed(self, asked: Part, thin: bool, young: bool) -> float:
         """The required containment: higher where less is known."""
-        bars, needed = self.bars, self.bars.min_containment
+        missing = (1.0 - self.bars.min_containment) / (1.0 + EXCERPT * (self.lengths - 1.0))
+        needed = 1.0 - missing
         title = -1.0 if self.title is None else self.title
         if self.same_host and title < 1.0:
             similar = title >= 0.5 and asked.words >= LEAST_MAIN_ON_HOST
-            needed = bars.careful(0.875 if similar else 0.625)
+            needed = 1.0 - (0.875 if similar else 0.625) * missing
         if young:
-            needed = max(needed, NEARLY_ALL if asked.words <= TEMPLATE_WORDS else bars.careful(0.625))
+            needed = max(needed, NEARLY_ALL if asked.words <= TEMPLATE_WORDS else 1.0 - 0.625 * missing)
         elif thin and self.title is None:
-            needed = bars.careful(0.75)
+            needed = 1.0 - 0.75 * missing
         if not self.same_host and asked.part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT):
             needed = max(needed, NEARLY_ALL)
         if asked.beside and asked.part != MAIN_TEXT:
-            needed = min(needed, bars.min_containment - 0.1)
+            needed = min(needed, 1.0 - missing - BESIDE)
         return needed
 
     def most_fresh(self, asked: Part, needed: float, thin: bool, young: bool) -> float:

@@ -9,7 +9,7 @@ from tests.reference.spots import K1, K2, K3, K4, SEED, folded, token_hash
 NUMBER_TOKEN = 0xA24BAED4963EE404
 MOST_BLOCKS = 1024
 MAIN_SAMPLES, REST_SAMPLES = 192, 128
-WIDE_SHINGLE = 8
+SHINGLE, WIDE_SHINGLE = 3, 8
 
 
 @dataclass
@@ -35,9 +35,9 @@ class Listed:
         word = (chain_hash(hashes if numeric else text, salt) >> 24) << 24 | digest << 16
         return word | packed_size(len(self.tokens), self.links) | numeric << 2 | self.wide << 1 | self.kept
 
-    def shingles(self, width: int) -> list[tuple[str, ...]]:
+    def shingles(self) -> list[tuple[str, ...]]:
         """Every run of tokens of the block's width; all tokens of a shorter block."""
-        width = min(WIDE_SHINGLE if self.wide else width, len(self.tokens))
+        width = min(WIDE_SHINGLE if self.wide else SHINGLE, len(self.tokens))
         return [self.tokens[first : first + width] for first in range(len(self.tokens) - width + 1)]
 
 
@@ -50,7 +50,7 @@ class PageText:
     features: int
 
 
-def page_text_of(noted: list[Noted], reasons: list[str], width: int, salt: int) -> PageText:
+def page_text_of(noted: list[Noted], reasons: list[str], salt: int) -> PageText:
     """The packed blocks, the samples, and the number of shingles of listed main text."""
     different: dict[tuple[str, ...], Listed] = {}
     for block, why in zip(noted, reasons, strict=True):
@@ -65,17 +65,15 @@ def page_text_of(noted: list[Noted], reasons: list[str], width: int, salt: int) 
     blocks = [block.packed(salt) for block in listed]
     if others:
         blocks.append(packed_size(sum(len(one.tokens) for one in others), sum(one.links for one in others)))
-    return PageText(
-        blocks, samples_of(listed, width), sum(len(block.shingles(width)) for block in listed if block.kept)
-    )
+    return PageText(blocks, samples_of(listed), sum(len(block.shingles()) for block in listed if block.kept))
 
 
-def samples_of(listed: list[Listed], width: int) -> list[int]:
+def samples_of(listed: list[Listed]) -> list[int]:
     """The smallest hashes of main text and of other text, each with the first place that has it."""
     found: dict[bool, dict[int, tuple[int, int, int]]] = {True: {}, False: {}}
     before = 0
     for place, block in enumerate(listed):
-        for offset, shingle in enumerate(block.shingles(width)):
+        for offset, shingle in enumerate(block.shingles()):
             hashed = chain_hash([token_hash(token) for token in shingle]) >> 32
             found[block.kept].setdefault(hashed, (before + offset, place, len(shingle)))
         before += len(block.tokens)

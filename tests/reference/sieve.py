@@ -41,7 +41,7 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
     reasons = reasons_of(blocks)
     kept = [token for block, why in zip(blocks, reasons, strict=True) if "kept" in why for token in block.tokens]
     shingles = shingles_of(kept, settings.shingle_words)
-    text = page_text_of(blocks, reasons, settings.shingle_words, settings.salt)
+    text = page_text_of(blocks, reasons, settings.salt)
     return Columns(
         len(every),
         len(kept),

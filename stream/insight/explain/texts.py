@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.page_text import WIDE_SHINGLE
+from spotsieve.stream.base.page_text import SHINGLE, WIDE_SHINGLE
 from spotsieve.stream.base.settings.schemes import SchemeSettings, SpotsieveSettings
 from spotsieve.stream.insight.explain.page_blocks import BlockRole, PageBlocks
 from spotsieve.stream.insight.explain.shown_text import read_text, spell_out
@@ -162,12 +162,11 @@ def read_pair(
 
 
 def shingle_words(settings: SchemeSettings) -> int:
-    """The length of a scheme's shingles in words; PASSAGE_WORDS for schemes without shingles."""
-    for name in ("shingle_words", "w"):
-        length = getattr(settings, name, None)
-        if isinstance(length, int):
-            return length
-    return PASSAGE_WORDS
+    """The length in words of the shingles that a scheme compares; PASSAGE_WORDS for schemes without shingles."""
+    if isinstance(settings, SpotsieveSettings):
+        return SHINGLE
+    length = getattr(settings, "w", None)
+    return length if isinstance(length, int) else PASSAGE_WORDS
 
 
 def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]]:

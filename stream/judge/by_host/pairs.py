@@ -11,6 +11,8 @@ They are measured over one or two parts of the page, and must be enough in each:
 
 More is required where less is known:
 
+- An excerpt with an answer is no copy: the longer the indexed page, the less may be missing (EXCERPT).
+- Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words
@@ -71,16 +73,21 @@ LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
 the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
-CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.1
+CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.05
 """How the required containment follows from min_containment: what may be missing is this share of it for pages of one
 host whose titles differ, for thin texts without titles, and for similar titles. Beside the main text, all text needs
 BESIDE less."""
+EXCERPT = 0.35
+"""What may be missing is divided by 1 + EXCERPT * (n - 1) if the indexed page has n times the length of the page."""
+MARGIN = 0.25
+"""Standard errors of the estimated containment that are added to the required one."""
 SIMILAR_TITLE, THIN_TITLE, SAME_TITLE = 0.5, 0.7, 1.0
 """Overlaps of two titles: similar; enough for thin texts; the same."""
 SHORT = 80
 """A text of fewer words under another title is no copy."""
 SURE, SURE_WORDS = 0.95, 20
-"""A text of SURE_WORDS words is a copy whatever the titles are if this share of it is contained."""
+"""A text of SURE_WORDS words is a copy whatever the titles are if this share of it is contained, its heading not
+counted."""
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
 """The containment that template text and common text need between two hosts, and the share of fresh words they may
 have;
@@ -138,7 +145,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     if same:
         title, shared_words = title_overlap(pages, page, others, other, memory, row, view)
     answer.figures[thresholds.PAIR_TITLE] = title
-    long_enough = _record_length(pages, page, others, other, same, memory, row, view, answer) or bars.drop_parts
+    short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
     common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
     every = figures[MAIN] + figures[OUTSIDE] if same else MAIN_SHARE * figures[OWN]
@@ -156,27 +163,32 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
             asked, words = same and common and figures[WHOLE] >= LEAST_MAIN, figures[WHOLE]
         if not asked:
             continue
-        value = _contained_part(part, words, beside, pages, page, same, title, shared_words, view, bars, answer)
+        value = _contained_part(
+            part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer
+        )
         enough &= value >= 0.0
         score = min(score, value)
     if not enough and common and not same and figures[WHOLE] >= max(LEAST_MAIN, WHOLE_SHARE * figures[EVERY]):
         score = _contained_part(
             WHOLE_MAIN_TEXT,
-            *(figures[WHOLE], False, pages, page, same, title, shared_words, view, bars, answer),
+            *(figures[WHOLE], False, lengths, pages, page, same, title, shared_words, view, bars, answer),
         )
         enough = score >= 0.0
     if enough and bars.keep_variants and same and are_variants(pages, page, others, other, view.flags):
         enough = False
         answer.bars[thresholds.NOT_A_VARIANT, 0] = 0.0
         answer.bars[thresholds.NOT_A_VARIANT, 1] = 1.0
-    if enough and long_enough:
+    if enough and (short_enough or bars.drop_parts):
         answer.confirmed.accepted[0], answer.confirmed.score[0] = True, min(score, 1.0)
         answer.reason[0] = _CONTAINED
 
 
 @inlined
 def _record_length(pages, page, others, other, same, memory, row, view, answer):
-    """Compare the lengths of both pages, and record them; whether the indexed page is at most twice as long: bool.
+    """Compare the lengths of both pages, and record them.
+
+    Returns whether the indexed page is at most twice as long: bool, and its length in lengths of the page, from 1 to 2:
+    float64.
 
     What has become template text of the host since the page was indexed is not counted any more: its heaviest blocks by
     the memory of the host, and other text that is template text of the later page.
@@ -197,15 +209,17 @@ def _record_length(pages, page, others, other, same, memory, row, view, answer):
                 every -= words_of(block)
                 main -= words_of(block) if is_kept(block) else 0
     if figures[OWN] < 3:
-        return True
-    length, most = every, MOST_LENGTHS * figures[OWN] + LENGTH_SLACK
+        return True, 1.0
+    length, own = every, figures[OWN]
     if figures[MAIN] >= LEAST_MAIN:
-        length, most = main, MOST_LENGTHS * figures[MAIN] + LENGTH_SLACK
+        length, own = main, figures[MAIN]
     common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
-    if length > most and figures[WHOLE] >= LEAST_MAIN and (common or figures[MAIN] >= LEAST_MAIN):
-        length, most = whole, MOST_LENGTHS * figures[WHOLE] + LENGTH_SLACK
+    longer = length > MOST_LENGTHS * own + LENGTH_SLACK
+    if longer and figures[WHOLE] >= LEAST_MAIN and (common or figures[MAIN] >= LEAST_MAIN):
+        length, own = whole, figures[WHOLE]
+    most = MOST_LENGTHS * own + LENGTH_SLACK
     answer.bars[thresholds.LENGTH, 0], answer.bars[thresholds.LENGTH, 1] = length, most
-    return length <= most
+    return length <= most, min(max(1.0, length / own), 2.0)
 
 
 @inlined
@@ -219,20 +233,24 @@ def _template_words(pages, page):  # PageTexts, int64 -> float64
 
 
 @inlined
-def _contained_part(part, words, beside, pages, page, same, title, shared_words, view, bars, answer):
+def _contained_part(part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer):
     """Measure one part of a page, and record it; its containment if it is enough, else -1: float64.
 
-    words: float64, of the part  beside: bool, another part is compared too  title: float64, overlap of the titles
-    shared_words: int64, rare title words of both pages
+    words: float64, of the part  beside: bool, another part is compared too  lengths: float64, of _record_length
+    title: float64, overlap of the titles  shared_words: int64, rare title words of both pages
     """
     figures, compared = view.figures, answer.compared
     measure_part(part, pages, page, view.flags, compared)
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
+    text_contained = contained
     thin = words < THIN and (not same or part != MAIN_TEXT)
     young = same and (not beside or part == MAIN_TEXT) and figures[PAGES] < FEW_PAGES - 0.5
     if thin and part == ALL_TEXT:
-        contained = _contained_blocks(pages, page, view, compared, same, shared_words)
-    needed = _needed_containment(part, words, thin, young, beside, same, title, bars.min_containment)
+        contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
+    missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
+    needed = _needed_containment(part, words, thin, young, beside, same, title, 1.0 - missing)
+    density = compared.density[0]
+    needed += MARGIN * np.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
     most_fresh = (1.0 - needed) * words
     if thin and same and title == NO_TITLE:
         most_fresh = CAREFUL * (1.0 - bars.min_containment) * words
@@ -252,7 +270,7 @@ def _contained_part(part, words, beside, pages, page, same, title, shared_words,
     _record_part(answer, row, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:
         return -1.0
-    sure = contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
+    sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
     if title == NO_TITLE or sure:
         return contained
     least_title = THIN_TITLE if thin or part == TEMPLATE_TEXT else 0.0
@@ -271,7 +289,7 @@ def _record_part(answer, row, contained, needed, fresh, most_fresh):  # PairResu
 
 @inlined
 def _needed_containment(part, words, thin, young, beside, same, title, least):
-    """The required containment of a part: float64. least: HostThresholds.min_containment"""
+    """The required containment of a part: float64. least: the required one if nothing else asks for more"""
     missing = 1.0 - least
     needed = least
     if same and title < SAME_TITLE:
@@ -291,17 +309,25 @@ def _needed_containment(part, words, thin, young, beside, same, title, least):
 
 @inlined
 def _contained_blocks(pages, page, view, compared, same, shared_words):
-    """The containment of a thin text, block by block: the own words of the title are text too -> float64."""
-    first, every, contained = pages.block_bounds[page], 0.0, 0.0
+    """The containment of a thin text, block by block: (float64, float64).
+
+    The first counts the own words of the title as text too. The second leaves out the heading: the longest fresh block
+    that has no more words than the title has of its own.
+    """
+    first, every, contained, heading = pages.block_bounds[page], 0.0, 0.0, 0.0
     for place in range(pages.block_bounds[page + 1] - first):
         words = words_of(pages.blocks[first + place])
         asked, found = compared.by_block[place, 0], compared.by_block[place, 1]
-        if view.flags[place] & IS_OWN and (asked > 0 or compared.whole[place]):
-            every += words
-            contained += words if compared.whole[place] else words * found / asked
+        if not view.flags[place] & IS_OWN or (asked == 0 and not compared.whole[place]):
+            continue
+        every += words
+        contained += words if compared.whole[place] else words * found / asked
+        if same and found == 0 and not compared.whole[place] and words <= view.figures[RARE]:
+            heading = max(heading, np.float64(words))
+    of_text = contained / max(every - heading, 1e-9)
     if same:
         every, contained = every + view.figures[RARE], contained + shared_words
-    return contained / max(every, 1e-9)
+    return contained / max(every, 1e-9), of_text
 
 
 @inlined

@@ -1,8 +1,8 @@
 """Writes the text of a page into its signature: packed blocks and sampled shingles (stream/base/page_text.py).
 
 Blocks stand in page order, and blocks of equal tokens once. A block is main text if the scorecards keep it, or a repeat
-of it. In a block whose tokens are mostly single characters, shingles have WIDE_SHINGLE tokens: three characters recur
-on every long page of a script without spaces.
+of it. Shingles have SHINGLE tokens. In a block whose tokens are mostly single characters they have WIDE_SHINGLE tokens:
+three characters recur on every long page of a script without spaces.
 
     shingle  = chain hash (stream/sign/text/hashing.py) over the tokens of one block; a block that is too short for one
                shingle is a shingle of all its tokens
@@ -40,6 +40,7 @@ from spotsieve.stream.base.page_text import (
     PLACE_SHIFT,
     POSITION_SHIFT,
     REST_SAMPLES,
+    SHINGLE,
     WIDE,
     WIDE_SHINGLE,
     WORDS_SHIFT,
@@ -239,7 +240,7 @@ def sample_shingles(tokens, blocks, count, kept, width, room, packed, samples):
     written = pick_smallest(room.items, main, np.int64(0), MAIN_SAMPLES, room, np.int64(0))
     written = pick_smallest(room.others, rest, main, REST_SAMPLES, room, written)
     sort_items(room.picked, room.spare, room.starts, written, np.uint64(end))
-    pack_samples(blocks, count, width, room.picked, written, packed, samples)
+    pack_samples(blocks, count, room.picked, written, packed, samples)
     return written, main
 
 
@@ -257,7 +258,7 @@ def collect_shingles(tokens, blocks, count, kept, width, room, packed):
         is_kept = blocks.reasons[block] <= KEPT_IN_NEED
         if place >= 0:
             word = packed[place]
-            own_width = width_in(word, words, width)
+            own_width = width_in(word, words)
             shingles = words - own_width + 1
             in_main = word & KEPT != _U0
             items, target = (room.items, main) if in_main else (room.others, rest)
@@ -289,9 +290,9 @@ def collect_shingles(tokens, blocks, count, kept, width, room, packed):
 
 
 @part
-def width_in(word, words, width):  # uint64, int64, int64 -> int64
+def width_in(word, words):  # uint64, int64 -> int64
     """The number of tokens of a shingle in a packed block of `words` tokens."""
-    return min(np.int64(WIDE_SHINGLE) if word & WIDE != _U0 else width, words)
+    return min(np.int64(WIDE_SHINGLE if word & WIDE != _U0 else SHINGLE), words)
 
 
 @part
@@ -377,7 +378,7 @@ def drop_shared(main, count, bound, room):
 
 
 @part
-def pack_samples(blocks, count, width, picked, written, packed, samples):
+def pack_samples(blocks, count, picked, written, packed, samples):
     """Write picked items as samples. picked: uint64[], in page order  written: int64, their number
 
     The other arguments are those of sample_shingles.
@@ -388,7 +389,7 @@ def pack_samples(blocks, count, width, picked, written, packed, samples):
         if place >= 0:
             words = np.int64(blocks.words[block])
             position += words
-            own_width = width_in(packed[place], words, width)
+            own_width = width_in(packed[place], words)
             low = np.uint64(place) << np.uint64(PLACE_SHIFT) | np.uint64(own_width)
             while done < written and np.int64(picked[done] >> _HALF) < position:
                 item = picked[done]

@@ -32,7 +32,8 @@ MOST_MINIMA = 255
 class SieveSettings:
     """Settings of the columns. Every field changes verdicts. Raises SettingError for a value out of range.
 
-    shingle_words: words of a shingle (1..15)  minima: number of MinHash values (1..255)
+    shingle_words: words of the shingles that make phrases (1..15); samples have shingles of their own
+    minima: number of MinHash values of phrases (1..255)
     salt: changes the identities of blocks (0..2^64 - 1)
     """
 

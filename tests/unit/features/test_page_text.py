@@ -92,6 +92,15 @@ def test_odd_pages_give_the_twins_blocks_and_samples(page: str, markup: bool) ->
         assert found.feature_counts.tolist() == [expected.features]
 
 
+@pytest.mark.parametrize("shingle_words", [1, 2, 4, 8, 15])
+def test_samples_and_features_do_not_depend_on_the_length_of_phrases(shingle_words: int) -> None:
+    page = f"{MENU}<p>{STORY * 3}</p><p>{' '.join('abcdefghijklmnop')}</p><p>Two words"
+    usual, other = sieved(page), sieved(page, shingle_words=shingle_words)
+    assert other.samples.tolist() == usual.samples.tolist()
+    assert other.feature_counts.tolist() == usual.feature_counts.tolist()
+    assert other.minima.tolist() != usual.minima.tolist()
+
+
 def test_the_salt_changes_identities_and_digests_of_numbers_and_nothing_else() -> None:
     page = f"<title>One</title>{MENU}<p>{STORY * 3}</p><p>In 2024 it cost 12 or 13 coins of gold or of silver</p>" * 2
     plain, salted = sieved(page), sieved(page, salt=7)

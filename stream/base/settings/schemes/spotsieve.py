@@ -33,7 +33,7 @@ class SpotsieveSettings(Section):
         le=65_535,
     )
     min_features: int = fewest(8, "features", unit="shingles")
-    shingle_words: int = shingle_length(3)
+    shingle_words: int = shingle_length(3, " of phrases; containment is measured by shingles of 3 words")
     minima: int = setting(
         8,
         "MinHash values of phrases (2 * shingle_words - 1 words) under which a page is indexed",
@@ -51,7 +51,7 @@ class SpotsieveSettings(Section):
         le=65_536,
     )
     template_share: float = setting(
-        0.12,
+        0.08,
         "blocks on at least this share of a host's pages, and on at least 3, are template text; on 10 or more, always",
         verdicts=True,
         signs=False,
