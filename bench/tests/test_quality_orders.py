@@ -80,7 +80,7 @@ def test_a_later_run_takes_the_parts_that_an_earlier_one_kept(shop: LabelledSet,
     assert (found.seconds, found.peer_pages) == ({"sets": 1.5}, 7)
     assert keep.kept_parts(tmp_path, run, {"sets"}) == []
     with pytest.raises(InputError, match="must be of the same sets and settings"):
-        keep.kept_parts(tmp_path, replace(run, base={"scheme.min_alike": 0.6}), set())
+        keep.kept_parts(tmp_path, replace(run, base={"scheme.min_containment": 0.7}), set())
 
 
 def test_a_document_keeps_the_sections_that_were_not_measured_with_their_date() -> None:

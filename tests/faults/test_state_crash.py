@@ -38,7 +38,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 directory = Path(sys.argv[1])
 state = disk_state(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
-engine = Engine(SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), state, IndexSettings(), bytes(16), "log")
+engine = Engine(SpotsieveScheme(SpotsieveSettings()), state, IndexSettings(), bytes(16), "log")
 with LocalLog(directory) as log:
     for offset, record in log.read_from(state.position):
         engine.apply(record, offset)
@@ -49,7 +49,7 @@ with LocalLog(directory) as log:
 @pytest.mark.timeout(900)
 def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_position(tmp_path: Path) -> None:
     _make_log(tmp_path)
-    chance, scheme, reached = random.Random(5), SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), 0
+    chance, scheme, reached = random.Random(5), SpotsieveScheme(SpotsieveSettings()), 0
     rebuilt = memory_state()
     rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
     for _ in range(4):
@@ -70,7 +70,7 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
 
 def _make_log(directory: Path) -> None:
     """A log that forgets three of its first pages with every fifth record, so that their copies are filed again."""
-    scheme, state = SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), memory_state()
+    scheme, state = SpotsieveScheme(SpotsieveSettings()), memory_state()
     engine = Engine(scheme, state, IndexSettings(), DIGEST, "log")
     records = [make_signatures(PAGES, seed=number % 50, first=number * PAGES) for number in range(RECORDS)]
     for number in range(5):
