@@ -1,10 +1,12 @@
 """The keys of the scheme `spotsieve`, page by page. Twin of SpotsieveScheme.probe."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spotsieve.stream.base.signature import MATCHING_NOTHING, Signatures, SignatureStatus
 from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, MINIMA_TAG, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes import UNCAPPED
+from tests.reference.packed_text import words_of_code
 
 WORD, LOW = 2**64, 2**56
 
@@ -19,7 +21,7 @@ class Key(NamedTuple):
 
 
 def keys_of_page(signatures: Signatures, row: int, minima_cap: int) -> list[Key]:
-    """Digest; minima; title; the heaviest prints, of equal ones those of the least keys."""
+    """Digest; MinHash values; title; the heaviest blocks, of equal ones the first of the page."""
     status = int(signatures.status[row])
     if status in MATCHING_NOTHING:
         return []
@@ -34,9 +36,21 @@ def keys_of_page(signatures: Signatures, row: int, minima_cap: int) -> list[Key]
         for word in words:
             mixed = (mixed ^ word) * 0x100000001B3 % WORD
         keys.append(Key(_tagged(TITLE_TAG, _mixed(mixed % LOW, host)), 0, False, minima_cap))
-    prints = [(-(one % 16 // 2), _tagged(PRINT_TAG, _mixed(one >> 5, host))) for one in _own(signatures, "prints", row)]
     wanted = 6 if features < 150 else 4 if features < 300 else 2
-    return keys + [Key(key, 0, False, 4) for _, key in sorted(prints)[:wanted]]
+    heaviest = sorted(_weights(_own(signatures, "blocks", row)).items(), key=lambda row: (-row[1][0], row[1][1]))
+    identities = [identity for identity, _ in heaviest[:wanted]]
+    return keys + [Key(_tagged(PRINT_TAG, _mixed(identity, host)), 0, False, 4) for identity in identities]
+
+
+def _weights(blocks: Sequence[int]) -> dict[int, tuple[float, int]]:
+    """The weight and the place of the heaviest block of each identity; the first of equally heavy ones."""
+    weights = dict[int, tuple[float, int]]()
+    for place, block in enumerate(blocks):
+        identity, words, kept = block >> 24, words_of_code(block >> 8 & 255), block & 1
+        weight = words * (1.0 if kept else 0.4)
+        if identity and (identity not in weights or weight > weights[identity][0]):
+            weights[identity] = weight, place
+    return weights
 
 
 def _own(signatures: Signatures, name: str, row: int) -> list[int]:
