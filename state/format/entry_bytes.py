@@ -70,11 +70,12 @@ def own_text_fault(value: bytes, at: int) -> str | None:
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:
     """Read a complete own text that begins at `at`. Raises ValueError if its sample is no code of ascending hashes."""
-    *sizes, count, blocks, titles = _OWN_TEXT.unpack_from(value, at)
+    site, main, whole, every, limit, count, blocks, titles = _OWN_TEXT.unpack_from(value, at)
     at += OWN_TEXT_BYTES
     end = at + int(sample_bytes(count))
     words = struct.unpack_from(f"<{blocks}Q{titles}H", value, end)
-    return OwnParts(*sizes, _unpack_sample(value[at:end], count), words[:blocks], words[blocks:])
+    sample = _unpack_sample(value[at:end], count)
+    return OwnParts(site, main, whole, every, limit, sample, words[:blocks], words[blocks:])
 
 
 def _pack_sample(sample: Sequence[int]) -> bytes:
@@ -183,8 +184,8 @@ def _read_sample(raw, at, sample, first, end):
     for row in range(first, end):
         # The high bits follow, so that all three bytes lie in the code.
         byte = at + (bit >> 3)
-        word = np.int64(raw[byte]) | np.int64(raw[byte + 1]) << 8 | np.int64(raw[byte + 2]) << 16
-        sample[row] = word >> (bit & 7) & mask
+        three = np.int64(raw[byte]) | np.int64(raw[byte + 1]) << 8 | np.int64(raw[byte + 2]) << 16
+        sample[row] = three >> (bit & 7) & mask
         bit += low
     byte, base, row, last, falls = at + (bit >> 3), first - (bit & 7), first, np.int64(0), False
     after, skipped = at + sample_bytes(count), np.uint64((1 << (bit & 7)) - 1)

@@ -149,11 +149,11 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
     count = len(signatures)
     sample_first = np.arange(count, dtype=np.int64) * ENTRY_SAMPLES
     block_first = np.arange(count, dtype=np.int64) * ENTRY_BLOCKS
-    sizes = np.zeros((3, count), np.uint8)
+    main, whole, every = np.zeros((3, count), np.uint8)
     return EntryTexts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
-        *sizes,
+        *(main, whole, every),
         np.zeros(count, np.uint32),
         np.zeros(count * ENTRY_SAMPLES, np.uint16),
         sample_first,
@@ -350,9 +350,9 @@ def keep_own_text(pages, page, view, own, ordered):
     _sort(own.blocks, begin, held)
     # Blocks with other numbers are equal now and then: the digest of numbers has 8 bits.
     written = begin
-    for at in range(begin, begin + held):
-        if at == begin or own.blocks[at] != own.blocks[written - 1]:
-            own.blocks[written] = own.blocks[at]
+    for place in range(begin, begin + held):
+        if place == begin or own.blocks[place] != own.blocks[written - 1]:
+            own.blocks[written] = own.blocks[place]
             written += 1
     own.block_end[page] = written
 
