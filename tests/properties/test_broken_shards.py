@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from spotsieve.state.log.record import decode
+from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
-from spotsieve.stream.base.signature import Signatures, page_ids_of
+from spotsieve.stream.base.signature import Signatures, SignatureStatus, page_ids_of
 from spotsieve.stream.base.verdict import Kind, Reason, concatenate
 from spotsieve.stream.service.roles.resolver import work as of_resolver
 from spotsieve.stream.service.roles.shard import work as of_shard
-from spotsieve.stream.sharding import confirmation
-from spotsieve.stream.sharding.confirmation import EntryPairs
+from spotsieve.stream.sharding.candidates import ShardCandidates
+from spotsieve.stream.sharding.keys import ShardReads
+from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
@@ -148,18 +150,19 @@ def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(mon
     # The same pages once more: each meets itself, filed.
     again = decode(one.log[0]).signatures
     one.sign(replace(again, offset=again.offset + 10_000))
-    whole, broke = vars(confirmation)["_say"], set[int]()
+    whole, broke = vars(of_shard)["confirm"], set[int]()
 
-    def breaking(signatures: Signatures, met: EntryPairs, *arguments: Any) -> Any:
-        offsets = signatures.offset[met.page]
-        if (offsets == bad).any():
+    def breaking(round_: Round, held: ShardReads, candidates: Sequence[ShardCandidates], *arguments: Any) -> Any:
+        judged = round_.signatures.status != SignatureStatus.EMPTY
+        row = np.flatnonzero(judged & (round_.signatures.offset == bad))
+        if any(sizes_of(one.bounds)[row].any() for one in candidates):
             broke.add(bad)
             raise Defect("of a pair")
-        return whole(signatures, met, *arguments)
+        return whole(round_, held, candidates, *arguments)
 
     expected = concatenate(one.verdicts)
     bad = int(again.offset[np.flatnonzero(expected.kind[: len(again)] == Kind.NOVEL)[3]]) + 10_000
-    monkeypatch.setattr(confirmation, "_say", breaking)
+    monkeypatch.setattr(of_shard, "confirm", breaking)
     shards = WorkingShards(one, 3, random.Random(0))
     found = shards.apply(one.log, (len(again),))
     assert broke == {bad}
