@@ -160,7 +160,8 @@ def measure_part(part, pages, page, flags, compared):
     int64, PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView  ->  compared.figures[part]
     """
     first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
-    main_density, rest_density = compared.density[0], compared.density[1]
+    exact = compared.density[0] == 1.0 and compared.density[1] == 1.0
+    main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
     no_main = True
     for place in range(count):
         no_main &= not is_kept(pages.blocks[first + place])
@@ -187,32 +188,32 @@ def measure_part(part, pages, page, flags, compared):
             every += shingles
         before += size
     fresh, missing, missing_words, last = 0.0, np.int64(0), 0.0, np.int64(0)
-    begin, exact = pages.sample_bounds[page], main_density == 1.0 and rest_density == 1.0
+    begin = pages.sample_bounds[page]
     for at in range(begin, pages.sample_bounds[page + 1]):
         sample, found = pages.samples[at], compared.found[at - begin]
         place = place_of(sample)
         part_start, whole = compared.start[place], compared.whole[place]
         if part_start == _OUTSIDE or found == _UNKNOWN:
             continue
-        density = main_density if is_kept(pages.blocks[first + place]) else rest_density
+        stands_for = main_shingles if is_kept(pages.blocks[first + place]) else rest_shingles
         compared.by_block[place, 0] += 1.0
         compared.by_block[place, 1] += found == _FOUND
         if not whole:
             compared_shingles += 1
-            every += 1.0 / density
-            shared += 1.0 / density if found == _FOUND else 0.0
+            every += stands_for
+            shared += stands_for if found == _FOUND else 0.0
         if part_start == _LINKS:
             continue
         if found == _MISSING:
             missing += 1
-            missing_words += 1.0 / density
+            missing_words += stands_for
             continue
         # A position beyond 65,535 is that of its block: it is not known.
         start = part_start + max(position_of(sample) - compared.before[place], 0)
         end = start + width_of(sample)
         if whole:
             start, end = part_start, part_start + words_of(pages.blocks[first + place])
-        fresh += _fresh_words(start - last, missing, missing_words, density == 1.0)
+        fresh += _fresh_words(start - last, missing, missing_words, stands_for == 1.0)
         last = max(last, end)
         missing, missing_words = np.int64(0), 0.0
     fresh += _fresh_words(words - last, missing, missing_words, exact)
