@@ -16,6 +16,7 @@ LEAST_OWN = 8
 """A page with fewer distinctive words takes only blocks of the host's share of pages as template text."""
 LEAST_MAIN = 20
 """The least words of main text that speak for a page."""
+PROSE_WORDS, PROSE_SHARE = 100, 0.9
 FRESH_RUN, FRESH_SLACK = 10, 2.0
 LINK_BLOCK = 0.4
 FEW_SHINGLES = 16
@@ -51,6 +52,12 @@ class PageView:
     def other_words(self) -> float:
         """The words of the other distinctive text, outside links."""
         return sum(block.words_outside_links for block in self._chosen(self.own) if not block.kept)
+
+    @cached_property
+    def prose_words(self) -> int:
+        """The words of long distinctive blocks outside the main text with few links."""
+        long = [block for block in self._chosen(self.own) if not block.kept and block.words >= PROSE_WORDS]
+        return sum(block.words for block in long if block.words_outside_links >= PROSE_SHARE * block.words)
 
     @cached_property
     def whole_words(self) -> int:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tests.reference.containment import (
     ALL_TEXT,
+    ENTRY_BLOCKS,
     LEAST_MAIN,
     MAIN_TEXT,
     TEMPLATE_TEXT,
@@ -97,8 +98,9 @@ class Pair:
         """The parts that must be contained."""
         view = self.view
         speaks = view.main_words >= (LEAST_MAIN_ON_HOST if self.same_host else LEAST_MAIN)
-        every = view.main_words + view.other_words if self.same_host else MAIN_SHARE * view.own_words
-        other_text = view.main_words < every
+        other_text = view.other_words > 0
+        if not self.same_host:
+            other_text = view.main_words < MAIN_SHARE * view.own_words or view.main_words <= view.prose_words
         with_common = self.same_host and self.common and view.whole_words >= LEAST_MAIN
         beside = speaks + (other_text or not speaks) + with_common > 1
         parts = []
@@ -222,4 +224,4 @@ class Pair:
         theirs = self.entry.blocks
         if any(block.identity not in texts and not block.numeric for block in theirs):
             return False
-        return any(block.text not in exact for block in theirs) and sum(self.view.own) <= len(theirs)
+        return any(block.text not in exact for block in theirs) and min(sum(self.view.own), ENTRY_BLOCKS) <= len(theirs)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
-    HASH_SHIFT,
     MAIN_SAMPLES,
     MOST_BLOCKS,
     NUMBERS_SHIFT,
     REST_SAMPLES,
+    hash_of,
     is_kept,
     place_of,
     position_of,
@@ -34,9 +34,12 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_OWN,
     IS_TEMPLATE,
     OrderedSample,
+    hash_at,
     new_ordered_sample,
     order_sample,
-    place_of_rank,
+    place_at,
+    rank_of,
+    scale_sample,
 )
 
 FRESH_RUN = 10
@@ -105,22 +108,20 @@ def find_shared(pages, page, others, other, compared):
         whole = _has_block(others, other, pages.blocks[place])
         compared.whole[place - first] = whole
         shared |= whole
-    ordered = compared.ordered
+    ordered, limit, begin = compared.ordered, np.int64(others.limit[other]), pages.sample_bounds[page]
     order_sample(pages, page, ordered)
-    at, end, begin = others.sample_first[other], others.sample_end[other], pages.sample_bounds[page]
-    limit = np.int64(others.limit[other])
-    for rank in range(pages.sample_bounds[page + 1] - begin):
-        value, place = np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT)), place_of_rank(ordered, rank)
-        found = _UNKNOWN
-        if value <= limit:
-            wanted = scaled_hash(value, limit)
-            while at < end and others.sample[at] < wanted:
-                at += 1
-            found = _FOUND if at < end and others.sample[at] == wanted else _MISSING
-        if compared.whole[place_of(pages.samples[begin + place])]:
-            found = _FOUND
-        shared |= found == _FOUND
-        compared.found[place] = found
+    scale_sample(ordered, limit)
+    for at in range(begin, pages.sample_bounds[page + 1]):
+        found = _MISSING if hash_of(pages.samples[at]) <= limit else _UNKNOWN
+        compared.found[at - begin] = _FOUND if compared.whole[place_of(pages.samples[at])] else found
+    for at in range(others.sample_first[other], others.sample_end[other]):
+        wanted = np.int64(others.sample[at])
+        if ordered.scaled[wanted >> 6] >> np.uint64(wanted & 63) & np.uint64(1):
+            shared = True
+            for rank in range(rank_of(ordered, wanted), ordered.below[0]):
+                if scaled_hash(hash_at(ordered, rank), limit) != wanted:
+                    break
+                compared.found[place_at(ordered, rank)] = _FOUND
     compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
     compared.density[1] = (min(ordered.limits[1], limit) + 1.0) / _ALL
     return shared

@@ -41,17 +41,19 @@ from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 PAGES, LIMIT, COMMON_LIMIT, RARE = range(4)
 """Places in the figures of PageView: pages of the host, the number of pages from which a block is template text, the
 most pages of a title word that is not common, and the number of the page's rare title words."""
-MAIN, OUTSIDE, WHOLE, WHOLE_COMMON, OWN, EVERY = range(4, 10)
+MAIN, OUTSIDE, WHOLE, WHOLE_COMMON, OWN, EVERY, PROSE = range(4, 11)
 """Sizes in words: of the distinctive main text; of other distinctive text, outside links; of the main text without
 template text of the host, and of its part that is common text; of all distinctive text; of all text without template
-text, where links do not count outside the main text."""
-FIGURES = 10
+text, where links do not count outside the main text; of prose outside the main text: distinctive blocks of PROSE_WORDS
+and more, of which PROSE_SHARE is outside links."""
+FIGURES = 11
 IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
 _LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
 _BUCKETS = 256
 NO_TITLE = -1.0
+PROSE_WORDS, PROSE_SHARE = 100, 0.9
 LEAST_MAIN = 20
 """The least words of main text by which pages of two hosts are compared."""
 
@@ -173,12 +175,18 @@ class OrderedSample(NamedTuple):
     hashes: uint64[MAIN_SAMPLES + REST_SAMPLES], hash << 32 | place in the page's sample
     page: int64[1], its number, or -1
     limits: int64[2], the hashes up to which the samples of main text and of other text are complete
+    size: int64[1], their number
+    scaled: uint64[1024], a bit for each hash up to a limit, in 16 bits relative to it
+    below: int64[2], the number of these hashes, and the limit; 0 and -1 if no bit is set
     starts: scratch space
     """
 
     hashes: NDArray[np.uint64]
     page: NDArray[np.int64]
     limits: NDArray[np.int64]
+    size: NDArray[np.int64]
+    scaled: NDArray[np.uint64]
+    below: NDArray[np.int64]
     starts: NDArray[np.int64]
 
 
@@ -188,6 +196,9 @@ def new_ordered_sample() -> OrderedSample:
         np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint64),
         np.full(1, -1),
         np.zeros(2, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(1024, np.uint64),
+        np.array([0, -1]),
         np.zeros(_BUCKETS + 1, np.int64),
     )
 
@@ -276,6 +287,8 @@ def _add_up(pages, first, end, view):  # PageTexts, int64, int64  ->  view.figur
         if flag & IS_OWN:
             figures[MAIN] += words if is_kept(block) else 0
             figures[OUTSIDE] += 0.0 if is_kept(block) else outside
+            is_prose = not is_kept(block) and words >= PROSE_WORDS and outside >= PROSE_SHARE * words
+            figures[PROSE] += words if is_prose else 0
         if flag & IS_TEMPLATE == 0:
             figures[WHOLE] += words if is_kept(block) else 0
             figures[WHOLE_COMMON] += words if is_kept(block) and flag & IS_COMMON else 0
@@ -370,12 +383,12 @@ def _keep_sample(pages, page, flags, has_own, own, ordered):
     first, begin = pages.block_bounds[page], pages.sample_bounds[page]
     found, has_main, largest = np.int64(0), False, np.int64(0)
     for rank in range(pages.sample_bounds[page + 1] - begin):
-        place = place_of(pages.samples[begin + place_of_rank(ordered, rank)])
+        place = place_of(pages.samples[begin + place_at(ordered, rank)])
         if not has_own or _is_compared(flags[place]):
             found += 1
             has_main |= is_kept(pages.blocks[first + place])
             if found == ENTRY_SAMPLES:
-                largest = np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT))
+                largest = hash_at(ordered, rank)
     # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
     limit = ordered.limits[0 if has_main else 1]
     if found > ENTRY_SAMPLES:
@@ -383,10 +396,10 @@ def _keep_sample(pages, page, flags, has_own, own, ordered):
     written = own.sample_first[page]
     end = written + ENTRY_SAMPLES
     for rank in range(pages.sample_bounds[page + 1] - begin):
-        value = np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT))
+        value = hash_at(ordered, rank)
         if value > limit or written == end:
             break
-        place = place_of(pages.samples[begin + place_of_rank(ordered, rank)])
+        place = place_of(pages.samples[begin + place_at(ordered, rank)])
         if not has_own or _is_compared(flags[place]):
             own.sample[written] = np.uint16(scaled_hash(value, limit))
             written += 1
@@ -399,9 +412,12 @@ def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: Ordere
     """Order the sampled hashes of a page, unless they are those that were ordered last."""
     if ordered.page[0] == page:
         return
+    # The bits of the former page go while its hashes are known.
+    scale_sample(ordered, np.int64(-1))
     ordered.page[0] = page
     first, begin = pages.block_bounds[page], pages.sample_bounds[page]
     count = pages.sample_bounds[page + 1] - begin
+    ordered.size[0] = count
     main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for at in range(begin, begin + count):
         value = hash_of(pages.samples[at])
@@ -430,9 +446,43 @@ def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: Ordere
 
 
 @inlined
-def place_of_rank(ordered, rank):  # OrderedSample, int64 -> int64
+def hash_at(ordered, rank):  # OrderedSample, int64 -> int64
+    """The hash with this rank."""
+    return np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT))
+
+
+@inlined
+def place_at(ordered, rank):  # OrderedSample, int64 -> int64
     """The place in a page's sample of the hash with this rank."""
     return np.int64(ordered.hashes[rank] & np.uint64(0xFFFFFFFF))
+
+
+@inlined
+def scale_sample(ordered, limit):  # OrderedSample, int64  ->  ordered.scaled, ordered.below
+    """Set the bits of a page's hashes up to a limit, in 16 bits relative to it, unless they were set last."""
+    if ordered.below[1] == limit:
+        return
+    for former in range(ordered.below[0]):
+        ordered.scaled[scaled_hash(hash_at(ordered, former), ordered.below[1]) >> 6] = 0
+    rank = np.int64(0)
+    while rank < ordered.size[0] and hash_at(ordered, rank) <= limit:
+        value = scaled_hash(hash_at(ordered, rank), limit)
+        ordered.scaled[value >> 6] |= np.uint64(1) << np.uint64(value & 63)
+        rank += 1
+    ordered.below[0], ordered.below[1] = rank, limit
+
+
+@inlined
+def rank_of(ordered, wanted):  # OrderedSample, int64 -> int64
+    """The rank of the first hash that is not below this one. wanted: in 16 bits relative to the limit of below"""
+    low, high = np.int64(0), ordered.below[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if scaled_hash(hash_at(ordered, middle), ordered.below[1]) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined

@@ -30,7 +30,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
-from spotsieve.stream.base.page_text import NUMBERS_SHIFT, NUMERIC, identity_of, is_kept, words_of, words_of_code
+from spotsieve.stream.base.page_text import (
+    ENTRY_BLOCKS,
+    NUMBERS_SHIFT,
+    NUMERIC,
+    identity_of,
+    is_kept,
+    words_of,
+    words_of_code,
+)
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.containment import (
@@ -57,6 +65,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     OUTSIDE,
     OWN,
     PAGES,
+    PROSE,
     RARE,
     WHOLE,
     WHOLE_COMMON,
@@ -70,7 +79,8 @@ FEW_PAGES, TEMPLATE_WORDS = 4, 200
 then."""
 LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
-the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words."""
+the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words, or if there is as much
+other prose: a page that joins two texts is no copy of the one that selection kept."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
 CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.05
@@ -148,8 +158,9 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
     common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
-    every = figures[MAIN] + figures[OUTSIDE] if same else MAIN_SHARE * figures[OWN]
-    both = speaks and figures[MAIN] < every
+    both = speaks and figures[OUTSIDE] > 0
+    if not same:
+        both = speaks and (figures[MAIN] < MAIN_SHARE * figures[OWN] or figures[MAIN] <= figures[PROSE])
     beside = speaks + (both or not speaks) + (same and common and figures[WHOLE] >= LEAST_MAIN) > 1
     score, enough = 2.0, True
     for part in range(PARTS):
@@ -350,4 +361,4 @@ def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryT
     own = np.int64(0)
     for at in range(first, pages.block_bounds[page + 1]):
         own += flags[at - first] & IS_OWN != 0
-    return differ and own <= met
+    return differ and min(own, np.int64(ENTRY_BLOCKS)) <= met
