@@ -136,6 +136,37 @@ def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
     assert verdict_of(PER_HOST, elsewhere, edited) == (Kind.DUPLICATE, Reason.CONTAINED, 1_000)
 
 
+def random_words(count: int) -> str:
+    letters = RANDOM.integers(97, 123, (count, 7), np.uint8)
+    return " ".join(word.tobytes().decode() for word in letters)
+
+
+@pytest.mark.guarantee(
+    "publishing first drops no other page by what is not its text",
+    fault="a stranger shows each of the victim's paragraphs on as many hosts, under as many titles",
+)
+@pytest.mark.parametrize(
+    ("hosts", "copies"),
+    [(4, Kind.DUPLICATE), (60, Kind.NOVEL)],
+    ids=["common text", "template text everywhere"],
+)
+def test_text_on_many_hosts_makes_no_page_a_duplicate(hosts: int, copies: Kind) -> None:
+    state = memory_state()
+    for host in range(hosts):
+        spread = [
+            page(
+                host * len(STORY) + place,
+                f"https://attacker{host}.example/{place}",
+                newspaper([paragraph, random_words(200)], random_words(8)),
+            )
+            for place, paragraph in enumerate(STORY)
+        ]
+        assert (judged(GLOBAL, state, GLOBAL.sign(spread)).kind == Kind.NOVEL).all()
+    assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
+    # what is lost: copies on other hosts, once the text counts as template text everywhere
+    assert verdict_of(GLOBAL, state, page(1_002, "https://copy.example/1", portal(STORY)))[0] is copies
+
+
 @pytest.mark.guarantee(
     "publishing first drops no other page by what is not its text",
     fault="crafted MinHash values and title, equal to the victim's",
