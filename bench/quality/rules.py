@@ -21,6 +21,7 @@ from spotsieve.stream.judge import by_host
 _MODULES = (
     "common_text",
     "memory",
+    "ordered_sample",
     "distinctive_text",
     "containment",
     "pairs",

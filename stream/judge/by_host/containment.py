@@ -30,9 +30,8 @@ from spotsieve.stream.base.page_text import (
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.judge.by_host.distinctive_text import (
-    IS_OWN,
-    IS_TEMPLATE,
+from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.judge.by_host.ordered_sample import (
     OrderedSample,
     hash_at,
     new_ordered_sample,

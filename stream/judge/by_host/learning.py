@@ -19,11 +19,11 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     empty_entry_texts,
     keep_own_text,
     look_up,
-    new_ordered_sample,
     new_view,
     restore_view,
 )
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, Memory, count_page
+from spotsieve.stream.judge.by_host.ordered_sample import new_ordered_sample
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
