@@ -9,7 +9,7 @@ import functools
 import re
 
 from spotsieve.stream.base.page import FilterReason, Page
-from spotsieve.stream.sign.intake.charset import find_codec, to_utf8
+from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -26,7 +26,11 @@ class Content(enum.Enum):
 
 
 _TAG = re.compile(rb"<(?:[a-zA-Z!?/])")
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+# The values of a header that commas join. A comma in a quoted string separates nothing.
+_VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*+(?:"|\\?$)|[^,"])++', re.DOTALL)
+_CHARSET = re.compile(r"[^a-z0-9*/]?charset\s*[=:][\s\"'(]*([^\s\"';,()]*)", re.IGNORECASE)
+# Chrome and Firefox end the type at a blank or a bracket too, not only at a semicolon.
+_ESSENCE = re.compile(r"(?<![a-z0-9.+_-])[a-z0-9][a-z0-9.+_-]*+/[a-z0-9](?:[a-z0-9.+_-]*[a-z0-9])?", re.IGNORECASE)
 
 _PLAIN_APPLICATIONS = frozenset(
     f"application/{name}" for name in ("json", "javascript", "x-javascript", "ecmascript", "x-ndjson", "yaml", "toml")
@@ -83,12 +87,32 @@ def read_content_type(value: str | None) -> tuple[Content, str | None]:
     return _read_content_type(value[:_LONGEST_CONTENT_TYPE]) if value else (Content.UNKNOWN, None)
 
 
+def find_media_type(value: str) -> str:
+    """The media type in a Content-Type header: type/subtype in lower case; empty if it has none."""
+    return _parse_content_type(value[:_LONGEST_CONTENT_TYPE])[0]
+
+
 @functools.lru_cache(maxsize=1024)
 def _read_content_type(value: str) -> tuple[Content, str | None]:
     # A crawl has a few dozen Content-Types, and parsing one costs as much as the rest of a message.
-    label = _CHARSET.search(value)
-    mime = value.split(";", 1)[0].split(",", 1)[0].strip().lower()
-    return _kind(mime), label and label.group(1)
+    media_type, label = _parse_content_type(value)
+    return _kind(media_type), label
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse_content_type(value: str) -> tuple[str, str | None]:
+    """Media type and charset label by "extract a MIME type" of the Fetch standard: the last value with a type counts.
+
+    Unlike the standard, any separator is accepted between the type and the charset, as in "text/html charset=utf-8".
+    """
+    media_type, label = "", None
+    for part in _VALUE.findall(value):
+        found = _ESSENCE.search(_CHARSET.sub(" ", part))
+        essence = found.group().lower() if found else media_type
+        labels = filter(None, _CHARSET.findall(part))
+        label = next(labels, label if media_type in ("", essence) else None)
+        media_type = essence
+    return media_type, label
 
 
 def _kind(mime: str) -> Content:
@@ -116,8 +140,9 @@ def looks_binary(body: bytes) -> bool:
 
 
 def looks_like_markup(body: bytes) -> bool:
-    """Whether the first KB contains the beginning of a tag."""
-    return _TAG.search(body, 0, SNIFF_BYTES) is not None
+    """Whether the first KB after leading white space contains the beginning of a tag."""
+    start = skip_blanks(body)
+    return _TAG.search(body, start, start + SNIFF_BYTES) is not None
 
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")

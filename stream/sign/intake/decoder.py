@@ -14,7 +14,7 @@ import pybase64
 from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.sign.intake.content import make_page
+from spotsieve.stream.sign.intake.content import find_media_type, make_page
 from spotsieve.stream.sign.intake.fields import RankSource, read_time, resolve_paths, shorten
 
 _STATUSES = range(100, 600)
@@ -38,7 +38,7 @@ class Acceptance:
         if status is not None and self._statuses and status not in self._statuses:
             return FilterReason.REDIRECT if status in _REDIRECTS else FilterReason.HTTP_STATUS
         if self._types and content_type:
-            kind = content_type.split(";", 1)[0].split(",", 1)[0].strip().lower()
+            kind = find_media_type(content_type)
             if kind not in self._whole and not kind.startswith(self._families):
                 return FilterReason.MEDIA_TYPE
         return FilterReason.NOT

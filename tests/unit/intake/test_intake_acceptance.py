@@ -38,9 +38,16 @@ def test_single_statuses_can_be_named() -> None:
 
 def test_a_media_type_is_named_whole_or_by_its_family() -> None:
     types = {"accepted_types": ("text/*", "application/xhtml+xml")}
-    for accepted in ("text/html; charset=utf-8", "TEXT/Plain", "application/xhtml+xml", None, ""):
+    for accepted in (
+        "text/html; charset=utf-8",
+        "TEXT/Plain",
+        "application/xhtml+xml",
+        "text/html charset=utf-8",
+        None,
+        "",
+    ):
         assert filtered(200, accepted, **types) is FilterReason.NOT
-    for refused in ("application/json", "texts/html", "image/png"):
+    for refused in ("application/json", "texts/html", "image/png", "text/html, image/png", "html"):
         assert filtered(200, refused, **types) is FilterReason.MEDIA_TYPE
 
 

@@ -1,11 +1,12 @@
 """Bytes of any character set become UTF-8, whatever was declared."""
 
 import codecs
+import itertools
 
 import pytest
 from webencodings.labels import LABELS
 
-from spotsieve.stream.sign.intake.charset import declared_in_markup, find_codec, to_utf8
+from spotsieve.stream.sign.intake.charset import MIN_VALID_RATIO, declared_in_markup, find_codec, to_utf8
 
 GERMAN = "Der Bürgermeister sprach über größere Häuser. "
 RUSSIAN = "Сегодня в столице прошло заседание правительства, на котором обсуждались вопросы экономики. "
@@ -105,6 +106,128 @@ def test_utf16_without_a_mark_is_known_by_its_first_tag() -> None:
 def test_utf8_under_a_header_that_says_latin1_stays_utf8() -> None:
     for label in ("iso-8859-1", "windows-1251", "gbk", "utf-16", "nonsense"):
         assert to_utf8(html(RUSSIAN).encode(), label) == html(RUSSIAN).encode()
+
+
+UTF8_TEXTS = {
+    "French": "L’été dernier, les élèves du collège ont préparé une pièce de théâtre très applaudie à la fête. ",
+    "Russian": RUSSIAN,
+    "Greek": "Η κυβέρνηση συνεδρίασε σήμερα στην Αθήνα και συζήτησε τα οικονομικά μέτρα της χρονιάς. ",
+    "Hebrew": "הממשלה התכנסה היום בירושלים ודנה בתקציב המדינה לשנה הבאה. ",
+    "Arabic": "اجتمعت الحكومة اليوم في العاصمة وناقشت ميزانية الدولة للعام المقبل. ",
+    "Hindi": "सरकार की बैठक आज राजधानी में हुई और अगले वर्ष के बजट पर चर्चा की गई। ",
+    "Thai": "วันนี้รัฐบาลประชุมที่เมืองหลวงและหารือเรื่องงบประมาณของปีหน้า ",
+    "Vietnamese": "Hôm nay chính phủ họp tại thủ đô và thảo luận về ngân sách của năm tới. ",
+    "Korean": "오늘 오전 정부는 서울에서 회의를 열고 내년 예산을 논의했다. ",
+    "Japanese": JAPANESE,
+    "Chinese": CHINESE,
+}
+HEADERS = (
+    None,
+    "utf-8",
+    "iso-8859-1",
+    "windows-1252",
+    "windows-1251",
+    "koi8-r",
+    "gbk",
+    "shift_jis",
+    "euc-kr",
+    "nonsense",
+)
+
+
+@pytest.mark.parametrize("language", UTF8_TEXTS)
+@pytest.mark.parametrize("meta", ["", '<meta charset="utf-8">', '<meta charset="iso-8859-1">', '<meta charset="gbk">'])
+def test_utf8_with_a_stray_byte_stays_utf8_whatever_is_declared(language: str, meta: str) -> None:
+    before, after = html(UTF8_TEXTS[language] * 2, meta).split("</p>")
+    for label, stray in itertools.product(HEADERS, (b"\xa9", b"\xff", b"\x80", b"\xe9")):
+        body = before.encode() + stray + b" 2026</p>" + after.encode()
+        assert to_utf8(body, label) == f"{before}\ufffd 2026</p>{after}".encode()
+
+
+@pytest.mark.parametrize("language", UTF8_TEXTS)
+def test_utf8_that_ends_inside_a_character_stays_utf8(language: str) -> None:
+    whole = ("<p>" + UTF8_TEXTS[language] * 2).encode()
+    for label, end in itertools.product(HEADERS, range(len(whole) - 40, len(whole))):
+        assert to_utf8(whole[:end], label) == whole[:end].decode(errors="replace").encode()
+
+
+def test_each_invalid_sequence_needs_eight_valid_ones() -> None:
+    for invalid in (1, 3, 50):
+        stray = b"\xe9 " * invalid
+        enough = "é ".encode() * MIN_VALID_RATIO * invalid
+        assert to_utf8(enough + stray, "latin1") == ("é " * MIN_VALID_RATIO * invalid + "\ufffd " * invalid).encode()
+        assert to_utf8(enough[3:] + stray, "latin1") == (enough[3:] + stray).decode("cp1252").encode()
+
+
+def test_replacement_characters_of_the_page_are_no_invalid_bytes() -> None:
+    body = ("\ufffd" * 20 + "é" * 10).encode() + b"\xe9"
+    assert to_utf8(body, "latin1") == body.decode(errors="replace").encode()
+
+
+LEGACY = {
+    "French": "windows-1252",
+    "German": "iso-8859-1 iso-8859-15 macintosh",
+    "Czech": "windows-1250 iso-8859-2",
+    "Lithuanian": "windows-1257 iso-8859-13 iso-8859-4",
+    "Icelandic": "iso-8859-10",
+    "Romanian": "iso-8859-16",
+    "Maltese": "iso-8859-3",
+    "Welsh": "iso-8859-14",
+    "Turkish": "windows-1254",
+    "Russian": "windows-1251 koi8-r koi8-u iso-8859-5 ibm866 x-mac-cyrillic",
+    "Greek": "windows-1253 iso-8859-7",
+    "Hebrew": "windows-1255 iso-8859-8",
+    "Arabic": "windows-1256 iso-8859-6",
+    "Thai": "windows-874",
+    "Vietnamese": "windows-1258",
+    "Chinese": "gbk gb18030",
+    "Traditional": "big5",
+    "Japanese": "shift_jis euc-jp",
+    "Korean": "euc-kr",
+}
+LEGACY_TEXTS = UTF8_TEXTS | {
+    "German": GERMAN,
+    "Czech": "Vláda dnes v Praze jednala o příštím rozpočtu a několik ministrů žádalo více peněz. ",
+    "Lithuanian": "Šiandien vyriausybė Vilniuje svarstė kitų metų biudžetą, ministrai prašė daugiau lėšų. ",
+    "Icelandic": "Ríkisstjórnin kom saman í dag og ræddi fjárlög næsta árs, en ráðherrar báðu um meira fé. ",
+    "Romanian": "Guvernul s-a întâlnit astăzi și a discutat bugetul țării pentru anul viitor. ",
+    "Maltese": "Il-gvern illum iltaqa' u ddiskuta l-baġit, ħafna ministri talbu aktar għajnuna. ",
+    "Welsh": "Cyfarfu'r llywodraeth heddiw ŵyn tŷ dŵr i drafod y gyllideb ar gyfer y flwyddyn. ",
+    "Turkish": "Hükümet bugün Ankara'da toplandı ve gelecek yılın bütçesini görüştü, ağır şartlar çıktı. ",
+    "Traditional": "今天上午，政府在首都舉行會議，討論明年的經濟和預算問題。",
+}
+
+
+@pytest.mark.parametrize(("label", "language"), [(label, name) for name in LEGACY for label in LEGACY[name].split()])
+@pytest.mark.parametrize("capitals", [False, True])
+def test_a_legacy_page_keeps_the_charset_that_it_declares(label: str, language: str, capitals: bool) -> None:
+    text = LEGACY_TEXTS[language].upper() if capitals else LEGACY_TEXTS[language]
+    codec = find_codec(label)
+    assert codec
+    text = text.encode(codec, "replace").decode(codec)
+    for words in (text, text * 5, *text.split()):
+        page, declared = html(words), html(words, f"<meta charset={label}>")
+        if words.isascii() or _is_utf8_by_chance(words.encode(codec)):
+            continue
+        assert to_utf8(page.encode(codec), label) == page.encode()
+        assert to_utf8(declared.encode(codec)) == declared.encode()
+        cut = page.encode(codec)[: -len("</p></body></html>")]
+        assert to_utf8(cut, label) == cut.decode(codec).encode()
+
+
+def _is_utf8_by_chance(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_the_charset_in_the_markup_is_found_behind_blanks() -> None:
+    page = "\r\n" * 5000 + html(RUSSIAN, '<meta charset="koi8-r">')
+    assert to_utf8(page.encode("koi8-r")) == page.encode()
+    page = "\n" * 5000 + f'<?xml version="1.0" encoding="koi8-r"?><html><p>{RUSSIAN}</p></html>'
+    assert to_utf8(page.encode("koi8-r")) == page.encode()
 
 
 def test_two_hanzi_in_gbk_that_look_like_utf8_are_read_as_declared() -> None:

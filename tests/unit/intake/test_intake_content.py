@@ -1,10 +1,13 @@
 """Intake tells HTML, plain text and other content apart."""
 
+import time
 from typing import Any
 
 import pytest
 
 from spotsieve.stream.sign.intake import make_page
+from spotsieve.stream.sign.intake.charset import MAX_BLANKS
+from spotsieve.stream.sign.intake.content import Content, find_media_type, read_content_type
 
 PLACE: dict[str, Any] = {"source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "latest_ms": 0}
 
@@ -32,7 +35,14 @@ def kind(body: bytes | str, content_type: str | None = None, max_page_bytes: int
         (b"<!doctype html>", "", "html"),
         (b"</div>", None, "html"),
         (b"1 < 2 and 3 <4", None, "plain"),
-        (b" " * 2000 + b"<p>", None, "plain"),
+        (b" " * 2000 + b"<p>", None, "html"),
+        (b"\r\n\t\f" * 10_000 + b"<html>", None, "html"),
+        ("\ufeff\u00a0\n" * 10_000 + "<html>", None, "html"),
+        (b" " * 2000 + b"<p>", "text/plain", "plain"),
+        (b" " * 2000 + b"x" * 1024 + b"<p>", None, "plain"),
+        (b" " * MAX_BLANKS + b"<p>", None, "html"),
+        (b" " * (MAX_BLANKS + 1024) + b"<p>", None, "plain"),
+        (b" " * 2000, None, "plain"),
         (b"hello", "nonsense", "plain"),
         (b"", None, "plain"),
         (b"whatever", "image/png", "not judged"),
@@ -57,7 +67,56 @@ def kind(body: bytes | str, content_type: str | None = None, max_page_bytes: int
     ],
 )
 def test_the_kind_of_content(body: bytes | str, content_type: str | None, expected: str) -> None:
-    assert kind(body, content_type) == expected
+    assert kind(body, content_type, 2 * MAX_BLANKS) == expected
+
+
+SEPARATORS = (" ", ";", "; ", " ; ", ",", ", ", ":", "\t", "\xa0", "/", "|", "&", "=", "(", "_", "-", "")
+PARAMETERS = ("charset=KOI8-R", 'CHARSET="KOI8-R"', "charset='KOI8-R'", "Charset = KOI8-R", 'charset="KOI8-R')
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_any_separator_stands_between_the_type_and_its_charset(separator: str) -> None:
+    for written in ("text/html", "TEXT/HTML", "application/xhtml+xml", "text/plain", "application/pdf"):
+        expected = read_content_type(written)[0]
+        assert expected is not Content.UNKNOWN
+        for parameter in PARAMETERS:
+            assert read_content_type(written + separator + parameter) == (expected, "KOI8-R")
+            assert find_media_type(written + separator + parameter) == written.lower()
+
+
+@pytest.mark.parametrize(
+    ("value", "media_type", "label"),
+    [
+        ("text/html, text/plain", "text/plain", None),
+        ("text/html; charset=gbk, text/plain", "text/plain", None),
+        ("text/html; charset=gbk, text/html", "text/html", "gbk"),
+        ("text/html; charset=gbk, text/html; charset=big5", "text/html", "big5"),
+        ("text/html; charset=gbk, */*", "text/html", "gbk"),
+        ("charset=gbk, text/html", "text/html", "gbk"),
+        ('text/html; x=",text/plain"; charset=gbk', "text/html", "gbk"),
+        ('text/html; x="a\\",text/plain"; charset=gbk', "text/html", "gbk"),
+        ("text/html; charset=; charset=gbk", "text/html", "gbk"),
+        ("text/html; charset=gbk; charset=big5", "text/html", "gbk"),
+        ("Content-Type: text/html; charset: gbk", "text/html", "gbk"),
+        ('"text/html"; charset=gbk', "text/html", "gbk"),
+        ("text/html; profile=https://x.example/image/png", "text/html", None),
+        ("html; charset=gbk", "", "gbk"),
+        ("*/*", "", None),
+        ("text/", "", None),
+        ('"', "", None),
+    ],
+)
+def test_the_last_type_of_a_header_counts_with_its_charset(value: str, media_type: str, label: str | None) -> None:
+    assert find_media_type(value) == media_type
+    assert read_content_type(value)[1] == label
+
+
+@pytest.mark.parametrize("piece", ['"', '"\\', "a/", "a-", "a.", "charset=", "charset = ", "\\", ",", "-"])
+def test_a_hostile_content_type_costs_no_more_than_its_first_512_characters(piece: str) -> None:
+    before = time.thread_time()
+    for number in range(20):
+        read_content_type(f"{number} {piece * 100_000}")
+    assert time.thread_time() - before < 0.2
 
 
 def test_a_body_over_the_limit_is_not_judged_and_one_at_the_limit_is() -> None:
