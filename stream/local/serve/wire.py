@@ -34,7 +34,12 @@ class PageRequest(TypedDict):
             Field(description="the crawler's own id of the page; without it, the url"),
         ]
     ]
-    body: NotRequired[Annotated[str, Field(description="HTML or plain text")]]
+    body: NotRequired[
+        Annotated[
+            str | Annotated[list[str], Field(min_length=1)],
+            Field(description="HTML or plain text; a list is joined by line ends"),
+        ]
+    ]
     body_base64: NotRequired[
         Annotated[
             str,
@@ -186,6 +191,7 @@ def _page_error(error: ValidationError) -> PageError:
 _SEE = "GET /openapi.json describes requests"
 _RULES = {"missing": "is missing", "extra_forbidden": "is not a field of a page"}
 _OF_TYPES = {
+    "body": "must be text or a list of texts that is not empty",
     "id": "must be text that is not empty, or a whole number",
     "fetched_at": "must be text, a number or null",
     "rank": "must be a number, a date as text, true, false or null",

@@ -15,7 +15,7 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import make_page
-from spotsieve.stream.sign.intake.fields import RankSource, read_time, resolve_paths, shorten
+from spotsieve.stream.sign.intake.fields import RankSource, join_texts, read_time, resolve_paths, shorten
 
 _STATUSES = range(100, 600)
 _REDIRECTS = range(300, 400)
@@ -180,9 +180,9 @@ class Decoder:
 
     def _read_body(self, fields: dict[str, Any]) -> bytes | str:
         path = self._paths["body"]
-        if isinstance(raw := path.find(fields), bytes):
-            return raw
-        body = path.find_text(fields)
+        body = join_texts(path.find(fields))
+        if isinstance(body, bytes):
+            return body
         if body is None:
             raise PageError(
                 RejectReason.NO_BODY,
@@ -190,6 +190,14 @@ class Decoder:
                 "must hold the page's body, and is missing or null",
                 None,
                 "correct [input.fields] body, or the crawler",
+            )
+        if not isinstance(body, str):
+            raise PageError(
+                RejectReason.FIELD_TYPE,
+                path.path,
+                "must be text or a list of texts",
+                shorten(body),
+                "correct the message or the path in [input.fields]",
             )
         encoding = self._paths["body_encoding"].find_text(fields) or self._settings.body_encoding
         if encoding == "text":

@@ -93,6 +93,18 @@ class FieldPath:
         )
 
 
+def join_texts(value: object) -> object:
+    """A list of texts as one text, joined by line ends; None for an empty list; other values unchanged.
+
+    Parquet and programs may hold bytes in a list; then the result is bytes.
+    """
+    if not isinstance(value, list) or not all(isinstance(part, str | bytes) for part in value):
+        return value
+    if any(isinstance(part, bytes) for part in value):
+        return b"\n".join(part.encode("utf-8", "replace") if isinstance(part, str) else part for part in value)
+    return "\n".join(value) if value else None
+
+
 def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
     """The path of each field of FieldPaths: from the settings if it differs from the default, otherwise from the
     preset.

@@ -116,6 +116,42 @@ def test_a_time_of_another_type_is_rejected(value: object) -> None:
     assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is RejectReason.FIELD_TYPE
 
 
+@pytest.mark.parametrize(
+    ("body", "joined"),
+    [
+        (["<p>one", "<p>two", "<p>three"], b"<p>one\n<p>two\n<p>three"),
+        (["<p>one"], b"<p>one"),
+        (["one\n", "", "two"], b"one\n\n\ntwo"),
+        ([""], b""),
+        (["Zoë", "日本"], "Zoë\n日本".encode()),
+    ],
+)
+def test_a_body_that_is_a_list_of_texts_is_joined_by_line_ends(body: list[str], joined: bytes) -> None:
+    assert decode({"url": "u", "body": body}).body == joined
+    nested = {"url": "u", "page": {"paragraphs": body}}
+    assert decode(nested, fields=FieldPaths(body="page.paragraphs")).body == joined
+
+
+def test_a_body_of_bytes_in_a_list_is_joined_before_its_character_set_is_detected() -> None:
+    body = [name.encode("latin-1") for name in ("Zoë", "Müller")]
+    fields: dict[str, Any] = {"url": "u", "body": body, "content_type": "text/plain; charset=latin-1"}
+    assert Decoder(InputSettings()).decode_fields(fields, message(b"")).body == "Zoë\nMüller".encode()
+    fields = {"url": "u", "body": ["Zoë", "Müller".encode()]}
+    assert Decoder(InputSettings()).decode_fields(fields, message(b"")).body == "Zoë\nMüller".encode()
+
+
+def test_base64_in_a_list_of_lines_is_decoded_where_it_is_declared() -> None:
+    lines = base64.encodebytes(HTML.encode() * 4).decode().splitlines()
+    assert decode({"url": "u", "body": lines}, body_encoding="base64").body == HTML.encode() * 4
+
+
+@pytest.mark.parametrize("body", [["a", 7], [None, "a"], [["a"]], [{"text": "a"}], {"text": "a"}, 7, True])
+def test_any_other_list_or_object_as_a_body_is_rejected_with_the_name_of_the_field(body: object) -> None:
+    error = rejected({"url": "u", "page": {"text": body}}, fields=FieldPaths(body="page.text"))
+    assert error.reason is RejectReason.FIELD_TYPE
+    assert str(error).startswith("page.text must be text or a list of texts, got ")
+
+
 def test_base64_bodies_are_found_out_and_their_character_set_is_used() -> None:
     body = base64.b64encode(HTML.encode("cp1252")).decode()
     page = decode({"url": "u", "body": body, "content_type": "text/html; charset=iso-8859-1"})
