@@ -136,9 +136,7 @@ def _time_of(given: object) -> object:
 
 
 def _status_of(given: object) -> int | None:
-    """The HTTP status, also from a NumPy integer, or from the float that a data frame with gaps holds."""
-    if isinstance(given, float):
-        return read_status(int(given)) if given.is_integer() else None
+    """The HTTP status, also from a NumPy integer."""
     try:
         return read_status(operator.index(given))  # type: ignore[arg-type]
     except TypeError:

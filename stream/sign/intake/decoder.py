@@ -5,6 +5,7 @@ Acceptance decides by HTTP status and media type which pages are judged; the oth
 
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import make_page
-from spotsieve.stream.sign.intake.fields import RankSource, join_texts, read_time, resolve_paths, shorten
+from spotsieve.stream.sign.intake.fields import RankSource, join_texts, read_time, resolve_paths, shorten, whole_number
 
 _STATUSES = range(100, 600)
 _REDIRECTS = range(300, 400)
+_STATUS = re.compile(r"\s*(\d+)(?:\.0*)?(?:\s|$)", re.ASCII)
 
 
 class Acceptance:
@@ -45,15 +47,16 @@ class Acceptance:
 
 
 def read_status(value: object) -> int | None:
-    """The HTTP status in a message's field or header, as a number or as digits; None for any other value.
+    """The HTTP status in a message's field or header, as a whole number or its text; None for any other value.
 
     The crawler may use a field of this name for other values, such as "done".
     """
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
-        text = (value[:40].split() or [""])[0]
-        value = int(text) if text.isascii() and text.isdigit() else None
+        status = _STATUS.match(value[:40])
+        value = int(status[1]) if status else None
+    value = whole_number(value)
     return value if isinstance(value, int) and value in _STATUSES else None
 
 
@@ -130,7 +133,7 @@ class Decoder:
                 None,
                 'correct [input.fields] url, or set it to "" if the messages have none',
             )
-        label = paths["id"].find(fields)
+        label = whole_number(paths["id"].find(fields))
         content_type = paths["content_type"].find_text(fields)
         return make_page(
             body,

@@ -73,6 +73,7 @@ def test_a_path_through_something_that_is_no_object_finds_nothing() -> None:
         ("2024", 2_024_000),
         ("20240301000010", 1_709_251_210_000),
         (20240301000010, 1_709_251_210_000),
+        (20240301000010.0, 1_709_251_210_000),
         (20241301000010, 20241301000010),
         (1_709_251_210, 1_709_251_210_000),
         (1_709_251_210.5, 1_709_251_210_500),
@@ -244,7 +245,9 @@ def test_a_50_mb_message_becomes_a_page_that_is_only_compared_by_its_digest() ->
     assert len(page.body) == len(body)
 
 
-@pytest.mark.parametrize(("value", "label"), [(7, "7"), ("x", "x"), (None, ""), (True, ""), ([1], "")])
+@pytest.mark.parametrize(
+    ("value", "label"), [(7, "7"), (7.0, "7"), (7.5, ""), (1e300, ""), ("x", "x"), (None, ""), (True, ""), ([1], "")]
+)
 def test_a_page_needs_no_name_of_its_own(value: object, label: str) -> None:
     assert decode({"url": "u", "body": "b", "id": value}).label == label
 
