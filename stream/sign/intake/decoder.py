@@ -224,14 +224,14 @@ def _by_name(message: Message) -> dict[str, bytes]:
 
 
 def parse_object(value: bytes) -> dict[str, Any]:
-    """Parse a JSON object; the last of equal keys counts.
+    """Parse a JSON object; the last of equal keys counts, and NaN and Infinity are null.
 
     Raises PageError NOT_JSON with the position of the mistake.
     """
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        parsed = _parse_with_surrogates(value, error)
+        parsed = _parse_leniently(value, error)
     if not isinstance(parsed, dict):
         raise PageError(
             RejectReason.NOT_JSON, "message", "must be a JSON object", shorten(parsed), "send one object for each page"
@@ -239,13 +239,14 @@ def parse_object(value: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> object:
-    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and occurs in real pages, but orjson rejects it. The
-    # standard parser is three times slower, and runs only for this error. orjson has no code for the error, so the code
-    # tests its text.
-    if "surrogate in string" in error.msg:
+def _parse_leniently(value: bytes, error: orjson.JSONDecodeError) -> object:
+    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and occurs in real pages. NaN and Infinity are not JSON,
+    # but Python and pandas write them for missing values. orjson rejects both. The standard parser is three times
+    # slower, and runs only for these errors. orjson has no codes for them, so the code tests its text and place.
+    constant = error.doc.startswith(("NaN", "Infinity"), error.pos)
+    if constant or "infinity" in error.msg or "surrogate in string" in error.msg:
         try:
-            return json.loads(value)
+            return json.loads(value, parse_constant=_missing)
         except (ValueError, RecursionError):
             pass
     near = value[max(0, error.pos - 20) : error.pos + 40] if len(value) < 2**20 else value[:40]
@@ -256,6 +257,10 @@ def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> objec
         shorten(near),
         "look for a cut message, or for text that is not UTF-8",
     ) from None
+
+
+def _missing(_: str) -> None:
+    """The value of NaN, Infinity and -Infinity."""
 
 
 def _from_base64(body: str, name: str) -> bytes:

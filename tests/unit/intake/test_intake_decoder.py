@@ -199,7 +199,14 @@ def test_truncated_or_foreign_base64_is_rejected(body: str) -> None:
     [
         (b'{"url": "u", "body": "half a li', RejectReason.NOT_JSON),
         (b'{"url": "u", "body": "\xff\xfe"}', RejectReason.NOT_JSON),
-        (b'{"url": "u", "body": NaN}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": NaN}', RejectReason.NO_BODY),
+        (b'{"url": -Infinity, "body": "b"}', RejectReason.NO_URL),
+        (b'{"url": "u", "body": "b", "a": NaN', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "b", "a": NaN, "c": nan}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "b", "a": -NaN}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "\xff", "a": NaN}', RejectReason.NOT_JSON),
+        (b"NaN", RejectReason.NOT_JSON),
+        (b'{"url": "u", "a": NaN, "b": ' + b"[" * 100_000, RejectReason.NOT_JSON),
         (b"json failed to parse", RejectReason.NOT_JSON),
         (b"", RejectReason.NOT_JSON),
         (b"\x00\x1b[31m", RejectReason.NOT_JSON),
@@ -226,6 +233,12 @@ def test_what_cannot_become_a_page_is_rejected_with_its_reason(value: bytes, rea
 
 def test_messages_without_addresses_are_pages_where_the_settings_say_so() -> None:
     assert decode({"body": "b"}, fields=FieldPaths(url="")).url == ""
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_do_not_reject_a_page(number: str) -> None:
+    value = '{"url": "u", "body": "Zoë", "score": NaN, "in": [{"a": NaN}], "status": NaN, "fetched_at": NaN, "id": NaN}'
+    assert decode(value.replace("NaN", number).encode()) == decode({"url": "u", "body": "Zoë"})
 
 
 def test_of_equal_keys_the_last_counts() -> None:
