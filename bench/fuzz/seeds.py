@@ -94,6 +94,8 @@ def warc_records() -> list[bytes]:
         RESPONSE % (b"", page),
         RESPONSE % (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n0\r\n\r\n"),
         RESPONSE % (b"Content-Encoding: gzip\r\n", gzip.compress(page, mtime=0)),
+        RESPONSE % (b"Content-Encoding: gzip\r\n", gzip.compress(page, mtime=0) * 2),
+        RESPONSE % (b"Content-Encoding: zstd\r\n", zstandard.compress(page) * 2),
         RESPONSE % (b"Content-Encoding: zstd, deflate\r\n", zstandard.compress(page)),
         RESPONSE % (b"Content-Encoding: br\r\n", b"\x0b\x02\x80hello\x03"),
     ]

@@ -7,8 +7,6 @@ import re
 from collections import Counter
 from typing import Any
 
-import orjson
-
 from spotsieve.stream.base.errors import MOST_REJECTED_SHARE, InputError, PageError, RejectReason
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.file_format import FileFormat
@@ -16,6 +14,7 @@ from spotsieve.stream.files.formats import ADVICE_FOR_PAGES, foreign_format, nam
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.sign.intake import shorten
+from spotsieve.stream.sign.intake.decoder import parse_object
 
 HEAD_BYTES = 4096
 _LOOKED_AT_RECORDS = 20
@@ -93,12 +92,11 @@ class Tally:
 
     def _look_at(self, raw: bytes) -> None:
         try:
-            parsed = orjson.loads(raw) if len(raw) <= _LOOKED_AT_BYTES else None
-        except orjson.JSONDecodeError:
+            parsed = parse_object(raw) if len(raw) <= _LOOKED_AT_BYTES else {}
+        except PageError:
             return
-        if isinstance(parsed, dict):
-            for name, value in _leaves(parsed):
-                self._fields.setdefault(name, value)
+        for name, value in _leaves(parsed):
+            self._fields.setdefault(name, value)
 
     def _longest(self) -> str | None:
         """The field that is probably the body: the longest text, and a text with a tag before any other."""

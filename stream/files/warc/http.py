@@ -3,13 +3,14 @@
 import contextlib
 import io
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
 from spotsieve.stream.base.errors import PageError, RejectReason
+from spotsieve.stream.files.compression import compression_of
 
 MAX_HEADER_BYTES = 256 * 2**10
 """The limit of browsers. A header of 60 MB would take gigabytes as fields."""
@@ -18,6 +19,13 @@ MAX_CODINGS = 5
 unfolded to a whole page."""
 _BROTLI_STEP = 64
 """A reader of Brotli that comes to the end of a cut body gives nothing of the bytes that it was asked for last."""
+_MAGIC_BYTES = 4
+"""Bytes by which the header of another member or frame is recognised."""
+_FIRST_INFLATED_BYTES = 1024
+"""Each further piece of a member is twice as long. So the bytes behind a member, which zlib copies, are at most as many
+as the member's own and these, and the time stays linear for any number of members."""
+_ZSTD_PIECE_BYTES = 256
+"""zstandard cannot limit the output of a piece. 256 bytes unfold to at most 8 MB (a block of 4 bytes to 128 KB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +115,70 @@ def _join_chunks(body: bytes) -> bytes:
 def _unfold(body: bytes, encoding: str, most: int) -> bytes:
     try:
         if encoding in ("gzip", "x-gzip"):
-            return zlib.decompressobj(wbits=31).decompress(body, most)
+            return _inflate_members(body, most, 31, lambda head: compression_of(head) == "gzip")
         if encoding == "deflate":
             return _inflate(body, most)
         if encoding == "br":
             return _unbrotli(body, most)
         if encoding == "zstd":
-            return zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(body).read(most)
+            return _decode_frames(body, most)
     except (zlib.error, zstandard.ZstdError, OSError):
         pass
     return body
 
 
 def _inflate(body: bytes, most: int) -> bytes:
-    # "deflate" means zlib (RFC 9110, sec. 8.4.1.2), but some servers send the bare stream.
+    # "deflate" means zlib (RFC 9110, sec. 8.4.1.2), but some servers send the bare stream. It has no header that
+    # distinguishes a second stream from garbage, so only its first one is decoded.
     try:
-        return zlib.decompressobj().decompress(body, most)
+        return _inflate_members(body, most, zlib.MAX_WBITS, _begins_zlib)
     except zlib.error:
-        return zlib.decompressobj(wbits=-15).decompress(body, most)
+        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, most)
+
+
+def _begins_zlib(head: bytes) -> bool:
+    """Whether bytes begin with the header of a zlib stream without a dictionary (RFC 1950, sec. 2.2)."""
+    method, flags = head[:2] if len(head) >= 2 else (0, 0)
+    return method & 15 == 8 and method >> 4 <= 7 and not flags & 32 and (method << 8 | flags) % 31 == 0
+
+
+def _inflate_members(body: bytes, most: int, wbits: int, begins: Callable[[bytes], bool]) -> bytes:
+    """The content of all members of a body, up to `most` bytes. Raises zlib.error for a damaged member.
+
+    wbits: the format, as zlib numbers it
+    begins: whether bytes begin with the header of a member; any other bytes behind a complete member are ignored
+    """
+    decoded, place = bytearray(), 0
+    while True:
+        member, size = zlib.decompressobj(wbits=wbits), _FIRST_INFLATED_BYTES
+        while not member.eof and place < len(body) and len(decoded) < most:
+            decoded += member.decompress(body[place : place + size], most - len(decoded))
+            place += size
+            size *= 2
+        place = min(place, len(body)) - len(member.unused_data)
+        if not member.eof or not begins(body[place : place + _MAGIC_BYTES]):
+            return bytes(decoded)
+
+
+def _decode_frames(body: bytes, most: int) -> bytes:
+    """The content of all zstd frames of a body, up to `most` bytes. Raises zstandard.ZstdError for a damaged frame.
+
+    Bytes behind a complete frame that begin no other are ignored.
+    """
+    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
+    try:
+        return decompressor.stream_reader(body, read_across_frames=True).read(most)
+    except zstandard.ZstdError:
+        pass  # The reader gives nothing of frames before garbage, so they are decoded again, each by itself.
+    decoded, place = bytearray(), 0
+    while True:
+        frame = decompressor.decompressobj()
+        while not frame.eof and place < len(body) and len(decoded) < most:
+            decoded += frame.decompress(body[place : place + _ZSTD_PIECE_BYTES])
+            place += _ZSTD_PIECE_BYTES
+        place = min(place, len(body)) - len(frame.unused_data)
+        if not frame.eof or compression_of(body[place : place + _MAGIC_BYTES]) != "zstd":
+            return bytes(decoded[:most])
 
 
 class _WatchedBody(io.BytesIO):

@@ -186,7 +186,7 @@ class Deduplicator:
         self,
         id: str | int,  # noqa: A002 - the common name
         url: str,
-        body: str | bytes,
+        body: str | bytes | list[str] | list[bytes],
         *,
         content_type: str | None = None,
         status: int | None = None,
@@ -223,7 +223,7 @@ class Deduplicator:
         self,
         id: str | int,  # noqa: A002 - like add()
         url: str,
-        body: str | bytes,
+        body: str | bytes | list[str] | list[bytes],
         *,
         content_type: str | None = None,
         status: int | None = None,

@@ -15,7 +15,7 @@ from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.files.records import content_number
 from spotsieve.stream.sign.intake import Acceptance, make_page, shorten
 from spotsieve.stream.sign.intake.decoder import read_status
-from spotsieve.stream.sign.intake.fields import read_rank, read_time
+from spotsieve.stream.sign.intake.fields import join_texts, read_rank, read_time
 
 LOGGER = logging.getLogger("spotsieve")
 SOURCE = "library"
@@ -27,7 +27,7 @@ class CrawledPage(NamedTuple):
 
     id: the program's own id of the page, text or an integer
     url: the URL, "" for none
-    body: HTML or plain text, as text, or as bytes in their original character set
+    body: HTML or plain text, as text, or as bytes in their original character set; a list is joined by line ends
     content_type: value of the HTTP header; without it, the kind and character set are detected from the body
     status: HTTP status; pages with a status outside input.accepted_statuses are unchecked
     fetched_at: fetch time, for the deduplication window and policy.keep = "newest": a datetime (UTC unless it has a
@@ -38,7 +38,7 @@ class CrawledPage(NamedTuple):
 
     id: str | int
     url: str
-    body: str | bytes
+    body: str | bytes | list[str] | list[bytes]
     content_type: str | None = None
     status: int | None = None
     fetched_at: datetime | str | float | None = None
@@ -112,12 +112,13 @@ def _name_of(given: object) -> str:
 
 
 def _body_of(name: str, given: object) -> str | bytes:
-    if isinstance(given, str | bytes):
-        return given
-    if isinstance(given, bytearray | memoryview):
-        return bytes(given)
-    reason = RejectReason.NO_BODY if given is None else RejectReason.FIELD_TYPE
-    rule = "must be text or bytes"
+    body = join_texts(given)
+    if isinstance(body, str | bytes):
+        return body
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)
+    reason = RejectReason.NO_BODY if body is None else RejectReason.FIELD_TYPE
+    rule = "must be text, bytes or a list of texts"
     raise PageError(reason, f"body of page {name!r}", rule, _shown(given), "skip pages without a body")
 
 
@@ -135,9 +136,7 @@ def _time_of(given: object) -> object:
 
 
 def _status_of(given: object) -> int | None:
-    """The HTTP status, also from a NumPy integer, or from the float that a data frame with gaps holds."""
-    if isinstance(given, float):
-        return read_status(int(given)) if given.is_integer() else None
+    """The HTTP status, also from a NumPy integer."""
     try:
         return read_status(operator.index(given))  # type: ignore[arg-type]
     except TypeError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 import pybase64
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.config import JsonDict
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict  # pydantic takes no other below Python 3.12
@@ -16,10 +16,12 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.local.library import CrawledPage, Verdict
-from spotsieve.stream.sign.intake.fields import read_time
+from spotsieve.stream.sign.intake.fields import read_time, whole_number
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _ONE_BODY: JsonDict = {"oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}]}
+_WHOLE = BeforeValidator(whole_number)
+"""404.0 counts as 404, and NaN, as data frames hold missing values, as null."""
 _A_NAME: JsonDict = {"anyOf": [{"required": ["id"]}, {"properties": {"url": {"minLength": 1}}}]}
 
 
@@ -31,10 +33,16 @@ class PageRequest(TypedDict):
     id: NotRequired[
         Annotated[
             Annotated[str, Field(min_length=1)] | int,
+            _WHOLE,
             Field(description="the crawler's own id of the page; without it, the url"),
         ]
     ]
-    body: NotRequired[Annotated[str, Field(description="HTML or plain text")]]
+    body: NotRequired[
+        Annotated[
+            str | Annotated[list[str], Field(min_length=1)],
+            Field(description="HTML or plain text; a list is joined by line ends"),
+        ]
+    ]
     body_base64: NotRequired[
         Annotated[
             str,
@@ -44,8 +52,8 @@ class PageRequest(TypedDict):
             ),
         ]
     ]
-    content_type: NotRequired[Annotated[str | None, Field(description="value of the Content-Type header")]]
-    status: NotRequired[Annotated[int | None, Field(description="the HTTP status")]]
+    content_type: NotRequired[Annotated[str | None, _WHOLE, Field(description="value of the Content-Type header")]]
+    status: NotRequired[Annotated[int | None, _WHOLE, Field(description="the HTTP status")]]
     fetched_at: NotRequired[
         Annotated[
             str | int | float | None,
@@ -186,6 +194,7 @@ def _page_error(error: ValidationError) -> PageError:
 _SEE = "GET /openapi.json describes requests"
 _RULES = {"missing": "is missing", "extra_forbidden": "is not a field of a page"}
 _OF_TYPES = {
+    "body": "must be text or a list of texts that is not empty",
     "id": "must be text that is not empty, or a whole number",
     "fetched_at": "must be text, a number or null",
     "rank": "must be a number, a date as text, true, false or null",

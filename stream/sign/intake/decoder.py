@@ -5,6 +5,7 @@ Acceptance decides by HTTP status and media type which pages are judged; the oth
 
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import find_media_type, make_page
-from spotsieve.stream.sign.intake.fields import RankSource, read_time, resolve_paths, shorten
+from spotsieve.stream.sign.intake.fields import RankSource, join_texts, read_time, resolve_paths, shorten, whole_number
 
 _STATUSES = range(100, 600)
 _REDIRECTS = range(300, 400)
+_STATUS = re.compile(r"\s*(\d+)(?:\.0*)?(?:\s|$)", re.ASCII)
 
 
 class Acceptance:
@@ -45,15 +47,16 @@ class Acceptance:
 
 
 def read_status(value: object) -> int | None:
-    """The HTTP status in a message's field or header, as a number or as digits; None for any other value.
+    """The HTTP status in a message's field or header, as a whole number or its text; None for any other value.
 
     The crawler may use a field of this name for other values, such as "done".
     """
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
-        text = (value[:40].split() or [""])[0]
-        value = int(text) if text.isascii() and text.isdigit() else None
+        status = _STATUS.match(value[:40])
+        value = int(status[1]) if status else None
+    value = whole_number(value)
     return value if isinstance(value, int) and value in _STATUSES else None
 
 
@@ -130,7 +133,7 @@ class Decoder:
                 None,
                 'correct [input.fields] url, or set it to "" if the messages have none',
             )
-        label = paths["id"].find(fields)
+        label = whole_number(paths["id"].find(fields))
         content_type = paths["content_type"].find_text(fields)
         return make_page(
             body,
@@ -180,9 +183,9 @@ class Decoder:
 
     def _read_body(self, fields: dict[str, Any]) -> bytes | str:
         path = self._paths["body"]
-        if isinstance(raw := path.find(fields), bytes):
-            return raw
-        body = path.find_text(fields)
+        body = join_texts(path.find(fields))
+        if isinstance(body, bytes):
+            return body
         if body is None:
             raise PageError(
                 RejectReason.NO_BODY,
@@ -190,6 +193,14 @@ class Decoder:
                 "must hold the page's body, and is missing or null",
                 None,
                 "correct [input.fields] body, or the crawler",
+            )
+        if not isinstance(body, str):
+            raise PageError(
+                RejectReason.FIELD_TYPE,
+                path.path,
+                "must be text or a list of texts",
+                shorten(body),
+                "correct the message or the path in [input.fields]",
             )
         encoding = self._paths["body_encoding"].find_text(fields) or self._settings.body_encoding
         if encoding == "text":
@@ -213,14 +224,14 @@ def _by_name(message: Message) -> dict[str, bytes]:
 
 
 def parse_object(value: bytes) -> dict[str, Any]:
-    """Parse a JSON object; the last of equal keys counts.
+    """Parse a JSON object; the last of equal keys counts, and NaN and Infinity are null.
 
     Raises PageError NOT_JSON with the position of the mistake.
     """
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        parsed = _parse_with_surrogates(value, error)
+        parsed = _parse_leniently(value, error)
     if not isinstance(parsed, dict):
         raise PageError(
             RejectReason.NOT_JSON, "message", "must be a JSON object", shorten(parsed), "send one object for each page"
@@ -228,13 +239,14 @@ def parse_object(value: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> object:
-    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and occurs in real pages, but orjson rejects it. The
-    # standard parser is three times slower, and runs only for this error. orjson has no code for the error, so the code
-    # tests its text.
-    if "surrogate in string" in error.msg:
+def _parse_leniently(value: bytes, error: orjson.JSONDecodeError) -> object:
+    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and occurs in real pages. NaN and Infinity are not JSON,
+    # but Python and pandas write them for missing values. orjson rejects both. The standard parser is three times
+    # slower, and runs only for these errors. orjson has no codes for them, so the code tests its text and place.
+    constant = error.doc.startswith(("NaN", "Infinity"), error.pos)
+    if constant or "infinity" in error.msg or "surrogate in string" in error.msg:
         try:
-            return json.loads(value)
+            return json.loads(value, parse_constant=_missing)
         except (ValueError, RecursionError):
             pass
     near = value[max(0, error.pos - 20) : error.pos + 40] if len(value) < 2**20 else value[:40]
@@ -245,6 +257,10 @@ def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> objec
         shorten(near),
         "look for a cut message, or for text that is not UTF-8",
     ) from None
+
+
+def _missing(_: str) -> None:
+    """The value of NaN, Infinity and -Infinity."""
 
 
 def _from_base64(body: str, name: str) -> bytes:

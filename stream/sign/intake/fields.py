@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -93,6 +94,31 @@ class FieldPath:
         )
 
 
+def join_texts(value: object) -> object:
+    """A list of texts as one text, joined by line ends; None for an empty list; other values unchanged.
+
+    Parquet and programs may hold bytes in a list; then the result is bytes.
+    """
+    if not isinstance(value, list) or not all(isinstance(part, str | bytes) for part in value):
+        return value
+    if any(isinstance(part, bytes) for part in value):
+        return b"\n".join(part.encode("utf-8", "replace") if isinstance(part, str) else part for part in value)
+    return "\n".join(value) if value else None
+
+
+def whole_number(value: object) -> object:
+    """A number without a fraction as an int; None for NaN and infinity; other values unchanged.
+
+    Data frames hold whole numbers as 404.0, or as decimals, and missing ones as NaN.
+    """
+    if not isinstance(value, float | Decimal):
+        return value
+    if not math.isfinite(value):
+        return None
+    whole = int(value)
+    return whole if whole == value and abs(whole) < _FIRST_INEXACT else value
+
+
 def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
     """The path of each field of FieldPaths: from the settings if it differs from the default, otherwise from the
     preset.
@@ -122,6 +148,8 @@ def shorten(value: object) -> object:
     return value
 
 
+_FIRST_INEXACT = 2**53
+"""A float from here on may stand for another whole number."""
 _MOST_CHARACTERS = 64
 """Longest text of a number or a date."""
 _HEADER = "header:"
@@ -164,7 +192,7 @@ def read_rank(value: object) -> float | None:
             number = _seconds(value)
         elif isinstance(value, str):
             number = _from_text(value.strip())
-        elif isinstance(value, int | float):
+        elif isinstance(value, int | float | Decimal):
             number = float(value)
         else:
             return None
@@ -205,7 +233,8 @@ _END_MILLISECONDS = 10**14
 
 
 def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years: bool = False) -> int:
-    """Read a time in milliseconds since the epoch. A time without a zone is UTC; None and "" give `missing_ms`.
+    """Read a time in milliseconds since the epoch. A time without a zone is UTC; None, NaN, infinity and ""
+    give `missing_ms`.
 
     Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also as text. Eight digits as text are a
     date (20240301), and 2024-03 is the first day of the month. 14 digits that form a date and a time of day are read as
@@ -216,6 +245,7 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years
 
     Raises PageError: BAD_TIME, or FIELD_TYPE if the value is neither text nor a number.
     """
+    value = whole_number(value)
     if value is None or value == "":
         return missing_ms
     if isinstance(value, str):

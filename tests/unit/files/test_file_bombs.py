@@ -197,6 +197,26 @@ def test_every_layer_of_a_nested_bomb_is_cut_at_the_page_limit() -> None:
     assert len(read_http(http(gzip.compress(inner), "Content-Encoding: gzip, gzip"), MIB).body) == MIB + 1
 
 
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+def test_a_body_of_many_small_members_is_decoded_in_linear_time(coding: str) -> None:
+    def seconds(members: int, last: bytes) -> float:
+        block = http(CODINGS[coding](b"x") * members + last, f"Content-Encoding: {coding}")
+        began = time.process_time()
+        assert read_http(block, MIB).body == b"x" * members
+        return time.process_time() - began
+
+    for last in (b"", b"garbage"):
+        few, many = (min(seconds(members, last) for _ in range(3)) for members in (10_000, 80_000))
+        assert many < 24 * few + 0.1
+
+
+def test_garbage_behind_a_bomb_of_zstd_lifts_no_limit() -> None:
+    body = CODINGS["zstd"](bytes(100 * MIB)) * 2 + b"garbage"
+    assert len(read_http(http(body, "Content-Encoding: zstd"), MIB).body) == MIB + 1
+    small = CODINGS["zstd"](b"x") + body
+    assert len(read_http(http(small, "Content-Encoding: zstd"), MIB).body) == MIB + 1
+
+
 def test_a_response_header_of_megabytes_is_rejected() -> None:
     fits = b"HTTP/1.1 200 OK\r\nx: " + b"a" * (MAX_HEADER_BYTES - 24) + b"\r\n\r\nbody"
     assert read_http(fits, 1000).body == b"body"

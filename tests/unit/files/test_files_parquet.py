@@ -69,6 +69,28 @@ def test_kept_rows_go_out_with_all_columns_their_schema_and_their_metadata(
     assert [line["duplicate_of"] for line in read_json(verdicts)] == [None, None, "p1"]
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
+def test_a_column_of_lists_of_texts_is_joined_as_in_json(tmp_path: Path, kind: pa.DataType) -> None:
+    bodies: list[Any] = [["<p>one", "<p>Zoë"], ["<p>one"], [], None]
+    urls = [f"https://a.example/{number}" for number in range(len(bodies))]
+    rows = [{"url": url, "body": body} for url, body in zip(urls, bodies, strict=True)]
+    as_lines = tmp_path / "a.jsonl"
+    as_lines.write_bytes(lines(rows))
+    columns = {"url": urls, "body": pa.array(bodies, pa.list_(pa.string())).cast(pa.list_(kind))}
+    results = [one.result for one in read(write(tmp_path / "a.parquet", pa.table(columns)))]
+    assert [one.body if isinstance(one, Page) else one and one.reason for one in results] == [
+        "<p>one\n<p>Zoë".encode(),
+        b"<p>one",
+        RejectReason.NO_BODY,
+        RejectReason.NO_BODY,
+    ]
+    by_lines = [one.result for one in read(as_lines)]
+    for expected, found in zip(by_lines[:2], results[:2], strict=True):
+        assert isinstance(expected, Page)
+        assert isinstance(found, Page)
+        assert (expected.body, expected.markup, expected.judgeable) == (found.body, found.markup, found.judgeable)
+
+
 def test_rows_are_the_pages_that_their_columns_say_whatever_the_row_groups(tmp_path: Path) -> None:
     as_lines, as_rows = tmp_path / "a.jsonl", write(tmp_path / "a.parquet", table(crawl() * 5), row_group_size=4)
     as_lines.write_bytes(lines(crawl() * 5))

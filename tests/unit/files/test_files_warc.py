@@ -107,6 +107,68 @@ def test_bodies_are_unfolded_and_those_only_said_to_be_folded_are_taken_as_they_
     assert capture(warc(http(body, *headers))).body == HTML
 
 
+ENCODE: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda data: gzip.compress(data, mtime=0),
+    "deflate": zlib.compress,
+    "zstd": zstandard.compress,
+}
+PARTS = [b"<p>one " * 3000, b"", b"<p>two " * 2, HTML]
+
+
+def encoded(coding: str) -> tuple[bytes, bytes]:
+    """A body of several members or frames, and its text."""
+    return b"".join(map(ENCODE[coding], PARTS)), b"".join(PARTS)
+
+
+def read_body(coding: str, body: bytes, most: int = 10**6) -> bytes:
+    return capture(warc(http(body, f"Content-Encoding: {coding}")), most).body
+
+
+@pytest.mark.parametrize("coding", ENCODE)
+def test_every_member_of_a_body_is_decoded_up_to_the_limit(coding: str) -> None:
+    body, text = encoded(coding)
+    assert read_body(coding, body) == text
+    for most in (1, len(PARTS[0]) - 1, len(PARTS[0]), len(PARTS[0]) + 1, len(text) - 1):
+        assert read_body(coding, body, most) == text[: most + 1]
+    assert read_body(f"{coding}, {coding}", ENCODE[coding](body) + ENCODE[coding](b"")) == text
+
+
+@pytest.mark.parametrize("garbage", [b"x", b"\r\n", bytes(600), b"<!-- cached -->", b"PK\x03\x04" * 1000])
+@pytest.mark.parametrize("coding", ENCODE)
+def test_bytes_behind_the_last_member_that_begin_no_member_are_ignored(coding: str, garbage: bytes) -> None:
+    body, text = encoded(coding)
+    assert read_body(coding, body + garbage) == text
+    assert read_body(coding, body + garbage, 4999) == text[:5000]
+    assert read_body(coding, body + garbage + body) == text
+
+
+def test_skippable_frames_of_zstd_have_no_text() -> None:
+    skippable = b"\x5a\x2a\x4d\x18\x04\x00\x00\x00note"
+    body = skippable + skippable.join(map(zstandard.compress, PARTS)) + skippable
+    assert read_body("zstd", body) == b"".join(PARTS)
+    assert read_body("zstd", body + b"garbage") == b"".join(PARTS)
+
+
+@pytest.mark.parametrize("coding", ENCODE)
+def test_a_body_cut_anywhere_gives_the_beginning_of_its_text(coding: str) -> None:
+    body, text = encoded(coding)
+    last = len(body) - len(ENCODE[coding](PARTS[-1]))
+    for end in range(last, len(body)):
+        found = read_body(coding, body[:end])
+        assert text.startswith(found)
+        assert len(found) >= len(text) - len(PARTS[-1])
+
+
+@pytest.mark.parametrize("coding", ENCODE)
+def test_a_body_with_a_damaged_member_is_taken_as_it_is(coding: str) -> None:
+    body, _ = encoded(coding)
+    start = len(b"".join(map(ENCODE[coding], PARTS[:-1])))
+    head = 10 if coding == "gzip" else 2 if coding == "deflate" else 4
+    for first in (0, start):
+        damaged = body[: first + head] + b"\xff" * 40 + body[first + head + 40 :]
+        assert read_body(coding, damaged) == damaged
+
+
 def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
     text = b"".join(b"word %d " % number for number in range(2000))
     found = capture(warc(http(gzip.compress(text, mtime=0)[:-200], "Content-Encoding: gzip")), 10**6)

@@ -1,6 +1,7 @@
 """HTTP status and media type decide which pages are judged; what they mean, and where messages hold them."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -53,7 +54,13 @@ def test_a_media_type_is_named_whole_or_by_its_family() -> None:
 
 @pytest.mark.parametrize(
     ("value", "status"),
-    [(404, 404), ("404", 404), (" 404 Not Found", 404), (["404"], 404), ("done", None), (7, None), (True, None)],
+    [
+        *(
+            (value, 404)
+            for value in (404, 404.0, Decimal("404.00"), "404", "404.0", " 404 Not Found", ["404"], [404.0])
+        ),
+        *((value, None) for value in ("done", 7, True, 404.5, "404.5", "404x", float("nan"), float("inf"), 1e300, "")),
+    ],
 )
 def test_a_field_is_a_status_only_where_it_holds_one(value: object, status: int | None) -> None:
     assert read_status(value) == status

@@ -73,6 +73,7 @@ def test_a_path_through_something_that_is_no_object_finds_nothing() -> None:
         ("2024", 2_024_000),
         ("20240301000010", 1_709_251_210_000),
         (20240301000010, 1_709_251_210_000),
+        (20240301000010.0, 1_709_251_210_000),
         (20241301000010, 20241301000010),
         (1_709_251_210, 1_709_251_210_000),
         (1_709_251_210.5, 1_709_251_210_500),
@@ -114,6 +115,42 @@ def test_a_time_later_than_the_message_is_set_back_to_it_and_told() -> None:
 @pytest.mark.parametrize("value", [True, [1], {"at": 1}])
 def test_a_time_of_another_type_is_rejected(value: object) -> None:
     assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is RejectReason.FIELD_TYPE
+
+
+@pytest.mark.parametrize(
+    ("body", "joined"),
+    [
+        (["<p>one", "<p>two", "<p>three"], b"<p>one\n<p>two\n<p>three"),
+        (["<p>one"], b"<p>one"),
+        (["one\n", "", "two"], b"one\n\n\ntwo"),
+        ([""], b""),
+        (["Zoë", "日本"], "Zoë\n日本".encode()),
+    ],
+)
+def test_a_body_that_is_a_list_of_texts_is_joined_by_line_ends(body: list[str], joined: bytes) -> None:
+    assert decode({"url": "u", "body": body}).body == joined
+    nested = {"url": "u", "page": {"paragraphs": body}}
+    assert decode(nested, fields=FieldPaths(body="page.paragraphs")).body == joined
+
+
+def test_a_body_of_bytes_in_a_list_is_joined_before_its_character_set_is_detected() -> None:
+    body = [name.encode("latin-1") for name in ("Zoë", "Müller")]
+    fields: dict[str, Any] = {"url": "u", "body": body, "content_type": "text/plain; charset=latin-1"}
+    assert Decoder(InputSettings()).decode_fields(fields, message(b"")).body == "Zoë\nMüller".encode()
+    fields = {"url": "u", "body": ["Zoë", "Müller".encode()]}
+    assert Decoder(InputSettings()).decode_fields(fields, message(b"")).body == "Zoë\nMüller".encode()
+
+
+def test_base64_in_a_list_of_lines_is_decoded_where_it_is_declared() -> None:
+    lines = base64.encodebytes(HTML.encode() * 4).decode().splitlines()
+    assert decode({"url": "u", "body": lines}, body_encoding="base64").body == HTML.encode() * 4
+
+
+@pytest.mark.parametrize("body", [["a", 7], [None, "a"], [["a"]], [{"text": "a"}], {"text": "a"}, 7, True])
+def test_any_other_list_or_object_as_a_body_is_rejected_with_the_name_of_the_field(body: object) -> None:
+    error = rejected({"url": "u", "page": {"text": body}}, fields=FieldPaths(body="page.text"))
+    assert error.reason is RejectReason.FIELD_TYPE
+    assert str(error).startswith("page.text must be text or a list of texts, got ")
 
 
 def test_base64_bodies_are_found_out_and_their_character_set_is_used() -> None:
@@ -162,7 +199,14 @@ def test_truncated_or_foreign_base64_is_rejected(body: str) -> None:
     [
         (b'{"url": "u", "body": "half a li', RejectReason.NOT_JSON),
         (b'{"url": "u", "body": "\xff\xfe"}', RejectReason.NOT_JSON),
-        (b'{"url": "u", "body": NaN}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": NaN}', RejectReason.NO_BODY),
+        (b'{"url": -Infinity, "body": "b"}', RejectReason.NO_URL),
+        (b'{"url": "u", "body": "b", "a": NaN', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "b", "a": NaN, "c": nan}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "b", "a": -NaN}', RejectReason.NOT_JSON),
+        (b'{"url": "u", "body": "\xff", "a": NaN}', RejectReason.NOT_JSON),
+        (b"NaN", RejectReason.NOT_JSON),
+        (b'{"url": "u", "a": NaN, "b": ' + b"[" * 100_000, RejectReason.NOT_JSON),
         (b"json failed to parse", RejectReason.NOT_JSON),
         (b"", RejectReason.NOT_JSON),
         (b"\x00\x1b[31m", RejectReason.NOT_JSON),
@@ -191,6 +235,12 @@ def test_messages_without_addresses_are_pages_where_the_settings_say_so() -> Non
     assert decode({"body": "b"}, fields=FieldPaths(url="")).url == ""
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_do_not_reject_a_page(number: str) -> None:
+    value = '{"url": "u", "body": "Zoë", "score": NaN, "in": [{"a": NaN}], "status": NaN, "fetched_at": NaN, "id": NaN}'
+    assert decode(value.replace("NaN", number).encode()) == decode({"url": "u", "body": "Zoë"})
+
+
 def test_of_equal_keys_the_last_counts() -> None:
     assert decode(b'{"url": "u", "body": "first", "body": "last"}').body == b"last"
 
@@ -208,7 +258,9 @@ def test_a_50_mb_message_becomes_a_page_that_is_only_compared_by_its_digest() ->
     assert len(page.body) == len(body)
 
 
-@pytest.mark.parametrize(("value", "label"), [(7, "7"), ("x", "x"), (None, ""), (True, ""), ([1], "")])
+@pytest.mark.parametrize(
+    ("value", "label"), [(7, "7"), (7.0, "7"), (7.5, ""), (1e300, ""), ("x", "x"), (None, ""), (True, ""), ([1], "")]
+)
 def test_a_page_needs_no_name_of_its_own(value: object, label: str) -> None:
     assert decode({"url": "u", "body": "b", "id": value}).label == label
 

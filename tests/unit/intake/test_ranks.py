@@ -1,6 +1,7 @@
 """What is read as the rank of a page, and that the words of ranks are in the order of ranks."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ MOMENT = 1_709_280_000.0
     [
         (3, 3.0),
         (-0.5, -0.5),
+        (Decimal("2.50"), 2.5),
         (" 7.25 ", 7.25),
         (b"1e3", 1000.0),
         (True, 1.0),
@@ -36,7 +38,9 @@ def test_numbers_and_dates_are_ranks(value: object, rank: float) -> None:
     assert read_rank(value) == rank
 
 
-@pytest.mark.parametrize("value", [None, "", "good", [], {}, "nan", "inf", 10**400, "1_000", "9" * 65])
+@pytest.mark.parametrize(
+    "value", [None, "", "good", [], {}, "nan", "inf", float("nan"), Decimal("NaN"), 10**400, "1_000", "9" * 65]
+)
 def test_anything_else_is_no_rank(value: object) -> None:
     assert read_rank(value) is None
 

@@ -252,8 +252,10 @@ def test_a_snapshot_is_asked_and_not_added_to(state: Path, tmp_path: Path) -> No
 
 def test_what_is_no_page_is_named_and_pages_before_it_are_judged(state: Path) -> None:
     wrong: list[tuple[Any, str]] = [
-        (("x", "u", None), "body of page 'x' must be text or bytes, got 'None'; skip pages without a body"),
-        (("x", "u", float("nan")), "body of page 'x' must be text or bytes, got nan"),
+        (("x", "u", None), "must be text, bytes or a list of texts, got 'None'; skip pages without a body"),
+        (("x", "u", float("nan")), "body of page 'x' must be text, bytes or a list of texts, got nan"),
+        (("x", "u", ["a", 7]), "body of page 'x' must be text, bytes or a list of texts, got 'an array'"),
+        (("x", "u", []), "body of page 'x' must be text, bytes or a list of texts, got 'an array'"),
         (("x", 7, ""), "url of page 'x' must be text or None, got 7"),
         ((True, "u", ""), "id must be text or a whole number, got True"),
         (("", "u", ""), "id must be text or a whole number, got ''"),
@@ -281,6 +283,15 @@ def test_what_the_iterable_raises_comes_after_the_verdicts_of_the_pages_before()
         assert next(verdicts).id == "a"
         with pytest.raises(OSError, match="gone"):
             next(verdicts)
+
+
+def test_a_body_that_is_a_list_is_the_text_of_its_parts() -> None:
+    parts = body(1).split(" ", 20)
+    with Deduplicator() as seen:
+        first = seen.add("a", "https://a.example/", "\n".join(parts))
+        for given in (parts, [part.encode() for part in parts]):
+            again = seen.add("a", "https://a.example/", given)
+            assert (again.kind, again.reason) == (first.kind, "first_attempt")
 
 
 def test_numbers_of_frames_are_ids_and_statuses() -> None:

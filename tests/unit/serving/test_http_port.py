@@ -60,6 +60,14 @@ def test_a_look_up_names_the_original_and_remembers_nothing(asking: HttpPort) ->
         assert (status, told["known"], told["verdict"], told["duplicate_of"]) == (200, False, "novel", None)
 
 
+def test_a_body_that_is_a_list_is_joined_by_line_ends(asking: HttpPort) -> None:
+    page = {"url": "https://list.example/", "body": ["<h2>A note</h2>", *f"<p>{article(1)}</p>".split(" ", 5)]}
+    joined = page | {"body": "\n".join(page["body"])}
+    status, told = asking.ask("/v1/lookup", page)
+    assert (status, told) == asking.ask("/v1/lookup", joined)
+    assert told["duplicate_of"] == "p1"
+
+
 def test_bytes_in_base64_are_read_in_their_character_set(asking: HttpPort) -> None:
     body = base64.b64encode(f"<p>é {article(2)}</p>".encode("latin-1")).decode()
     page = {"id": 7, "url": "", "body_base64": body, "content_type": "text/html; charset=latin-1", "status": 200}
@@ -105,6 +113,9 @@ def test_what_was_added_is_known_to_the_next_request(adding: HttpPort) -> None:
         ("/v1/lookup", {"url": "u", "body_base64": "%"}, JSON, 422, "body_base64 must be base64"),
         ("/v1/lookup", {"url": "", "body": "x"}, JSON, 422, "id is missing, and the url is empty"),
         ("/v1/lookup", {"url": "u", "body": "x", "id": 1.5}, JSON, 422, "id must be text that is not empty"),
+        ("/v1/lookup", {"url": "u", "body": ["x", 1]}, JSON, 422, "body must be text or a list of texts"),
+        ("/v1/lookup", {"url": "u", "body": []}, JSON, 422, "body must be text or a list of texts that is not empty"),
+        ("/v1/lookup", {"url": "u", "body": {"a": "x"}}, JSON, 422, "body must be text or a list of texts"),
         ("/v1/lookup", {"url": "u", "body": "x", "html": ""}, JSON, 422, "html is not a field of a page"),
         ("/v1/lookup", {"url": "u", "body": "x", "fetched_at": "noon"}, JSON, 422, "fetched_at"),
         (
