@@ -21,7 +21,6 @@ from spotsieve.stream.judge import by_host
 _MODULES = (
     "common_text",
     "memory",
-    "ordered_sample",
     "distinctive_text",
     "containment",
     "pairs",

@@ -21,25 +21,23 @@ from spotsieve.stream.base.page_text import (
     MOST_BLOCKS,
     NUMBERS_SHIFT,
     REST_SAMPLES,
+    OrderedSample,
+    hash_at,
     hash_of,
     is_kept,
+    new_ordered_sample,
+    order_sample,
+    place_at,
     place_of,
     position_of,
+    rank_of,
+    scale_sample,
     scaled_hash,
     width_of,
     words_of,
     words_outside_links,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
-from spotsieve.stream.judge.by_host.ordered_sample import (
-    OrderedSample,
-    hash_at,
-    new_ordered_sample,
-    order_sample,
-    place_at,
-    rank_of,
-    scale_sample,
-)
 
 FRESH_RUN = 10
 LINK_BLOCK = 0.4

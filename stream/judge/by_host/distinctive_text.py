@@ -14,11 +14,15 @@ from spotsieve.stream.base.page_text import (
     ENTRY_BLOCKS,
     ENTRY_SAMPLES,
     MOST_BLOCKS,
+    hash_at,
     identity_of,
     is_kept,
+    order_sample,
+    place_at,
     place_of,
     scaled_hash,
     size_code,
+    sort,
     words_of,
     words_outside_links,
 )
@@ -31,7 +35,6 @@ from spotsieve.stream.judge.by_host.memory import (
     pages_with,
     template_limit,
 )
-from spotsieve.stream.judge.by_host.ordered_sample import hash_at, order_sample, place_at, sort
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 PAGES, LIMIT, COMMON_LIMIT, RARE = range(4)

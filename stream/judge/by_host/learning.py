@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
-from spotsieve.stream.base.page_text import hash_of, identity_of
+from spotsieve.stream.base.page_text import hash_of, identity_of, new_ordered_sample
 from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
@@ -23,7 +23,6 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     restore_view,
 )
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, Memory, count_page
-from spotsieve.stream.judge.by_host.ordered_sample import new_ordered_sample
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

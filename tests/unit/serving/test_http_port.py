@@ -53,7 +53,7 @@ def test_a_look_up_names_the_original_and_remembers_nothing(asking: HttpPort) ->
     other = {"url": "https://other.example/", "body": f"<p>{article(77)}</p>"}
     for _ in range(2):
         status, told = asking.ask("/v1/lookup", copy)
-        assert (status, told["known"], told["verdict"], told["reason"]) == (200, True, "duplicate", "near")
+        assert (status, told["known"], told["verdict"], told["reason"]) == (200, True, "duplicate", "contained")
         assert (told["id"], told["duplicate_of"], told["original_url"]) == (copy["url"], "p1", "https://example.com/1")
         assert 0.9 < told["score"] <= 1
         status, told = asking.ask("/v1/lookup", other)
