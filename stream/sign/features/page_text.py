@@ -18,7 +18,8 @@ A page of more than MOST_BLOCKS different blocks lists its MOST_BLOCKS - 1 longe
 all others: identity REMAINDER, not kept, the number of their words, no shingles.
 
 The time is linear in tokens and blocks, whatever the hashes are: few hashes are sorted, and a radix sort takes over
-where a page was built to be slow.
+where a page was built to be slow. Repeats of a shingle are dropped before the sort: one character that fills a page
+would otherwise be sorted a million times.
 """
 
 from typing import NamedTuple
@@ -67,6 +68,8 @@ _LOW, _HIGH, _HALF = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFF00000000), np.ui
 _EVERY = np.uint64(1) << np.uint64(32)
 """A bound that all hashes of 32 bits are below."""
 _MARKS = 4096
+_ENOUGH = 8
+"""A page repeats itself if fewer than one in _ENOUGH of the wanted hashes are below a bound: all are taken then."""
 
 
 class TextBuffers(NamedTuple):
@@ -183,11 +186,10 @@ def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
     The first one is kept if any of them is. Returns the number of different blocks.
     """
     items, keys = room.items, room.keys
-    for block in range(count):
-        items[block] = (keys[block] & _HIGH) | np.uint64(block)
-    sort_items(items, room.spare, room.starts, count, _EVERY)
+    found = merge_recent(blocks, count, room)
+    sort_items(items, room.spare, room.starts, found, _EVERY)
     different, first, last = np.int64(0), np.int64(0), np.int64(0)
-    for place in range(count):
+    for place in range(found):
         item = items[place]
         current = np.int64(item & _LOW)
         if (item ^ items[first]) >> _HALF != _U0:
@@ -205,6 +207,30 @@ def merge_repeats(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
             different += 1
             blocks.places[current] = 0
     return different
+
+
+@part
+def merge_recent(blocks, count, room):  # Blocks, int64, TextBuffers -> int64
+    """Write room.items of the blocks to sort, without most repeats if there are many blocks. Returns their number.
+
+    A block is a repeat here if it equals the last one whose key has the same low bits.
+    """
+    items, keys, recent = room.items, room.keys, room.spare
+    found, last, are_many = np.int64(0), np.uint64(_MARKS - 1), count > _MARKS
+    if are_many:
+        recent[:_MARKS] = _U0
+    for block in range(count):
+        key = keys[block]
+        if are_many and block > 0:
+            earlier = np.int64(recent[key & last])
+            if keys[earlier] == key:
+                room.packed[earlier] |= room.packed[block] & KEPT
+                blocks.places[block] = UNLISTED
+                continue
+            recent[key & last] = np.uint64(block)
+        items[found] = (key & _HIGH) | np.uint64(block)
+        found += 1
+    return found
 
 
 @part
@@ -309,13 +335,15 @@ def pick_smallest(items, count, main, most, room, written):
         bound = (np.uint64(3 * most) << np.uint64(31)) // np.uint64(count)
     while True:
         found = choose_below(items, count, bound, room.chosen)
+        found = drop_recent(room.chosen, found, room.spare)
         sort_items(room.chosen, room.spare, room.starts, found, bound)
         found = drop_repeats(room.chosen, found)
+        different = found
         if main > 0 and found > 0:
             found = drop_shared(main, found, bound, room)
         if found >= most or bound == _EVERY:
             break
-        bound = min(bound << np.uint64(2), _EVERY)
+        bound = _EVERY if different * _ENOUGH < most else min(bound << np.uint64(2), _EVERY)
     found = min(found, most)
     for place in range(found):
         item = room.chosen[place]
@@ -334,6 +362,26 @@ def choose_below(items, count, bound, chosen):
         # Always write: the CPU cannot predict which items stay.
         chosen[found] = items[place]
         found += np.uint64(items[place] >> _HALF < bound)
+    return np.int64(found)
+
+
+@part
+def drop_recent(items, count, recent):
+    """Drop most repeats from many items: those of the last hash with the same low bits. Returns the number left.
+
+    items: uint64[], in page order; the first item of a hash stays  count: int64
+    recent: uint64[>= count], overwritten
+    """
+    if count <= _MARKS:
+        return count
+    found, last = _U0, np.uint64(_MARKS - 1)
+    recent[:_MARKS] = _EVERY
+    for place in range(count):
+        item = items[place]
+        hashed = item >> _HALF
+        items[found] = item
+        found += np.uint64(recent[hashed & last] != hashed)
+        recent[hashed & last] = hashed
     return np.int64(found)
 
 
@@ -365,7 +413,7 @@ def drop_shared(main, count, bound, room):
         item = room.items[place]
         shared[passed] = item
         passed += np.uint64(item >> _HALF < bound) & np.uint64(marks[item >> _HALF & last])
-    found = np.int64(passed)
+    found = drop_recent(shared, np.int64(passed), room.spare)
     sort_items(shared, room.spare, room.starts, found, bound)
     left, other = np.int64(0), np.int64(0)
     for place in range(count):
