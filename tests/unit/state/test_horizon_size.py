@@ -1,6 +1,7 @@
 """The state of a stream that never ends stays as large as a horizon of it: shown over 20 horizons.
 
-The table of common text is not part of it: it has a fixed size, and fills up within the first horizons.
+The table of common text and the memories of hosts are bounded by themselves. The table fills up within the first
+horizons, a memory as its host's pages come.
 """
 
 from collections.abc import Iterable
@@ -46,7 +47,7 @@ def apply(state: State, log: Iterable[LogRecord]) -> None:
 def test_entries_buckets_and_bytes_stay_flat_over_20_horizons_and_replay_equal(tmp_path: Path) -> None:
     log = list(horizon_load(PAGES, HORIZONS, BATCH))
     a_horizon = PAGES // BATCH
-    sizes = []
+    sizes, host_bytes = [], []
     with open_state(tmp_path / "one") as state:
         for start in range(0, len(log), a_horizon):
             apply(state, log[start : start + a_horizon])
@@ -54,14 +55,16 @@ def test_entries_buckets_and_bytes_stay_flat_over_20_horizons_and_replay_equal(t
             state.compact()
             table_bytes = bytes_of_tables(state)
             common_text = table_bytes.pop("common")
+            host_bytes.append(table_bytes.pop("hosts"))
             # A base, and changes that take as many bytes at most, and once more those of the last update.
             assert common_text < 2.2 * 8 * COMMON_SLOTS
             sizes.append((state.stats()["entries"], keys, sum(table_bytes.values())))
     measured = np.array(sizes, float)
     early, late = measured[5:10].mean(axis=0), measured[-5:].mean(axis=0)
-    # entries, keys of buckets, bytes without common text after compaction
+    # entries, keys of buckets, bytes without common text and hosts after compaction
     assert (np.abs(late / early - 1) < 0.04).all(), sizes
     assert (measured[5:].max(axis=0) / early < 1.1).all(), sizes
+    assert np.mean(host_bytes[-5:]) < 1.1 * np.mean(host_bytes[10:15]), host_bytes
     # Without the sweep there would be as many keys again with each horizon.
     assert measured[-1][1] < 1.6 * measured[0][1]
     for start in range(0, len(log), 7 * a_horizon):

@@ -20,6 +20,7 @@ from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.base.page_text import ENTRY_SAMPLES
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from tests.conftest import REPOSITORY
@@ -221,7 +222,7 @@ def replaced(place: int | str, **fields: Any) -> Change:
         (replaced(0, host_sweep=["0"]), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own={"site": 1}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own=OWN | {"sample": [6, 5]}), "must match the grammar in state/FORMATS.md"),
-        (replaced(5, own=OWN | {"sample": [5] * 129}), "must match the grammar in state/FORMATS.md"),
+        (replaced(5, own=OWN | {"sample": [5] * (ENTRY_SAMPLES + 1)}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own=OWN | {"blocks": ["5", "5"]}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own=OWN | {"blocks": [5]}), "must match the grammar in state/FORMATS.md"),
         (replaced(5, own=OWN | {"blocks": ["1" + 16 * "0"]}), "must match the grammar in state/FORMATS.md"),

@@ -34,6 +34,7 @@ from spotsieve.state.store.rocks_options import database_options
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.page_text import ENTRY_SAMPLES
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import OwnText
 from tests.fixtures.states.host_filings import (
@@ -164,7 +165,7 @@ def indexed_with(own: OwnParts) -> IndexUpdate:
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(0, 2**16 - 1) | st.sampled_from([0, 1, 2**16 - 1]), max_size=128), st.data())
+@given(st.lists(st.integers(0, 2**16 - 1) | st.sampled_from([0, 1, 2**16 - 1]), max_size=ENTRY_SAMPLES), st.data())
 def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
     hashes: list[int], data: st.DataObject
 ) -> None:
@@ -187,20 +188,24 @@ def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
         assert sorted(found.sample) == found.sample.tolist()
 
 
-MOST = NO_TEXT._replace(sample=(7,) * 128, blocks=tuple(range(16)), titles=tuple(range(10)))
+MOST = NO_TEXT._replace(sample=(7,) * ENTRY_SAMPLES, blocks=tuple(range(16)), titles=tuple(range(10)))
 
 
 @pytest.mark.parametrize(
     "own",
-    [MOST._replace(sample=(7,) * 129), MOST._replace(blocks=tuple(range(17))), MOST._replace(titles=tuple(range(11)))],
+    [
+        MOST._replace(sample=(7,) * (ENTRY_SAMPLES + 1)),
+        MOST._replace(blocks=tuple(range(17))),
+        MOST._replace(titles=tuple(range(11))),
+    ],
 )
 def test_an_own_text_has_room_for_the_most_numbers_and_not_one_more(own: OwnParts) -> None:
     (sound,) = encode_entries(indexed_with(MOST), np.zeros(1, np.uint32))
     assert unpack_entry(b"", sound).own == MOST
-    with pytest.raises(ValueError, match=r"of at most \(128, 16, 10\)"):
+    with pytest.raises(ValueError, match=rf"of at most \({ENTRY_SAMPLES}, 16, 10\)"):
         encode_entries(indexed_with(own), np.zeros(1, np.uint32))
     value = pack_entry(unpack_entry(b"", sound)._replace(own=own))
-    rule = "at most 128 sampled hashes, 16 blocks and 10 title words, which ascend"
+    rule = f"at most {ENTRY_SAMPLES} sampled hashes, 16 blocks and 10 title words, which ascend"
     with pytest.raises(CorruptRecord, match=rule):
         decode_own_texts([b""], [value])
     assert rule in (entry_fault(value, 2, 1) or "")
