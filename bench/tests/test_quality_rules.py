@@ -41,8 +41,8 @@ CHANGES = {
     "less of everything": Change(
         {
             "common_text.LEAST_HOSTS": 17,
-            "distinctive_text.ENTRY_SAMPLES": 8,
-            "distinctive_text.ENTRY_BLOCKS": 2,
+            "learning.ENTRY_SAMPLES": 8,
+            "learning.ENTRY_BLOCKS": 2,
             "containment.FRESH_RUN": 1e9,
             "pairs.FEW_PAGES": 0,
         },

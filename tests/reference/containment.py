@@ -303,7 +303,7 @@ class Comparison:
         return contained, every
 
     def fresh_blocks(self) -> list[int]:
-        """The words of each distinctive block of which the entry has nothing."""
+        """The words of each distinctive block without a shingle of the entry."""
         return [words for words, found, _ in self._compared_blocks() if found == 0]
 
     def _compared_blocks(self) -> list[tuple[int, int, int]]:

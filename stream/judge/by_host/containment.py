@@ -21,23 +21,25 @@ from spotsieve.stream.base.page_text import (
     MOST_BLOCKS,
     NUMBERS_SHIFT,
     REST_SAMPLES,
-    OrderedSample,
-    hash_at,
     hash_of,
     is_kept,
-    new_ordered_sample,
-    order_sample,
-    place_at,
     place_of,
     position_of,
-    rank_of,
-    scale_sample,
     scaled_hash,
     width_of,
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.judge.by_host.distinctive_text import (
+    IS_OWN,
+    IS_TEMPLATE,
+    OrderedSample,
+    hash_at,
+    new_ordered_sample,
+    order_sample,
+    place_at,
+    scale_sample,
+)
 
 FRESH_RUN = 10
 LINK_BLOCK = 0.4
@@ -115,13 +117,26 @@ def find_shared(pages, page, others, other, compared):
         wanted = np.int64(others.sample[at])
         if ordered.scaled[wanted >> 6] >> np.uint64(wanted & 63) & np.uint64(1):
             shared = True
-            for rank in range(rank_of(ordered, wanted), ordered.below[0]):
+            for rank in range(_rank_of(ordered, wanted), ordered.below[0]):
                 if scaled_hash(hash_at(ordered, rank), limit) != wanted:
                     break
                 compared.found[place_at(ordered, rank)] = _FOUND
     compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
     compared.density[1] = (min(ordered.limits[1], limit) + 1.0) / _ALL
     return shared
+
+
+@inlined
+def _rank_of(ordered, wanted):  # OrderedSample, int64 -> int64
+    """The rank of the first hash that is not smaller than a hash. wanted: in 16 bits relative to below[1]"""
+    low, high = np.int64(0), ordered.below[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if scaled_hash(hash_at(ordered, middle), ordered.below[1]) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined

@@ -13,16 +13,16 @@ from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
     ENTRY_BLOCKS,
     ENTRY_SAMPLES,
+    EVERY_HASH,
+    HASH_SHIFT,
+    MAIN_SAMPLES,
     MOST_BLOCKS,
-    hash_at,
+    REST_SAMPLES,
+    hash_of,
     identity_of,
     is_kept,
-    order_sample,
-    place_at,
     place_of,
     scaled_hash,
-    size_code,
-    sort,
     words_of,
     words_outside_links,
 )
@@ -35,6 +35,7 @@ from spotsieve.stream.judge.by_host.memory import (
     pages_with,
     template_limit,
 )
+from spotsieve.stream.sign.features.sorting import RADIX, sort_items
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
 PAGES, LIMIT, COMMON_LIMIT, RARE = range(4)
@@ -43,8 +44,7 @@ most pages of a title word that is not common, and the number of the page's rare
 MAIN, OUTSIDE, WHOLE, WHOLE_COMMON, OWN, EVERY, PROSE = range(4, 11)
 """Sizes in words: of the distinctive main text; of other distinctive text, outside links; of the main text without
 template text of the host, and of its part that is common text; of all distinctive text; of all text without template
-text, where links do not count outside the main text; of prose outside the main text: distinctive blocks of PROSE_WORDS
-and more, of which PROSE_SHARE is outside links."""
+text, where links do not count outside the main text; of prose outside the main text."""
 FIGURES = 11
 IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
@@ -52,6 +52,7 @@ _LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
 NO_TITLE = -1.0
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
+"""A distinctive block is prose from PROSE_WORDS words on, if PROSE_SHARE of them are outside links."""
 LEAST_MAIN = 20
 """The least words of main text by which pages of two hosts are compared."""
 
@@ -164,6 +165,45 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
         np.ascontiguousarray(signatures.titles, np.uint16),
         signatures.titles_bounds[:-1].copy(),
         signatures.titles_bounds[1:].copy(),
+    )
+
+
+class OrderedSample(NamedTuple):
+    """The sampled hashes of the page that was ordered last, in ascending order. It serves the pages of one PageTexts.
+
+    An entry's hashes have 16 bits relative to its limit. They are looked up in a table of bits: a page meets many
+    entries with the same limit, and has few hashes of most of them.
+
+    hashes: uint64[MAIN_SAMPLES + REST_SAMPLES], hash << 32 | place in the page's sample
+    size: int64[1], the number of hashes
+    page: int64[1], the number of the page, or -1
+    limits: int64[2], the hashes up to which the samples of main text and of other text are complete
+    scaled: uint64[1024], a bit for each hash up to a limit, in 16 bits relative to it
+    below: int64[2], the number of hashes up to this limit, and the limit; 0 and -1 if no bit is set
+    spare, starts: scratch space of sort_items
+    """
+
+    hashes: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    page: NDArray[np.int64]
+    limits: NDArray[np.int64]
+    scaled: NDArray[np.uint64]
+    below: NDArray[np.int64]
+    spare: NDArray[np.uint64]
+    starts: NDArray[np.uint64]
+
+
+def new_ordered_sample() -> OrderedSample:
+    """Room for the sample of one page."""
+    return OrderedSample(
+        np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint64),
+        np.zeros(1, np.int64),
+        np.full(1, -1),
+        np.zeros(2, np.int64),
+        np.zeros(1024, np.uint64),
+        np.array([0, -1]),
+        np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint64),
+        np.zeros(RADIX + 1, np.uint64),
     )
 
 
@@ -294,95 +334,57 @@ def _relax(pages, first, end, memory, row, limit, view):
 
 
 @inlined
-def keep_own_text(pages, page, view, own, ordered):
-    """Store the text of a page that is indexed, as later pages are compared with it.
-
-    PageTexts, int64, PageView  ->  own: EntryTexts;  ordered: OrderedSample, overwritten
-    """
-    figures, flags, first = view.figures, view.flags, pages.block_bounds[page]
-    count = pages.block_bounds[page + 1] - first
-    main = figures[MAIN] if figures[MAIN] >= LEAST_MAIN else figures[OWN]
-    whole = figures[WHOLE] if figures[WHOLE] >= LEAST_MAIN else figures[OWN]
-    own.main[page] = size_code(np.int64(main))
-    own.whole[page] = size_code(np.int64(whole))
-    own.every[page] = size_code(np.int64(figures[OWN]))
-    has_own = False
-    for place in range(count):
-        has_own |= _is_compared(flags[place])
-    _keep_sample(pages, page, flags, has_own, own, ordered)
-    held, begin = np.int64(0), own.block_first[page]
-    for place in range(count):
-        block = pages.blocks[first + place]
-        if not flags[place] & IS_OWN or identity_of(block) == 0:
-            continue
-        # The lightest kept block stands last until all are chosen; of equal ones the earlier stays.
-        at = held
-        while at > 0 and words_of(block) > words_of(own.blocks[begin + at - 1]):
-            at -= 1
-        if at < ENTRY_BLOCKS:
-            held = min(held + 1, np.int64(ENTRY_BLOCKS))
-            for later in range(held - 1, at, -1):
-                own.blocks[begin + later] = own.blocks[begin + later - 1]
-            own.blocks[begin + at] = block
-    sort(own.blocks, begin, held)
-    # Blocks with other numbers are equal now and then: the digest of numbers has 8 bits.
-    written = begin
-    for place in range(begin, begin + held):
-        if place == begin or own.blocks[place] != own.blocks[written - 1]:
-            own.blocks[written] = own.blocks[place]
-            written += 1
-    own.block_end[page] = written
-
-
-@inlined
-def _is_compared(flag):  # uint8 -> bool
-    """Whether a block counts in a comparison: it is not template text, or distinctive nevertheless (_relax)."""
-    return flag & IS_TEMPLATE == 0 or flag & IS_OWN != 0
-
-
-@inlined
-def _keep_sample(pages, page, flags, has_own, own, ordered):
-    """Keep the smallest hashes of the text of a page that counts in comparisons, or of all its text."""
-    order_sample(pages, page, ordered)
+def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: OrderedSample
+    """Order the sampled hashes of a page, unless it was ordered last."""
+    if ordered.page[0] == page:
+        return
+    # The bits of the former page go while its hashes are known.
+    scale_sample(ordered, np.int64(-1))
+    ordered.page[0] = page
     first, begin = pages.block_bounds[page], pages.sample_bounds[page]
-    found, has_main, largest = np.int64(0), False, np.int64(0)
-    for rank in range(pages.sample_bounds[page + 1] - begin):
-        place = place_of(pages.samples[begin + place_at(ordered, rank)])
-        if not has_own or _is_compared(flags[place]):
-            found += 1
-            has_main |= is_kept(pages.blocks[first + place])
-            if found == ENTRY_SAMPLES:
-                largest = hash_at(ordered, rank)
-    # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
-    limit = ordered.limits[0 if has_main else 1]
-    if found > ENTRY_SAMPLES:
-        limit = min(limit, largest)
-    written = own.sample_first[page]
-    end = written + ENTRY_SAMPLES
-    for rank in range(pages.sample_bounds[page + 1] - begin):
-        value = hash_at(ordered, rank)
-        if value > limit or written == end:
-            break
-        place = place_of(pages.samples[begin + place_at(ordered, rank)])
-        if not has_own or _is_compared(flags[place]):
-            own.sample[written] = np.uint16(scaled_hash(value, limit))
-            written += 1
-    own.sample_end[page] = written
-    own.limit[page] = np.uint32(limit)
+    ordered.size[0] = pages.sample_bounds[page + 1] - begin
+    main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for at in range(ordered.size[0]):
+        value = hash_of(pages.samples[begin + at])
+        ordered.hashes[at] = np.uint64(value) << np.uint64(HASH_SHIFT) | np.uint64(at)
+        if is_kept(pages.blocks[first + place_of(pages.samples[begin + at])]):
+            main, largest_main = main + 1, max(largest_main, value)
+        else:
+            rest, largest_rest = rest + 1, max(largest_rest, value)
+    ordered.limits[0] = sample_limit(main, largest_main, MAIN_SAMPLES)
+    ordered.limits[1] = sample_limit(rest, largest_rest, REST_SAMPLES)
+    bound = np.uint64(max(largest_main, largest_rest) + 1)
+    sort_items(ordered.hashes, ordered.spare, ordered.starts, ordered.size[0], bound)
 
 
 @inlined
-def title_overlap(pages, page, others, other, memory, row, view):
-    """The Jaccard similarity of both titles' rare words, NO_TITLE if neither title has one; and the rare words in both.
+def hash_at(ordered, rank):  # OrderedSample, int64 -> int64
+    """The hash with this rank."""
+    return np.int64(ordered.hashes[rank] >> np.uint64(HASH_SHIFT))
 
-    PageTexts, int64, EntryTexts, int64, Memory, int64, PageView -> float64, int64
-    """
-    first, theirs, both = pages.title_bounds[page], np.int64(0), np.int64(0)
-    for place in range(others.title_first[other], others.title_end[other]):
-        word = others.titles[place]
-        if pages_with(memory.words, row, np.int64(word)) <= view.figures[COMMON_LIMIT]:
-            theirs += 1
-            for at in range(first, pages.title_bounds[page + 1]):
-                both += view.rare[at - first] and pages.titles[at] == word
-    either = view.figures[RARE] + theirs - both
-    return (both / either if either > 0 else NO_TITLE), both
+
+@inlined
+def place_at(ordered, rank):  # OrderedSample, int64 -> int64
+    """The place in a page's sample of the hash with this rank."""
+    return np.int64(ordered.hashes[rank] & np.uint64(0xFFFFFFFF))
+
+
+@inlined
+def scale_sample(ordered, limit):  # OrderedSample, int64  ->  ordered.scaled, ordered.below
+    """Set the bits of a page's hashes up to a limit, in 16 bits relative to it, unless they were set last."""
+    if ordered.below[1] == limit:
+        return
+    for former in range(ordered.below[0]):
+        ordered.scaled[scaled_hash(hash_at(ordered, former), ordered.below[1]) >> 6] = 0
+    rank = np.int64(0)
+    while rank < ordered.size[0] and hash_at(ordered, rank) <= limit:
+        value = scaled_hash(hash_at(ordered, rank), limit)
+        ordered.scaled[value >> 6] |= np.uint64(1) << np.uint64(value & 63)
+        rank += 1
+    ordered.below[0], ordered.below[1] = rank, limit
+
+
+@inlined
+def sample_limit(count, largest, most):  # int64, int64, int64 -> int64
+    """The hash up to which a sample of a text is complete. largest: of its hashes  most: the size of a full sample"""
+    return largest if count >= most else np.int64(EVERY_HASH)

@@ -11,15 +11,34 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
-from spotsieve.stream.base.page_text import hash_of, identity_of, new_ordered_sample
+from spotsieve.stream.base.page_text import (
+    ENTRY_BLOCKS,
+    ENTRY_SAMPLES,
+    hash_of,
+    identity_of,
+    is_kept,
+    place_of,
+    scaled_hash,
+    size_code,
+    words_of,
+)
 from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.judge.by_host.distinctive_text import (
+    IS_OWN,
+    IS_TEMPLATE,
+    LEAST_MAIN,
+    MAIN,
+    OWN,
+    WHOLE,
     EntryTexts,
     PageTexts,
     empty_entry_texts,
-    keep_own_text,
+    hash_at,
     look_up,
+    new_ordered_sample,
     new_view,
+    order_sample,
+    place_at,
     restore_view,
 )
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, Memory, count_page
@@ -128,6 +147,95 @@ def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, me
                 learned.flags[place] = view.flags[place - pages.block_bounds[page]]
         if learns[page]:
             teach_page(pages, page, hashes, memory, row[page], number)
+
+
+@inlined
+def keep_own_text(pages, page, view, own, ordered):
+    """Store the text of a page that is indexed, as later pages are compared with it.
+
+    PageTexts, int64, PageView  ->  own: EntryTexts;  ordered: OrderedSample, overwritten
+    """
+    figures, flags, first = view.figures, view.flags, pages.block_bounds[page]
+    count = pages.block_bounds[page + 1] - first
+    main = figures[MAIN] if figures[MAIN] >= LEAST_MAIN else figures[OWN]
+    whole = figures[WHOLE] if figures[WHOLE] >= LEAST_MAIN else figures[OWN]
+    own.main[page] = size_code(np.int64(main))
+    own.whole[page] = size_code(np.int64(whole))
+    own.every[page] = size_code(np.int64(figures[OWN]))
+    has_own = False
+    for place in range(count):
+        has_own |= _is_compared(flags[place])
+    _keep_sample(pages, page, flags, has_own, own, ordered)
+    held, begin = np.int64(0), own.block_first[page]
+    for place in range(count):
+        block = pages.blocks[first + place]
+        if not flags[place] & IS_OWN or identity_of(block) == 0:
+            continue
+        # The lightest kept block stands last until all are chosen; of equal ones the earlier stays.
+        at = held
+        while at > 0 and words_of(block) > words_of(own.blocks[begin + at - 1]):
+            at -= 1
+        if at < ENTRY_BLOCKS:
+            held = min(held + 1, np.int64(ENTRY_BLOCKS))
+            for later in range(held - 1, at, -1):
+                own.blocks[begin + later] = own.blocks[begin + later - 1]
+            own.blocks[begin + at] = block
+    _sort(own.blocks, begin, held)
+    # Blocks with other numbers are equal now and then: the digest of numbers has 8 bits.
+    written = begin
+    for place in range(begin, begin + held):
+        if place == begin or own.blocks[place] != own.blocks[written - 1]:
+            own.blocks[written] = own.blocks[place]
+            written += 1
+    own.block_end[page] = written
+
+
+@inlined
+def _is_compared(flag):  # uint8 -> bool
+    """Whether a block counts in a comparison: it is not template text, or distinctive nevertheless (_relax)."""
+    return flag & IS_TEMPLATE == 0 or flag & IS_OWN != 0
+
+
+@inlined
+def _keep_sample(pages, page, flags, has_own, own, ordered):
+    """Keep the smallest hashes of the text of a page that counts in comparisons, or of all its text."""
+    order_sample(pages, page, ordered)
+    first, begin = pages.block_bounds[page], pages.sample_bounds[page]
+    found, has_main, largest = np.int64(0), False, np.int64(0)
+    for rank in range(pages.sample_bounds[page + 1] - begin):
+        place = place_of(pages.samples[begin + place_at(ordered, rank)])
+        if not has_own or _is_compared(flags[place]):
+            found += 1
+            has_main |= is_kept(pages.blocks[first + place])
+            if found == ENTRY_SAMPLES:
+                largest = hash_at(ordered, rank)
+    # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
+    limit = ordered.limits[0 if has_main else 1]
+    if found > ENTRY_SAMPLES:
+        limit = min(limit, largest)
+    written = own.sample_first[page]
+    end = written + ENTRY_SAMPLES
+    for rank in range(pages.sample_bounds[page + 1] - begin):
+        value = hash_at(ordered, rank)
+        if value > limit or written == end:
+            break
+        place = place_of(pages.samples[begin + place_at(ordered, rank)])
+        if not has_own or _is_compared(flags[place]):
+            own.sample[written] = np.uint16(scaled_hash(value, limit))
+            written += 1
+    own.sample_end[page] = written
+    own.limit[page] = np.uint32(limit)
+
+
+@inlined
+def _sort(values, first, count):  # uint64[], int64, int64
+    """Sort values[first:first + count] in place, by insertion: they are few."""
+    for end in range(first + 1, first + count):
+        value, at = values[end], end
+        while at > first and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
 
 
 def keep_texts(pages: PageTexts, flags: NDArray[np.uint8], which: NDArray[np.bool_], within: EntryTexts) -> None:

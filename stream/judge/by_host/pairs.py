@@ -15,8 +15,7 @@ More is required where less is known:
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
-  words
-  may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh.
+  words may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh.
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
@@ -56,6 +55,7 @@ from spotsieve.stream.judge.by_host.containment import (
     shared_template_words,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import (
+    COMMON_LIMIT,
     EVERY,
     IS_OWN,
     LEAST_MAIN,
@@ -69,7 +69,6 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     RARE,
     WHOLE,
     WHOLE_COMMON,
-    title_overlap,
 )
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, pages_with
 from spotsieve.stream.sign.schemes import Confirmations
@@ -100,8 +99,7 @@ SURE, SURE_WORDS = 0.95, 20
 counted."""
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
 """The containment that template text and common text need between two hosts, and the share of fresh words they may
-have;
-also the containment of a short page while the template text of its host is unknown."""
+have; also the containment of a short page while the template text of its host is unknown."""
 WHOLE_SHARE = 0.3
 """Common text speaks for a page if its main text is this share of the words outside links."""
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
@@ -153,7 +151,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     figures = view.figures
     title, shared_words = NO_TITLE, np.int64(0)
     if same:
-        title, shared_words = title_overlap(pages, page, others, other, memory, row, view)
+        title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
     answer.figures[thresholds.PAIR_TITLE] = title
     short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
     common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
@@ -192,6 +190,23 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     if enough and (short_enough or bars.drop_parts):
         answer.confirmed.accepted[0], answer.confirmed.score[0] = True, min(score, 1.0)
         answer.reason[0] = _CONTAINED
+
+
+@inlined
+def _title_overlap(pages, page, others, other, memory, row, view):
+    """The Jaccard similarity of both titles' rare words, NO_TITLE if neither title has one; and the rare words in both.
+
+    PageTexts, int64, EntryTexts, int64, Memory, int64, PageView -> float64, int64
+    """
+    first, theirs, both = pages.title_bounds[page], np.int64(0), np.int64(0)
+    for place in range(others.title_first[other], others.title_end[other]):
+        word = others.titles[place]
+        if pages_with(memory.words, row, np.int64(word)) <= view.figures[COMMON_LIMIT]:
+            theirs += 1
+            for at in range(first, pages.title_bounds[page + 1]):
+                both += view.rare[at - first] and pages.titles[at] == word
+    either = view.figures[RARE] + theirs - both
+    return (both / either if either > 0 else NO_TITLE), both
 
 
 @inlined
@@ -259,7 +274,7 @@ def _contained_part(part, words, beside, lengths, pages, page, same, title, shar
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
-    needed = _needed_containment(part, words, thin, young, beside, same, title, 1.0 - missing)
+    needed = _needed_containment(part, words, thin, young, beside, same, title, missing)
     density = compared.density[0]
     needed += MARGIN * np.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
     most_fresh = (1.0 - needed) * words
@@ -299,10 +314,9 @@ def _record_part(answer, row, contained, needed, fresh, most_fresh):  # PairResu
 
 
 @inlined
-def _needed_containment(part, words, thin, young, beside, same, title, least):
-    """The required containment of a part: float64. least: the required one if nothing else asks for more"""
-    missing = 1.0 - least
-    needed = least
+def _needed_containment(part, words, thin, young, beside, same, title, missing):
+    """The required containment of a part: float64. missing: the share that may be missing by default"""
+    needed = 1.0 - missing
     if same and title < SAME_TITLE:
         needed = 1.0 - CAREFUL * missing
         if title >= SIMILAR_TITLE and words >= LEAST_MAIN_ON_HOST:
@@ -314,7 +328,7 @@ def _needed_containment(part, words, thin, young, beside, same, title, least):
     if not same and part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT):
         needed = max(needed, NEARLY_ALL)
     if beside and part != MAIN_TEXT:
-        needed = min(needed, least - BESIDE)
+        needed = min(needed, 1.0 - missing - BESIDE)
     return needed
 
 

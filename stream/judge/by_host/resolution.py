@@ -18,11 +18,10 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
     PageTexts,
     empty_entry_texts,
-    keep_own_text,
     look_up,
     new_view,
 )
-from spotsieve.stream.judge.by_host.learning import owned_texts, page_hashes, teach_page
+from spotsieve.stream.judge.by_host.learning import keep_own_text, owned_texts, page_hashes, teach_page
 from spotsieve.stream.judge.by_host.memory import memories_to_store
 from spotsieve.stream.judge.by_host.page_history import (
     AGAIN,
