@@ -73,7 +73,7 @@ class Signatures:
     keys of a page, such as MinHash values of spotsieve, or all features if the scheme compares features; entries
     store these, too
     sketch: uint64[n, w], w is the same for all pages of a scheme and at most MAX_SKETCH_WORDS
-    site: uint16[n], hash of the host's registered name; 0 without a host
+    site: uint16[n], 16 bits of the hash of the host, which several authors may share; 0 without a host
     blocks: uint64[b], blocks_bounds: int64[n + 1], packed blocks (stream/base/page_text.py), in page order
     samples: uint64[s], samples_bounds: int64[n + 1], sampled shingle hashes (stream/base/page_text.py), in page order
     titles: uint16[t], titles_bounds: int64[n + 1], hashes of the title's words, ascending within a page

@@ -1,4 +1,4 @@
-"""Parts of a URL: its host, its site, and its registered domain by the public suffix list.
+"""Parts of a URL: its host, its owner, and its registered domain by the public suffix list.
 
 The package publicsuffixlist contains the list; nothing is downloaded. The list differs between releases, but verdicts
 must not: the release and a digest of the list are a setting that changes verdicts (index.domain_list).
@@ -6,7 +6,7 @@ must not: the release and a digest of the list are a setting that changes verdic
 
 import importlib.metadata
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -46,16 +46,21 @@ def url_without_fragment(url: str) -> str:
     return url.partition("#")[0]
 
 
-def site_of(host: str) -> str:
-    """The registered name of a host, estimated from its labels: the last two, or three below names like co.uk.
+def owner_reader(author_paths: Sequence[str]) -> Callable[[str], str]:
+    """A function from a URL to its owner: its host, or host and path of an author, such as herald.example/~smith.
 
-    An IP address is returned as it is. The public suffix list is not used: it changes, and verdicts must not.
+    author_paths: beginnings of paths, as "/~" or "/users/"; the name of an author follows, up to the next "/", "?", "#"
     """
-    labels = host.split(".")
-    if host.startswith("[") or labels[-1].isdigit():
-        return host
-    country = len(labels) > 2 and len(labels[-1]) == 2 and len(labels[-2]) <= 3
-    return ".".join(labels[-3 if country else -2 :])
+    longest_first = sorted(author_paths, key=len, reverse=True)
+    author = re.compile(rf"[^/?#]*//[^/?#]*((?:{'|'.join(map(re.escape, longest_first))})[^/?#]+)")
+
+    def owner_of(url: str) -> str:
+        host = host_of(url)
+        # Both spellings of ~ are one path (RFC 3986, sec. 2.3).
+        found = author.match(re.sub("%7e", "~", url, flags=re.IGNORECASE) if "%7" in url else url)
+        return host + found[1] if found and host else host
+
+    return owner_of if author_paths else host_of
 
 
 def _without_www(host: str) -> str:

@@ -443,7 +443,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
 def test_the_settings_text_is_canonical_and_complete() -> None:
     text = verdict_settings_text(Settings())
     assert text.startswith(
-        '{"index.bucket_cap":256,"index.candidate_limit":0,"index.domain_list":"","index.horizon_hours":0.0,'
+        '{"index.author_paths":["/~"],"index.bucket_cap":256,"index.candidate_limit":0,"index.domain_list":"","index.horizon_hours":0.0,'
     )
     assert ',"index.scope":"global",' in text
     assert '"revision":4' in text

@@ -90,6 +90,10 @@ class InputSettings(Section):
     )
 
 
+AUTHOR_PATHS = ("/~",)
+"""Home pages on a host of several people have had such paths since NCSA's httpd (UserDir)."""
+
+
 class IndexSettings(Section):
     """The state: its directory, its bounds, and the pages that a page is compared with."""
 
@@ -131,6 +135,14 @@ class IndexSettings(Section):
         "",
         "scope domain: release of the public suffix list; empty: the installed release; a state belongs to one release",
         verdicts=True,
+    )
+    author_paths: tuple[Annotated[str, StringConstraints(pattern=r"^/[^?#*]{1,99}$")], ...] = setting(
+        AUTHOR_PATHS,
+        "beginnings of paths that the name of an author follows: pages below /~smith are a host of their own, with its "
+        "own memory and scope; add /users/ or /@ where others write on a host",
+        verdicts=True,
+        max_length=100,
+        examples=[["/~", "/users/"]],
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)

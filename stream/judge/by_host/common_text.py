@@ -1,10 +1,9 @@
 """Common text: blocks that stand on several hosts under different titles, such as notices and the texts of a theme.
 
 A copy of an article stands on many hosts too, but nearly always under the same title. So for every block two sketches
-are
-kept: of the hosts that showed it, and of the titles under which they did. A block is common text if both have at least
-LEAST_HOSTS elements. The sketches count by linear counting (Whang et al. 1990), so a host that shows a block again adds
-nothing.
+are kept: of the hosts that showed it, and of the titles under which they did. A block is common text if both have at
+least LEAST_HOSTS elements. The sketches count by linear counting (Whang et al. 1990), so a host that shows a block
+again adds nothing.
 
 The table is bounded. It consists of windows of WINDOW slots, in each of which the blocks stand in the order in which
 they were last seen. A new block replaces the one of its window that fewest hosts have shown; of several, the one that

@@ -21,7 +21,7 @@ that is the main text without the menu.
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.page_text import KEPT, WORDS_SHIFT
 from spotsieve.stream.base.signature import FINGERPRINTED, CandidateColumns, Signatures
-from spotsieve.stream.base.urls import url_without_fragment
+from spotsieve.stream.base.urls import host_of, url_without_fragment
 from spotsieve.stream.sign.fingerprints.permuted_tables import ADDRESS_TAG, BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.sign.schemes import Confirmations, Criterion, HostThresholds, Probes, Scheme, ThresholdTest
 from spotsieve.stream.sign.schemes.identity import hash_hosts
@@ -91,7 +91,12 @@ _INLINE = np.uint64(0x9E3779B97F4A7C15)
 
 
 class HostScope(WrappedScheme):
-    """The scope `host`: a page is compared only with pages of its own host."""
+    """The scope `host`: a page is compared only with pages of its own host, or of its author there."""
+
+    def __init__(self, inner: Scheme, owner_of: Callable[[str], str] = host_of) -> None:
+        """owner_of: from a URL to its host, or to its host and author (stream/base/urls.py)"""
+        super().__init__(inner)
+        self._owner_of = owner_of
 
     @property
     def bars(self) -> HostThresholds | None:
@@ -101,7 +106,7 @@ class HostScope(WrappedScheme):
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Signatures of the inner scheme with the host of every page, whether the scheme uses it or not."""
-        return dataclasses.replace(self.inner.sign(pages), host=hash_hosts(pages))
+        return dataclasses.replace(self.inner.sign(pages), host=hash_hosts(pages, self._owner_of))
 
     def probe(self, signatures: Signatures) -> Probes:
         """Probes of the inner scheme. Keys (below their tags) and inline bits are mixed with the host."""

@@ -1,7 +1,7 @@
 """Columns that the signatures of all schemes share: identity and origin of a page, and the digest of its body."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from spotsieve.stream.base.signature import (
     empty_rows,
     unused_columns,
 )
-from spotsieve.stream.base.urls import host_of, site_of
+from spotsieve.stream.base.urls import host_of
 
 _TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
 
@@ -143,25 +143,23 @@ def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None
     return digests
 
 
-def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
+def hash_hosts(pages: Sequence[Page], owner_of: Callable[[str], str] = host_of) -> NDArray[np.uint64]:
     """BLAKE2b-64 of each page's host: uint64[n], 0 for a URL without a host.
 
+    owner_of: from a URL to its host, or to its host and author (stream/base/urls.py)
     It is not XXH3, because a name with the hash of another host would be taken for that host. BLAKE2b takes 1 us per
     host.
     """
-    return hash_names([host_of(page.url) for page in pages])
+    return hash_names([owner_of(page.url) for page in pages])
 
 
-def hash_hosts_and_sites(pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-    """Hash of each page's host, uint64[n], and 16 bits of its registered domain's, uint16[n]; 0 without a host."""
-    hosts = [host_of(page.url) for page in pages]
-    site = {host: site_of(host) for host in dict.fromkeys(hosts)}
-    sites = hash_names([site[host] for host in hosts])
-    return hash_names(hosts), (sites & np.uint64(0xFFFF)).astype(np.uint16)
+def hash_sites(pages: Sequence[Page]) -> NDArray[np.uint16]:
+    """16 bits of the hash of each page's host, whoever its author is: uint16[n], 0 without a host."""
+    return (hash_hosts(pages) & np.uint64(0xFFFF)).astype(np.uint16)
 
 
 def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:
-    """BLAKE2b-64 of the names of hosts or sites: uint64[n], 0 for an empty name."""
+    """BLAKE2b-64 of the names of hosts: uint64[n], 0 for an empty name."""
     known = {"": 0}
     for name in names:
         if name not in known:

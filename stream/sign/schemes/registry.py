@@ -28,6 +28,7 @@ from spotsieve.stream.base.settings.schemes import (
     SpotsigsSettings,
     SubhashSettings,
 )
+from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
@@ -91,7 +92,7 @@ def scheme_in_scope(settings: Settings) -> Scheme:
     Raises SettingError for parameters or rules that contradict each other, and for policy.variants = "keep" and
     policy.parts = "drop" with a scheme that cannot recognise variants and parts.
     """
-    scheme = scheme_of(settings.scheme)
+    scheme, owner_of = scheme_of(settings.scheme), owner_reader(settings.index.author_paths)
     for setting, usual in (("variants", "drop"), ("parts", "keep")):
         value = getattr(settings.policy, setting)
         if value != usual and not isinstance(scheme, SpotsieveScheme):
@@ -102,9 +103,9 @@ def scheme_in_scope(settings: Settings) -> Scheme:
                 f"set scheme.name = spotsieve to {value} {setting}",
             )
     if isinstance(scheme, SpotsieveScheme):
-        scheme = scheme.with_policy(settings.policy.variants == "keep", settings.policy.parts == "drop")
+        scheme = scheme.with_policy(settings.policy.variants == "keep", settings.policy.parts == "drop", owner_of)
     within: Scheme = RecrawlScheme(scheme) if settings.policy.recrawl == "identical" else scheme
     rules = page_rules(settings)
     if rules is None or not rules.scoping:
-        within = HostScope(within) if settings.index.scope == "host" else within
+        within = HostScope(within, owner_of) if settings.index.scope == "host" else within
     return within if rules is None else UrlRulesScheme(within, rules)

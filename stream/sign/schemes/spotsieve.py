@@ -16,7 +16,7 @@ The judge confirms a candidate with its memory of every host (stream/judge/by_ho
 docs/measured/quality.md has the figures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.base.page import Page, lay_out
 from spotsieve.stream.base.page_text import identity_of, is_kept, words_of
+from spotsieve.stream.base.settings.model import AUTHOR_PATHS
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import FINGERPRINTED, IN_NEED, CandidateColumns, Signatures, empty_rows, has_keys
+from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.features.page_text import REMAINDER
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
@@ -44,7 +46,7 @@ from spotsieve.stream.sign.schemes import (
     HostThresholds,
     Probes,
 )
-from spotsieve.stream.sign.schemes.identity import hash_hosts_and_sites, make_signatures, status_of
+from spotsieve.stream.sign.schemes.identity import hash_hosts, hash_sites, make_signatures, status_of
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
 
 BLOCK_CAP = 4
@@ -67,6 +69,7 @@ class SpotsieveScheme:
     def __init__(self, settings: SpotsieveSettings) -> None:
         self.settings = settings
         self.sieve = SieveSettings(settings.shingle_words, settings.minima)
+        self._owner_of = owner_reader(AUTHOR_PATHS)
         self.bars = HostThresholds(
             settings.template_share,
             settings.min_containment,
@@ -76,9 +79,15 @@ class SpotsieveScheme:
             keep_variants=False,
         )
 
-    def with_policy(self, keep_variants: bool, drop_parts: bool) -> "SpotsieveScheme":
-        """The same scheme with policies: variants are not copies, and small parts of longer pages are."""
+    def with_policy(
+        self, keep_variants: bool, drop_parts: bool, owner_of: Callable[[str], str] | None = None
+    ) -> "SpotsieveScheme":
+        """The same scheme with policies: variants are not copies, and small parts of longer pages are.
+
+        owner_of: from a URL to its host, or to its host and author (stream/base/urls.py)
+        """
         scheme = SpotsieveScheme(self.settings)
+        scheme._owner_of = owner_of or self._owner_of
         scheme.bars = self.bars._replace(keep_variants=keep_variants, drop_parts=drop_parts)
         return scheme
 
@@ -94,17 +103,16 @@ class SpotsieveScheme:
         blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
         samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)
         titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
-        hosts, sites = hash_hosts_and_sites(pages)
         return make_signatures(
             pages,
             sieved.body_digest,
             status=status,
             feature_count=sieved.feature_counts,
-            host=hosts,
+            host=hash_hosts(pages, self._owner_of),
             language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
-            site=sites,
+            site=hash_sites(pages),
             blocks=blocks,
             blocks_bounds=blocks_bounds,
             samples=samples,

@@ -20,7 +20,7 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.model import Rule, Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import logged_url
-from spotsieve.stream.base.urls import domain_reader, host_of
+from spotsieve.stream.base.urls import domain_reader, host_of, owner_reader
 from spotsieve.stream.sign.schemes import HostThresholds
 
 NO_RULE = -1
@@ -98,6 +98,7 @@ class PageRules:
         self.scoping = self._default == "domain" or any(rule.scope for rule in rules)
         domains = self._default == "domain" or any(rule.scope == "domain" for rule in rules)
         self._domain_of: Callable[[str], str] = domain_reader() if domains else str
+        self._owner_of = owner_reader(settings.index.author_paths)
         self._bars = [_bars(settings, number, rule) for number, rule in enumerate(rules)]
         self._known = dict[tuple[str, str], int]()
 
@@ -132,14 +133,14 @@ class PageRules:
         kind = (self.rules.rules[number].scope if number != NO_RULE else "") or self._default
         if kind == "global":
             return 0
-        host = host_of(url)
-        known = self._known.get((kind, host))
+        owner = host_of(url) if kind == "domain" else self._owner_of(url)
+        known = self._known.get((kind, owner))
         if known is None:
             if len(self._known) > 100_000:
                 self._known.clear()
-            name = f"{kind}:{self._domain_of(host) if kind == 'domain' else host}"
+            name = f"{kind}:{self._domain_of(owner) if kind == 'domain' else owner}"
             digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8, person=b"scope").digest()
-            known = self._known[kind, host] = int.from_bytes(digest, "little") or 1
+            known = self._known[kind, owner] = int.from_bytes(digest, "little") or 1
         return known
 
 

@@ -120,19 +120,25 @@ def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hos
     "publishing first drops no other page by what is not its text",
     fault="a stranger shows the victim's text and blocks on many pages of his own host",
 )
-def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
-    elsewhere, here = memory_state(), memory_state()
-    story = [
-        page(n, f"https://attacker.example/{n}", newspaper([*STORY, text], str(n))) for n, text in enumerate("abcdefg")
-    ]
-    for state, url in ((elsewhere, "https://attacker.example/"), (here, "https://victim.example/")):
+@pytest.mark.parametrize(
+    ("attacker", "own"),
+    [
+        ("https://attacker.example/", "https://victim.example/"),
+        ("https://shared.example/~attacker/", "https://shared.example/~victim/"),
+        ("https://shared.example/", "https://shared.example/%7Evictim/"),
+    ],
+)
+def test_only_pages_of_a_host_or_author_teach_what_its_template_is(attacker: str, own: str) -> None:
+    elsewhere, here, victim = memory_state(), memory_state(), VICTIM._replace(url=f"{own}1")
+    story = [page(n, "", newspaper([*STORY, text], str(n))) for n, text in enumerate("abcdefg")]
+    for state, url in ((elsewhere, attacker), (here, own)):
         for one in story:
             verdict_of(PER_HOST, state, one._replace(url=f"{url}{one.offset}"))
-    host = PER_HOST.sign([VICTIM]).host
+    host = PER_HOST.sign([victim]).host
     assert elsewhere.memories(host).urls.tolist() == [0]
     assert here.memories(host).urls[0] > 0
-    assert verdict_of(PER_HOST, elsewhere, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
-    edited = page(1_002, "https://victim.example/2", newspaper([*STORY, "One more line of the editor's own."]))
+    assert verdict_of(PER_HOST, elsewhere, victim) == (Kind.NOVEL, Reason.NO_MATCH, None)
+    edited = page(1_002, f"{own}2", newspaper([*STORY, "One more line of the editor's own."]))
     assert verdict_of(PER_HOST, elsewhere, edited) == (Kind.DUPLICATE, Reason.CONTAINED, 1_000)
 
 
@@ -146,17 +152,21 @@ def random_words(count: int) -> str:
     fault="a stranger shows each of the victim's paragraphs on as many hosts, under as many titles",
 )
 @pytest.mark.parametrize(
-    ("hosts", "copies"),
-    [(4, Kind.DUPLICATE), (60, Kind.NOVEL)],
-    ids=["common text", "template text everywhere"],
+    ("address", "hosts", "copies"),
+    [
+        ("https://attacker{}.example/{}", 4, Kind.DUPLICATE),
+        ("https://attacker{}.example/{}", 60, Kind.NOVEL),
+        ("https://attacker.example/~{}/{}", 60, Kind.NOVEL),
+    ],
+    ids=["common text", "template text everywhere", "authors of one host"],
 )
-def test_text_on_many_hosts_makes_no_page_a_duplicate(hosts: int, copies: Kind) -> None:
+def test_text_on_many_hosts_makes_no_page_a_duplicate(address: str, hosts: int, copies: Kind) -> None:
     state = memory_state()
     for host in range(hosts):
         spread = [
             page(
                 host * len(STORY) + place,
-                f"https://attacker{host}.example/{place}",
+                address.format(host, place),
                 newspaper([paragraph, random_words(200)], random_words(8)),
             )
             for place, paragraph in enumerate(STORY)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.model import AUTHOR_PATHS
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
-from spotsieve.stream.base.urls import host_of
+from spotsieve.stream.base.urls import host_of, owner_reader
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
@@ -20,7 +21,7 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     TITLE_TAG,
 )
 from spotsieve.stream.sign.schemes import UNCAPPED
-from spotsieve.stream.sign.schemes.identity import hash_hosts, hash_hosts_and_sites
+from spotsieve.stream.sign.schemes.identity import hash_hosts
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
 from spotsieve.stream.sign.schemes.spotsieve import BLOCK_CAP, FEW_KEYS, MOST_KEYS, SOME_KEYS, SpotsieveScheme
 from tests.fixtures.pages.spotsieve_pages import (
@@ -265,19 +266,43 @@ def test_a_judged_page_has_blocks_samples_title_and_site_and_others_have_none() 
     assert signed.site[0] != 0
 
 
-def test_hosts_of_one_registered_name_are_one_site() -> None:
-    urls = ["https://www.a.example/1", "https://b.a.example", "https://a.other", "http://192.0.2.7", "http://192.0.3.7"]
-    hosts, sites = hash_hosts_and_sites([page(n, url, "") for n, url in enumerate(urls)])
-    assert hosts.tolist() == hash_hosts([page(n, url, "") for n, url in enumerate(urls)]).tolist()
-    one, two, other, address, another = sites.tolist()
-    assert one == two
-    assert len({one, other, address, another}) == 4
-    uk = [
-        page(n, url, "") for n, url in enumerate(["http://a.co.uk", "http://b.co.uk", "http://x.a.co.uk", "mailto:x"])
+@pytest.mark.parametrize(
+    ("url", "owner"),
+    [
+        ("https://www.a.example/~smith/papers/1.html", "a.example/~smith"),
+        ("https://a.example/%7Esmith", "a.example/~smith"),
+        ("http://A.example:81/%7esmith?page=2", "a.example/~smith"),
+        ("https://a.example/~", "a.example"),
+        ("https://a.example/~/x", "a.example"),
+        ("https://a.example/users/smith/~x", "a.example/users/smith"),
+        ("https://a.example/users/staff/smith/1", "a.example/users/staff/smith"),
+        ("https://a.example/people/~smith/", "a.example"),
+        ("https://a.example/?next=/~smith", "a.example"),
+        ("https://a.example#/~smith", "a.example"),
+        ("mailto:/~smith", ""),
+        ("//~smith", "~smith"),
+    ],
+)
+def test_the_owner_of_an_address(url: str, owner: str) -> None:
+    assert owner_reader(["/~", "/users/", "/users/staff/"])(url) == owner
+    assert owner_reader([])(url) == host_of(url)
+
+
+def test_authors_of_one_host_have_hosts_of_their_own_and_one_site() -> None:
+    urls = [
+        "https://a.example/~smith/1",
+        "https://www.a.example/~jones/",
+        "https://a.example/",
+        "https://b.example/~smith",
     ]
-    first, second, third, none = hash_hosts_and_sites(uk)[1].tolist()
-    assert first == third != second
-    assert none == 0
+    signed = SCHEME.sign([page(number, url, "") for number, url in enumerate(urls)])
+    assert len(set(signed.host.tolist())) == 4
+    smith, jones, whole, other = signed.site.tolist()
+    assert smith == jones == whole != other
+    assert signed.host.tolist() == hash_hosts([page(0, url, "") for url in urls], owner_reader(AUTHOR_PATHS)).tolist()
+    assert (
+        len(set(SCHEME.with_policy(False, False, host_of).sign([page(0, url, "") for url in urls]).host.tolist())) == 2
+    )
 
 
 def keys_of(signed: Signatures, row: int) -> dict[int, list[int]]:
