@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
 from spotsieve.stream.cli.options import (
@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
             show("spotsieve: this run is already complete; use --force to run it again", to=sys.stderr)
             return _print_summary(completed, options.json)
         _make_directories(outputs)
-        if not backfill.resumed and not options.force:
+        if not (backfill.resumed or backfill.repeats_faulty or options.force):
             _check_parts(backfill)
         shards = options.shards if options.shards > 1 else 0
         count = options.readers or _readers_here()
@@ -171,9 +171,7 @@ def _print_summary(summary: "FilterSummary", as_json: bool) -> int:
         show(json.dumps(summary.as_json()))
     else:
         show(*summary.as_text().split("\n"), to=sys.stderr)
-    if summary.interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_INPUT if summary.faults else EXIT_OK
+    return summary.exit_code
 
 
 def _readers_here() -> int:

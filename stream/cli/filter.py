@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.options import (
     add_force_argument,
@@ -92,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.engines import LocalEngine
     from spotsieve.stream.local.file_filter import filter_files
+    from spotsieve.stream.local.input_ledger import check_and_note_inputs
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
@@ -115,6 +116,9 @@ def run(options: argparse.Namespace) -> int:
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
+        if options.state is not None:
+            sources = [file.source for file in inputs]
+            check_and_note_inputs(directory, settings.input, sources, local.knows_source)
         for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)
         outputs = stack.enter_context(FileOutputs.open(**names))
@@ -141,9 +145,7 @@ def run(options: argparse.Namespace) -> int:
         show(json.dumps(summary.as_json() | ({"caution": caution} if caution else {})))
     else:
         show(*summary.as_text().split("\n"), *([f"  {caution}"] if caution else []), to=sys.stderr)
-    if summary.interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_INPUT if summary.faults else EXIT_OK
+    return summary.exit_code
 
 
 def _state_directory(directory: Path | None) -> contextlib.AbstractContextManager[Path]:

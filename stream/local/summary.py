@@ -7,11 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from spotsieve.stream.base.errors import SpotsieveError
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_SUSPICIOUS, SpotsieveError
 from spotsieve.stream.base.progress import duration
 from spotsieve.stream.base.settings.model import LOOK_AT_RULE
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import REASONS, Kind, Reason, Verdicts, reasons_of
+
+SUSPICIOUS_SHARE = 0.9
+"""A run with more pages that are unchecked for their text, or exact copies of one page, was probably misread."""
+LEAST_SUSPICIOUS = 50
+"""The pages that a run has at least to be suspicious: a few error pages are equal now and then."""
+_WITHOUT_TEXT = (Reason.EMPTY, Reason.NOT_TEXT, Reason.TOO_FEW_FEATURES)
+
+
+@dataclass(slots=True)
+class ExactCopies:
+    """The page with most exact copies, by majority vote (Boyer and Moore 1981), in constant memory.
+
+    original: the id of that page  votes: its exact copies, less those of other pages
+    If one page has the share p of a run's exact copies, votes is at least 2 p - 1 of them.
+    """
+
+    original: str = ""
+    votes: int = 0
+
+    def count(self, verdicts: Verdicts) -> None:
+        """Add the exact copies of a micro-batch."""
+        exact = np.flatnonzero(verdicts.reason == Reason.EXACT).tolist()
+        for original, copies in Counter(found.id for row in exact if (found := verdicts.originals[row])).items():
+            self.add(ExactCopies(original, copies))
+
+    def add(self, other: "ExactCopies") -> None:
+        """Add the votes of another run or batch."""
+        if other.original == self.original:
+            self.votes += other.votes
+        elif other.votes > self.votes:
+            self.original, self.votes = other.original, other.votes - self.votes
+        else:
+            self.votes -= other.votes
 
 
 @dataclass(slots=True)
@@ -28,6 +61,7 @@ class FilterSummary:
     entries: pages in the state
     changed: new pages by the path of a file that was filtered before
     rules: matched pages by the name of each rule in the settings
+    exact_copies: the page with most exact copies
     faults: errors of the files that could not be read to their end
     """
 
@@ -48,7 +82,31 @@ class FilterSummary:
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    exact_copies: ExactCopies = field(default_factory=ExactCopies)
     faults: list[SpotsieveError] = field(default_factory=list)
+
+    @property
+    def suspicion(self) -> str:
+        """Why the pages were probably misread, as a sentence; "" if nothing suggests it."""
+        without_text = sum(self.reasons[reason.label] for reason in _WITHOUT_TEXT)
+        copies = self.exact_copies
+        if self.pages < LEAST_SUSPICIOUS or without_text + copies.votes <= SUSPICIOUS_SHARE * self.pages:
+            return ""
+        found = [f"{without_text:,} have too little text to be checked"] if without_text else []
+        found += [f"{copies.votes:,} are exact copies of {copies.original}"] if copies.votes else []
+        return (
+            f"of {self.pages:,} pages, {' and '.join(found)}: were they read from the right field? "
+            "(input.fields.body, input.format)"
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a run with these counts."""
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        if self.faults:
+            return EXIT_INPUT
+        return EXIT_SUSPICIOUS if self.suspicion else EXIT_OK
 
     @property
     def pages(self) -> int:
@@ -70,6 +128,7 @@ class FilterSummary:
         """Add the verdicts of a micro-batch."""
         for kind in Kind:
             self.verdicts[kind.name.lower()] += int(np.count_nonzero(verdicts.kind == kind))
+        self.exact_copies.count(verdicts)
         for reason in Reason:
             self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
 
@@ -77,7 +136,9 @@ class FilterSummary:
         """Add the counts of a run over other files."""
         for field_ in fields(self):
             ours, theirs = getattr(self, field_.name), getattr(other, field_.name)
-            if isinstance(ours, Counter):
+            if isinstance(ours, ExactCopies):
+                ours.add(theirs)
+            elif isinstance(ours, Counter):
                 ours.update(theirs)
             elif isinstance(ours, dict):
                 ours.update({name: ours.get(name, 0) + count for name, count in theirs.items()})
@@ -107,6 +168,7 @@ class FilterSummary:
             "interrupted": self.interrupted,
             "changed_files": self.changed,
             "rules": self.rules,
+            "suspicion": self.suspicion,
             "errors": [str(fault) for fault in self.faults],
         }
 
@@ -155,6 +217,8 @@ class FilterSummary:
                 "  interrupted: not all records were judged, and the outputs are named .partial; run the same command "
                 "again"
             )
+        if self.suspicion:
+            lines.append(f"  suspicious: {escape_control_characters(self.suspicion)}")
         lines.extend(f"  {escape_control_characters(str(fault))}" for fault in self.faults)
         return "\n".join(lines)
 

@@ -18,10 +18,17 @@ from spotsieve.stream.local.backfill.outcomes import JudgedPages, OutcomeStore, 
 from spotsieve.stream.local.backfill.parts import Parts, parts_of
 from spotsieve.stream.local.backfill.reader import SignedRecords
 from spotsieve.stream.local.backfill.rounds import RoundEngine, Shards
-from spotsieve.stream.local.backfill.run_file import RunFile, find_complete_run, find_unfinished_run, run_description
+from spotsieve.stream.local.backfill.run_file import (
+    RunFile,
+    ended_with_faults,
+    find_complete_run,
+    find_unfinished_run,
+    run_description,
+)
 from spotsieve.stream.local.backfill.schedule import LostReader, Readers, Schedule, Task
 from spotsieve.stream.local.engines import LocalEngine, OnCatchUp
-from spotsieve.stream.local.summary import FilterSummary
+from spotsieve.stream.local.input_ledger import check_and_note_inputs
+from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 from spotsieve.stream.sign.schemes import Scheme
 
 
@@ -64,6 +71,7 @@ class Driver:
         self._digest = local.engine.settings_digest
         self._stopped, self._on_batch, self._progress = stopped, on_batch, BackfillProgress()
         self._so_far = dict[int, BackfillProgress]()
+        self._exact_copies = dict[int, ExactCopies]()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
         self._schedule = Schedule(readers, tasks, todo, stopped, notify)
         self._pages = {number: summary.pages for number, summary in run_file.done.items()}
@@ -92,6 +100,7 @@ class Driver:
         page = first = self._first_page(number)
         # A lost reader may have had pages of this input judged.
         self._progress = self._progress.less(self._so_far.pop(number, BackfillProgress()))
+        self._exact_copies[number] = ExactCopies()
         source = self._tasks[number].file.source
         for signed in self._schedule.batches(number):
             parts = list[Verdicts]()
@@ -133,6 +142,7 @@ class Driver:
         done = BackfillProgress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
         self._progress = self._progress.plus(done)
         self._so_far[number] = self._so_far.get(number, BackfillProgress()).plus(done)
+        self._exact_copies[number].count(verdicts)
         if not self._with_originals:
             # Without verdict files nobody reads them, and they take longer to send than everything else.
             nobody = (None,) * len(verdicts)
@@ -142,6 +152,7 @@ class Driver:
 
     def _take_finished(self) -> None:
         for number, summary in self._schedule.finished():
+            summary.exact_copies = self._exact_copies.pop(number)
             self._run_file.finish(number, summary)
 
 
@@ -153,6 +164,7 @@ class Backfill:
     """A run, new or continued. Use it as a context, which owns the state directory.
 
     notices: messages for the user  resumed: whether it continues an interrupted run
+    repeats_faulty: whether it repeats a run that could not read some inputs to their end
     """
 
     def __init__(
@@ -169,9 +181,10 @@ class Backfill:
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
-        wanted = run_description(self._digest, inputs, outputs)
+        wanted = run_description(self._digest, settings.input, inputs, outputs)
         run = find_unfinished_run(directory, wanted)
         self.resumed = run is not None
+        self.repeats_faulty = run is None and ended_with_faults(directory, wanted)
         self._run = wanted if run is None else run
         self._id = bytes.fromhex(self._run["id"])
         self.tasks = [Task(file, parts_of(number, file, **outputs), self._id) for number, file in enumerate(inputs)]
@@ -220,6 +233,8 @@ class Backfill:
             LocalEngine(self._directory, self._settings, self._scheme, on_catch_up, make_engine)
         )
         self.notices += self.local.notices
+        sources = [task.file.source for task in self.tasks]
+        check_and_note_inputs(self._directory, self._settings.input, sources, self.local.knows_source)
         self.run_file = RunFile(self._directory, self._run)
         if not self.resumed:
             self.run_file.begin(self.outcomes.end)
@@ -254,7 +269,7 @@ class Backfill:
         summary = self._summary(self.run_file, self.local.entry_count)
         summary.interrupted = not is_complete
         if is_complete:
-            self.run_file.complete(summary.entries)
+            self.run_file.complete(summary.entries, len(summary.faults))
         return summary
 
     def __enter__(self) -> Self:

@@ -1,31 +1,38 @@
 """The run file of a state directory: which backfill is in progress, and which of its inputs are done.
 
-DIR/backfill/run.json    {"version", "settings": digest, "shards", "inputs": [[source, size], ...], "outputs": {...},
-                         "id": prefix of the writer of its records, "first_round", "complete", "entries"}
-DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, one line per finished input
+DIR/backfill/run.json    {"version", "settings": digest, "input": {setting: value, ...}, "inputs": [[source, size],
+                         ...], "outputs": {...}, "id": prefix of the writer of its records, "first_round", "complete",
+                         "faults": number of inputs that were not read to their end, "entries"}
+DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "exact_copies": {...}, "faults": [{...}, ...]}, one line per
+                         finished input
 """
 
 import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, open_file
 from spotsieve.stream.base.errors import InputError, SettingError, StateError
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import write_whole
 from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.summary import FilterSummary
+from spotsieve.stream.local.input_ledger import as_json, difference
+from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 
-VERSION = 2
+VERSION = 3
 _ID_DIGITS = 16
 _RUN, _DONE = "run.json", "done.jsonl"
-_SAME = ("settings", "inputs", "outputs")
+_SAME = ("settings", "input", "inputs", "outputs")
 """Fields that identify a run."""
+_OTHERWISE_WRITTEN = ("exact_copies", "faults")
+"""Fields of a summary that are no counts."""
+_NAMES = {"input": "input settings"}
 
 
 class RunFile:
@@ -60,9 +67,12 @@ class RunFile:
             ) from None
         self.done[number] = summary
 
-    def complete(self, entries: int) -> None:
-        """Record that all inputs are finished. entries: number of entries in the state"""
-        self._run |= {"complete": True, "entries": entries}
+    def complete(self, entries: int, faults: int) -> None:
+        """Record that all inputs are finished.
+
+        entries: number of entries in the state  faults: number of inputs that could not be read to their end
+        """
+        self._run |= {"complete": True, "entries": entries, "faults": faults}
         self._write()
 
     def _write(self) -> None:
@@ -90,7 +100,8 @@ def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str,
         if run.get(name) != wanted[name]:
             raise SettingError(
                 "--state",
-                f"has an interrupted backfill with other {name}{_difference(run.get(name), wanted[name])}",
+                f"has an interrupted backfill with other {_NAMES.get(name, name)}"
+                f"{_difference(name, run.get(name), wanted[name])}",
                 str(directory),
                 f"repeat that command; {_GIVE_UP.format(path)}",
             )
@@ -98,7 +109,7 @@ def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str,
 
 
 def find_complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any] | None:
-    """The last run of a state directory, if it is this run, is complete, and no input has changed since; else None.
+    """The last run of a state directory, if it is this run, has read all inputs, and none has changed since; else None.
 
     wanted: this run, from run_description  inputs: files to check for later changes
     """
@@ -110,29 +121,50 @@ def find_complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequen
         return None
     has_state = (directory / LOG_FILE).is_file() and (directory / INDEX_FOLDER).is_dir()
     is_this = isinstance(run, dict) and all(run.get(name) == wanted[name] for name in ("version", *_SAME))
-    return run if unchanged and has_state and is_this and run.get("complete") and "entries" in run else None
+    is_whole = is_this and run.get("complete") and not run.get("faults") and "entries" in run
+    return run if unchanged and has_state and is_whole else None
+
+
+def ended_with_faults(directory: Path, wanted: Mapping[str, Any]) -> bool:
+    """Whether the last run of a state directory was this run over the same paths, and did not read some to their end.
+
+    wanted: this run, from run_description
+    """
+    try:
+        run = json.loads((directory / DIRECTORY / _RUN).read_bytes())
+    except (OSError, ValueError):
+        return False
+    if not isinstance(run, dict) or not (run.get("complete") and run.get("faults")):
+        return False
+    is_this = all(run.get(name) == wanted[name] for name in ("version", "settings", "input", "outputs"))
+    return is_this and [source for source, _ in run["inputs"]] == [source for source, _ in wanted["inputs"]]
 
 
 _GIVE_UP = "or delete {} to abandon it"
 
 
 def run_description(
-    settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[str, str | None]
+    settings_digest: bytes, settings: InputSettings, inputs: Sequence[Input], outputs: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Content of run.json for a new run. A run can only be continued with equal settings, inputs and outputs."""
+    """Content of run.json for a new run. A run can only be continued with equal settings, inputs and outputs.
+
+    settings_digest: of the settings that change verdicts  settings: how the inputs are read
+    """
     return {
         "version": VERSION,
         "settings": settings_digest.hex(),
+        "input": as_json(settings),
         "inputs": [[file.source, file.size] for file in inputs],
         "outputs": {flag: name and place_of(name) for flag, name in outputs.items()},
         "id": uuid.uuid4().hex[:_ID_DIGITS],
         "first_round": 0,
         "complete": False,
+        "faults": 0,
         "entries": 0,
     }
 
 
-def _difference(before: object, now: object) -> str:
+def _difference(field: str, before: object, now: object) -> str:
     """The first difference between two lists or objects, as text."""
     if isinstance(before, list) and isinstance(now, list):
         if len(before) != len(now):
@@ -140,15 +172,17 @@ def _difference(before: object, now: object) -> str:
         number = next(row for row, pair in enumerate(zip(before, now, strict=True)) if pair[0] != pair[1])
         return f": number {number + 1:,} was {before[number][0]} of {before[number][1]} bytes"
     if isinstance(before, dict) and isinstance(now, dict):
+        if field == "input":
+            return difference(before, now)
         name = next((name for name in now if before.get(name) != now[name]), "")
         return f": --{name} was {before.get(name)}"
     return ""
 
 
 def _as_json(summary: FilterSummary) -> dict[str, Any]:
-    counts = {one.name: getattr(summary, one.name) for one in fields(summary) if one.name != "faults"}
+    counts = {one.name: getattr(summary, one.name) for one in fields(summary) if one.name not in _OTHERWISE_WRITTEN}
     faults = [{"name": fault.name, "rule": fault.rule, "next_step": fault.next_step} for fault in summary.faults]
-    return {"counts": counts, "faults": faults}
+    return {"counts": counts, "exact_copies": asdict(summary.exact_copies), "faults": faults}
 
 
 def _read_done(path: Path) -> dict[int, FilterSummary]:
@@ -167,6 +201,7 @@ def _read_done(path: Path) -> dict[int, FilterSummary]:
         for name, value in counts.items():
             before = getattr(summary, name)
             setattr(summary, name, Counter(value) if isinstance(before, Counter) else value)
+        summary.exact_copies = ExactCopies(**written["exact_copies"])
         summary.faults = [InputError(**fault) for fault in written["faults"]]
         done[written["input"]] = summary
     return done
