@@ -1,9 +1,15 @@
 """`spotsieve run` runs the service: one process, or one role of a service with shards."""
 
 import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from spotsieve.stream.base.errors import EXIT_DEFECT, SpotsieveError
+from spotsieve.stream.base.errors import EXIT_DEFECT, SettingError, SpotsieveError
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
+
+if TYPE_CHECKING:
+    from spotsieve.stream.service.run import ProcessState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
 
     quick_start()
     from spotsieve.stream.observe.logs import configure_logs, logger
-    from spotsieve.stream.service.roles.opening import opener_of
     from spotsieve.stream.service.run import Service
 
     configure_logs(settings.log)
@@ -49,3 +54,45 @@ def run(options: argparse.Namespace) -> int:
         # One record with the traceback in it: log collectors split a bare traceback into lines.
         logger().exception("stopped by an internal error; the state and the topics are as after a kill -9")
         return EXIT_DEFECT
+
+
+def opener_of(role: str, shard: int | None, settings: Settings) -> "Callable[[Settings], ProcessState]":
+    """The function that opens a process of this role.
+
+    role: worker, shard, resolver, or "" for a process without shards
+    shard: number of the shard
+    Raises SettingError for a role that does not suit the settings, and for settings that shards do not support.
+    """
+    from spotsieve.stream.service.roles.resolver.loop import open_resolver
+    from spotsieve.stream.service.roles.shard.loop import open_shard
+    from spotsieve.stream.service.roles.worker_log import open_signing_worker
+    from spotsieve.stream.service.run import open_worker
+    from spotsieve.stream.sharding.rounds import limits_in_shards
+    from spotsieve.stream.sharding.shares import Share
+    from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+
+    shards = settings.cluster.shards
+    if not shards:
+        if role:
+            raise SettingError(
+                "--role", "needs cluster.shards, which is not set", role, "set cluster.shards, or omit --role"
+            )
+        return open_worker
+    if not role:
+        raise SettingError(
+            "--role",
+            f"is missing, but cluster.shards is {shards}",
+            None,
+            "give worker, shard or resolver; or remove cluster.shards to judge in one process",
+        )
+    limits_in_shards(settings, scheme_in_scope(settings))
+    if (role == "shard") != (shard is not None) or not 0 <= (shard or 0) < shards:
+        raise SettingError(
+            "--shard",
+            f"must be 0 to {shards - 1} with --role shard, and must be omitted for other roles",
+            shard,
+            "give each shard its own number below cluster.shards",
+        )
+    if role == "shard":
+        return lambda given: open_shard(given, Share(shard or 0, shards))
+    return open_resolver if role == "resolver" else open_signing_worker

@@ -1,6 +1,7 @@
 """The log of a worker without a state: appends signatures to the log, and reads their verdicts from `verdicts`."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,15 +19,19 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.kafka.errors import final_error
-from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, TopicFacts
 from spotsieve.stream.kafka.watch import Waits
+from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import log_records, log_span
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
+from spotsieve.stream.service.run import WRITER_BYTES, ProcessState
+from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_POISON_ROWS, KIND_RANGE, RoundRange
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 RECENT_RECORDS = 1_000
 """Number of latest log records that are searched for pages of a partition without a committed offset."""
@@ -207,3 +212,18 @@ class WorkerLog:
             waiting.future.cancel()
         await self._rounds.close()
         await self._writing.close()
+
+
+def open_signing_worker(settings: Settings) -> ProcessState:
+    """Open a worker that signs and commits pages, which shards judge. It holds no state."""
+    scheme = scheme_in_scope(settings)
+
+    def begin(facts: Mapping[str, TopicFacts], metrics: Metrics, heartbeats: Heartbeats) -> Worker:
+        def log_of(waits: Waits) -> WorkerLog:
+            return WorkerLog(settings, os.urandom(WRITER_BYTES), metrics, waits)
+
+        worker = Worker(settings, scheme, log_of, facts, metrics, heartbeats)
+        metrics.role.labels("worker", "").set_function(lambda: float(worker.ready))
+        return worker
+
+    return ProcessState(None, begin)

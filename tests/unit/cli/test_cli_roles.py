@@ -4,7 +4,7 @@ import pytest
 
 from spotsieve.stream.base.errors import EXIT_SETTING, SettingError
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.service.roles.opening import opener_of
+from spotsieve.stream.cli.run import opener_of
 
 
 def of(**more: object) -> Settings:

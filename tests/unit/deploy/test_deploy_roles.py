@@ -11,7 +11,7 @@ import yaml
 from bench.deploy.chart import DEPLOY, MANIFESTS, check_resource, documents, helm_here, helm_template
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.service.roles.opening import opener_of
+from spotsieve.stream.cli.run import opener_of
 
 _, SCALED, KEDA, OPERATOR = MANIFESTS
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]

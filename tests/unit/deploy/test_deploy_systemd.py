@@ -11,7 +11,7 @@ from spotsieve.stream.base import errors
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.service.roles.opening import opener_of
+from spotsieve.stream.cli.run import opener_of
 from tests.conftest import REPOSITORY
 from tests.fixtures.debian import needs_debian
 
