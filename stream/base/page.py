@@ -38,6 +38,8 @@ class FilterReason(enum.IntEnum):
     """The Content-Type is not in input.accepted_types."""
     EXEMPT = 43
     """A rule exempts pages with this URL."""
+    SCRIPT_ONLY = 44
+    """The page is a shell: it has scripts and no text of its own."""
 
 
 class Page(NamedTuple):
@@ -67,6 +69,8 @@ class Page(NamedTuple):
     """True if the page's own time was later than its message's, and was replaced by it; counted only."""
     rank: float | None = None
     """The rank that policy.keep = highest or lowest compares; a page without a rank (None) loses to all others."""
+    text_source: str = ""
+    """The kind of script whose text was put before the body (stream/sign/scripts/script_text.py); "" for none."""
 
 
 @dataclass(frozen=True, slots=True)

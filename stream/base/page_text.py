@@ -24,6 +24,7 @@ its ENTRY_BLOCKS heaviest distinctive blocks.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 
@@ -71,6 +72,18 @@ def words_of(block):  # uint64 -> int64
 def words_outside_links(block):  # uint64 -> float64
     """The number of words of a block outside links."""
     return words_of(block) * (np.int64(block >> np.uint64(OUTSIDE_SHIFT)) & 15) / 15.0
+
+
+def sum_outside_links(blocks: NDArray[np.uint64]) -> float:
+    """The number of words of an array of blocks outside links.  blocks: uint64[b]"""
+    return float(_OUTSIDE[(blocks & np.uint64(0xFFFF)).astype(np.intp)].sum())
+
+
+_LOW = np.arange(0x10000)
+_EXPONENT, _MANTISSA = _LOW >> WORDS_SHIFT + _MANTISSA_BITS, _LOW >> WORDS_SHIFT & 15
+_WORDS = np.where(_EXPONENT == 0, _MANTISSA, (_MANTISSA + 16) << np.maximum(_EXPONENT - 1, 0))
+_OUTSIDE = (_WORDS * (_LOW >> OUTSIDE_SHIFT & 15) / 15.0).astype(np.float32)
+"""The words outside links of a block by its 16 lowest bits."""
 
 
 @inlined

@@ -80,6 +80,12 @@ class InputSettings(Section):
         'pages with another Content-Type are emitted unchecked, too: "text/html", "text/*"; empty: all are judged',
         verdicts=True,
     )
+    script_text: bool = setting(
+        True,
+        "a page with little visible text is judged by the prose in its JSON-LD, __NEXT_DATA__, __NUXT__ or other "
+        "inline data; a page with scripts and without any text of its own is emitted unchecked",
+        verdicts=True,
+    )
     max_page_bytes: int = setting(
         16 * 2**20,
         "pages with a larger body are emitted unchecked (their digest is still compared)",

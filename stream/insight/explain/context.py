@@ -36,6 +36,7 @@ from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT
 from spotsieve.stream.local.engines import MemoryEngine
 from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.script_text import pages_as_read
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -231,7 +232,8 @@ def _texts(
         signatures, policy = context.scheme.sign([other]), policy_of(context.settings)
         other_blocks = blocks_by_host(signatures, context.scheme, context.view, policy)
     decides = ALL_TEXT if part is None else part.part
-    return read_pair(page, other, context.settings.scheme, decides, blocks, other_blocks)
+    read = pages_as_read(context.scheme, [page] if other is None else [page, other])
+    return read_pair(read[0], (*read, None)[1], context.settings.scheme, decides, blocks, other_blocks)
 
 
 def _notes(

@@ -153,7 +153,8 @@ def _fresh(texts: "TextPair") -> Iterator[_Row]:
 def _texts(texts: "TextPair") -> Iterator[_Row]:
     for label, text in (("main text", texts.page), ("of the other", texts.other)):
         if text is not None:
-            yield label, f"{text.main_words} of {text.words} words", ""
+            source = f", of a script ({text.source})" if text.source else ""
+            yield label, f"{text.main_words} of {text.words} words{source}", ""
             yield from _boilerplate(text)
     if texts.other is not None:
         examples = ", ".join(f'"{example}"' for example in texts.examples)

@@ -68,11 +68,13 @@ class FreshRun:
 class PageText:
     """One of two pages.
 
+    source: the kind of script that holds its text ("JSON-LD", ...); "" for the visible text of the page
     words, main_words: tokens of all blocks, and of the main text  compared_words: of the part that decides
     shingles, shared: different shingles of this part, and how many of them the other page has
     """
 
     title: str
+    source: str
     words: int
     main_words: int
     compared_words: int
@@ -303,6 +305,7 @@ def _page_text(page: Page, text: _Text, others: set[Shingle] | None, contains: b
         start = end
     return PageText(
         shown_text.title,
+        page.text_source,
         len(tokens),
         sum(block.words for block in marked if block.main_text),
         sum(block.words for block in marked if block.compared),

@@ -31,6 +31,7 @@ from spotsieve.stream.base.settings.schemes import (
 from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme
+from spotsieve.stream.sign.schemes.script_text import ScriptTextScheme
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 
@@ -87,7 +88,7 @@ def scheme_of(settings: SchemeSettings) -> Scheme:
 
 
 def scheme_in_scope(settings: Settings) -> Scheme:
-    """The scheme of the settings, wrapped as index.scope, policy.variants, policy.recrawl and the rules require.
+    """The scheme of the settings, wrapped as input.script_text, index.scope, the policies and the rules require.
 
     Raises SettingError for parameters or rules that contradict each other, and for policy.variants = "keep" and
     policy.parts = "drop" with a scheme that cannot recognise variants and parts.
@@ -104,7 +105,8 @@ def scheme_in_scope(settings: Settings) -> Scheme:
             )
     if isinstance(scheme, SpotsieveScheme):
         scheme = scheme.with_policy(settings.policy.variants == "keep", settings.policy.parts == "drop", owner_of)
-    within: Scheme = RecrawlScheme(scheme) if settings.policy.recrawl == "identical" else scheme
+    within: Scheme = ScriptTextScheme(scheme) if settings.input.script_text else scheme
+    within = RecrawlScheme(within) if settings.policy.recrawl == "identical" else within
     rules = page_rules(settings)
     if rules is None or not rules.scoping:
         within = HostScope(within, owner_of) if settings.index.scope == "host" else within

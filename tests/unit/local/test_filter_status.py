@@ -66,4 +66,4 @@ def test_other_media_types_can_be_kept_out(tmp_path: Path, capsys: pytest.Captur
 def test_filtered_pages_have_no_keys_under_any_scheme() -> None:
     pages = [Page("t", 0, 0, "", b"x", False, 0, judgeable=False, filtered=why) for why in FilterReason]
     status = status_of(pages, np.ones(len(pages), np.bool_))
-    assert has_keys(status).tolist() == [True, False, False, False, False]
+    assert has_keys(status).tolist() == [why is FilterReason.NOT for why in FilterReason]

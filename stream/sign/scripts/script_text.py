@@ -1,0 +1,188 @@
+"""Finds the text of a page that its scripts would show: linked data, the state of a framework, other inline data.
+
+    source          script
+    JSON-LD         type="application/ld+json": the values of articleBody and text, or else of description
+    __NEXT_DATA__   id="__NEXT_DATA__"
+    __NUXT__        id="__NUXT_DATA__", or window.__NUXT__ = ...
+    JSON            any other type="application/json"
+    inline state    window.__INITIAL_STATE__ = {...}, JSON.parse("..."), self.__next_f.push([1, "..."])
+
+The first source with enough prose gives the text; descriptions come last. It is put before the body, escaped, as the
+paragraphs of an article: there no unclosed element of the page hides it, and different bodies stay different.
+
+A page whose visible text is only the frame of an application, and whose scripts hold no prose, has no text of its own
+(shells.py in this folder).
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.sign.scripts.prose import Prose, parse_json, prose_of, strings_in, strings_in_code
+from spotsieve.stream.sign.scripts.shells import SHELL_WORDS, is_shell
+
+THIN_WORDS = 100
+"""A page with this many visible words outside links keeps them as its text."""
+LEAST_PROSE = 12
+"""The fewest words that are the text of a page."""
+_LONGEST_TAG = 2048
+_STATE_BYTES = 1024
+"""The name of a state stands within the first bytes of its script."""
+
+_LINKED, _NEXT, _NUXT, _JSON, _STATE = "JSON-LD", "__NEXT_DATA__", "__NUXT__", "JSON", "inline state"
+_TYPE = re.compile(rb"""\btype\s*=\s*["']?\s*([^\s"'>;]+)""", re.IGNORECASE)
+_ID = re.compile(rb"""\bid\s*=\s*["']?([^\s"'>]+)""", re.IGNORECASE)
+_FRAMEWORKS = {b"__NEXT_DATA__": _NEXT, b"__NUXT_DATA__": _NUXT}
+_STATE_MARKS = (b"__", b"nitial", b"reloaded", b"JSON.parse(", b"globalContent")
+_STATE_NAME = re.compile(
+    rb"__NUXT|__next_f\b|__[A-Z][A-Z0-9_]*__|__remixContext|__staticRouterHydrationData|__sveltekit"
+    rb"|[iI]nitial_?(?:State|Data|Props|Store)|[pP]reloaded_?(?:State|Data)|JSON\.parse\(|globalContent"
+)
+_ASSIGNED = re.compile(r"=\s*(?=[{\[])")
+_TEXTS, _DESCRIPTIONS = ("articleBody", "text"), ("description",)
+_OTHER_THINGS = frozenset(
+    "author brand creator founder image isPartOf location logo offers organizer potentialAction provider publisher "
+    "seller sourceOrganization worksFor".split()
+)
+"""Properties whose values describe something else than the page."""
+_SITES = re.compile(r"Organization|WebSite|Person|Brand|Place|Business|Corporation|List\b|Image")
+"""Types of linked data whose descriptions say nothing about the page."""
+_INVALID_TEXT = re.compile(r'"(articleBody|text)"\s*:\s*("(?:[^"\\]|\\.)*+"?)', re.DOTALL)
+_BEGINNINGS = ("<!--", "//<![CDATA[", "// <![CDATA[", "/*<![CDATA[*/", "/* <![CDATA[ */", "<![CDATA[")
+_ENDS = ("//-->", "-->", "//]]>", "// ]]>", "/*]]>*/", "/* ]]> */", "]]>")
+
+
+class Script(NamedTuple):
+    """A script that may hold text. source: of the table above  content: None if the page ends before the script"""
+
+    source: str
+    content: str | None
+
+
+def read_script_text(page: Page, words: int) -> Page:
+    """The page with the text of its scripts before its body, or exempt from judging if it has no text of its own.
+
+    words: number of its visible words outside links. A page that keeps its visible text is returned unchanged.
+    """
+    if not page.markup or not page.judgeable or page.text_source or words >= THIN_WORDS or b"<script" not in page.body:
+        return page
+    scripts = [*_scripts_in(page.body)]
+    for source, prose in _texts_of(scripts, words):
+        if prose.words >= LEAST_PROSE:
+            paragraphs = "".join(f"<p>{html.escape(paragraph)}</p>\n" for paragraph in prose.paragraphs)
+            text = f"<article>\n{paragraphs}</article>\n".encode("utf-8", "replace")
+            return page._replace(body=text + page.body, text_source=source)
+    if any(script.content is None for script in scripts) or (words <= SHELL_WORDS and is_shell(page.body, words)):
+        return page._replace(filtered=FilterReason.SCRIPT_ONLY, judgeable=False)
+    return page
+
+
+def _texts_of(scripts: Sequence[Script], words: int) -> Iterator[tuple[str, Prose]]:
+    """The sources with more prose than visible words, best first. words: as in read_script_text"""
+    contents = dict[str, list[str]]()
+    for script in scripts:
+        if script.content is not None:
+            contents.setdefault(script.source, []).append(script.content)
+    linked = [(content, _linked_value(content)) for content in contents.get(_LINKED, ())]
+    prose = prose_of(text for one in linked for text in _linked_texts(*one, _TEXTS))
+    if prose.words > words:
+        yield _LINKED, prose
+    for source in (_NEXT, _NUXT, _JSON, _STATE):
+        prose = prose_of(text for content in contents.get(source, ()) for text in _data_strings(content))
+        # Such data often holds texts of the whole site, too: a page with some text of its own needs much more.
+        if prose.words > (words if words <= SHELL_WORDS else 2 * words):
+            yield source, prose
+    if words <= SHELL_WORDS:
+        prose = prose_of(text for one in linked for text in _linked_texts(*one, _DESCRIPTIONS))
+        if prose.words > words:
+            yield _LINKED, prose
+
+
+def _scripts_in(body: bytes) -> Iterator[Script]:
+    """The scripts that may hold text, outside comments, in order."""
+    at, behind = body.find(b"<script"), 0
+    while at >= 0:
+        opened = body.find(b">", at, at + _LONGEST_TAG)
+        if opened < 0:
+            at = body.find(b"<script", at + 1)
+            continue
+        start, closed = opened + 1, body.find(b"</script", opened)
+        end = closed if closed >= 0 else len(body)
+        if source := _source_of(body[at:start], body[start : min(start + _STATE_BYTES, end)]):
+            comment = body.rfind(b"<!--", behind, at)
+            if comment < 0 or body.find(b"-->", comment, at) >= 0:
+                yield Script(source, body[start:end].decode("utf-8", "replace") if closed >= 0 else None)
+            behind = end
+        at = body.find(b"<script", closed) if closed >= 0 else -1
+
+
+def _source_of(tag: bytes, beginning: bytes) -> str:
+    """The source of a script; "" for a script without data. beginning: the first bytes of its content"""
+    if b"json" not in tag and b"_DATA__" not in tag and b"JSON" not in tag:
+        return _state_of(tag, beginning)
+    media_type, name = (found[1] if found else b"" for found in (_TYPE.search(tag), _ID.search(tag)))
+    media_type = media_type.lower()
+    if media_type == b"application/ld+json":
+        return _LINKED
+    if name in _FRAMEWORKS:
+        return _FRAMEWORKS[name]
+    return _JSON if media_type.endswith((b"/json", b"+json")) else ""
+
+
+def _state_of(tag: bytes, beginning: bytes) -> str:
+    # Searching bytes is twenty times as fast as the expression.
+    if b"src=" in tag or not any(mark in beginning for mark in _STATE_MARKS):
+        return ""
+    state, media_type = _STATE_NAME.search(beginning), _TYPE.search(tag)
+    if state is None or (media_type and b"javascript" not in media_type[1].lower() and media_type[1] != b"module"):
+        return ""
+    return _NUXT if b"NUXT" in state[0] else _STATE
+
+
+def _data_strings(content: str) -> Iterator[str]:
+    """The strings of a JSON text, or of JavaScript that assigns a value."""
+    text = _unwrapped(content)
+    assigned = None if text.startswith(("{", "[")) else _ASSIGNED.search(text)
+    value = parse_json(text[assigned.end() if assigned else 0 :].rstrip("; \n"))
+    return strings_in_code(text) if value is None else strings_in(value)
+
+
+def _linked_value(content: str) -> object:
+    text = _unwrapped(content).rstrip(";")
+    return parse_json(html.unescape(text) if text.startswith(("{&quot;", "[{&quot;")) else text)
+
+
+def _unwrapped(text: str) -> str:
+    """The content of a script without the comment or CDATA section that hides it from old browsers."""
+    text = text.strip()
+    for beginning in _BEGINNINGS:
+        text = text.removeprefix(beginning)
+    for end in _ENDS:
+        text = text.removesuffix(end)
+    return text.strip()
+
+
+def _linked_texts(content: str, value: object, properties: tuple[str, ...]) -> Iterator[str]:
+    """The values of these properties in linked data, in order. value: of the content; None if it is not valid JSON"""
+    if value is None:
+        for found in _INVALID_TEXT.finditer(content):
+            text = parse_json(found[2])
+            if found[1] in properties and isinstance(text, str):
+                yield text
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(reversed(one))
+        elif isinstance(one, dict):
+            if properties is _TEXTS or not _SITES.search(str(one.get("@type", ""))):
+                texts = (one.get(name) for name in properties)
+                yield from (text for text in _flat(texts) if isinstance(text, str))
+            waiting.extend(child for key, child in reversed(one.items()) if key not in _OTHER_THINGS)
+
+
+def _flat(values: Iterator[object]) -> Iterator[object]:
+    for value in values:
+        yield from value if isinstance(value, list) else (value,)
