@@ -61,6 +61,7 @@ class Intake:
         self._ranks = RankSource(settings.rank_from)
         self._source = source
         self.max_page_bytes = settings.max_page_bytes
+        self.companion_uris = settings.companion_uris
 
     @property
     def body_field(self) -> str:
@@ -186,6 +187,10 @@ class FileFormat(InputFormat):
     @abstractmethod
     def decode(self, file_record: FileRecord, intake: Intake) -> Page | None:
         """The page of a record; None for a record without a page, such as a request. Raises PageError."""
+
+    def is_about_page(self, record: Record, intake: Intake) -> bool:  # noqa: ARG002 - most formats have no such records
+        """Whether a crawler wrote a record without a page about a page. A file may consist of such records."""
+        return False
 
     @abstractmethod
     def writer(self, stream: CompressedStream) -> FormatWriter:

@@ -20,7 +20,9 @@ class FilterSummary:
 
     other_records: WARC records without a page
     revisits: revisit records among them
-    companions: records among them that were written with their pages
+    records_about_pages: records among them that a crawler wrote about pages, such as their text or a screenshot
+    companions: records among them that were written, mostly with their pages
+    companions_alone: records about pages that were written although their page is not in their file
     revisits_written: revisit records written in place of dropped pages
     future_times: pages whose time was later than their file's and was replaced by it
     without_rank: pages without a number or date at input.rank_from
@@ -35,7 +37,9 @@ class FilterSummary:
     records: int = 0
     other_records: int = 0
     revisits: int = 0
+    records_about_pages: int = 0
     companions: int = 0
+    companions_alone: int = 0
     revisits_written: int = 0
     future_times: int = 0
     without_rank: int = 0
@@ -96,7 +100,9 @@ class FilterSummary:
             "rejected_reasons": dict(self.rejected),
             "other_records": self.other_records,
             "revisits": self.revisits,
+            "records_about_pages": self.records_about_pages,
             "companions": self.companions,
+            "companions_alone": self.companions_alone,
             "revisits_written": self.revisits_written,
             "future_times": self.future_times,
             "without_rank": self.without_rank,
@@ -128,10 +134,17 @@ class FilterSummary:
             detail = _detail(self.rejected, self.rejected)
             lines.append(f"  rejected   {self.rejected.total():>10,}  records without a readable page{detail}")
         if self.other_records:
+            with_pages = self.companions - self.companions_alone
             lines.append(
                 f"  other      {self.other_records:>10,}  WARC records without a page"
                 + (f" ({self.revisits:,} revisits)" if self.revisits else "")
-                + (f", {self.companions:,} written with their pages" if self.companions else "")
+                + (f", {with_pages:,} written with their pages" if with_pages else "")
+            )
+        if self.records_about_pages:
+            lines.append(
+                f"  companions {self.records_about_pages:>10,}  of these were written by a crawler about pages "
+                "(input.companion_uris)"
+                + (f", {self.companions_alone:,} kept whose page is not in their file" if self.companions_alone else "")
             )
         if self.revisits_written:
             lines.append(f"  revisits   {self.revisits_written:>10,}  written in place of dropped pages")

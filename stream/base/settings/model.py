@@ -80,6 +80,26 @@ class InputSettings(Section):
         'pages with another Content-Type are emitted unchecked, too: "text/html", "text/*"; empty: all are judged',
         verdicts=True,
     )
+    companion_uris: tuple[Annotated[str, StringConstraints(pattern=r"^[^ ]+$")], ...] = setting(
+        (
+            "urn:*:http*",
+            "urn:pageinfo:*",
+            "urn:text:*",
+            "urn:fulltext:*",
+            "urn:view:*",
+            "urn:fullpage:*",
+            "urn:thumbnail:*",
+            "urn:embeds:*",
+            "urn:x-crocoite:*",
+            "urn:x-wpull:*",
+            "metadata:*",
+            "screenshot:*",
+            "thumbnail:*",
+            "youtube-dl:*",
+        ),
+        "URIs of resource, conversion and metadata records that a crawler writes about a page, such as its text or a "
+        "screenshot: they go with the page and are never pages; * matches any text; empty: there are none",
+    )
     max_page_bytes: int = setting(
         16 * 2**20,
         "pages with a larger body are emitted unchecked (their digest is still compared)",

@@ -1,7 +1,7 @@
 """Reads the fields of a JSON message by configured paths or presets, and checks their types.
 
 Two fields have formats of their own. The rank is a number or a date that decides which of two copies is kept. The fetch
-time is ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
+time is ISO 8601, an HTTP date, 14 digits as in CDX, or epoch seconds or milliseconds.
 """
 
 import math
@@ -221,6 +221,11 @@ def _seconds(when: datetime) -> float:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+_LEAP_SECOND = re.compile(r"(?<!\d)(\d{1,2}:\d{2}):60(?!\d)", re.ASCII)
+_HOUR_24 = re.compile(r"(?<=[Tt ])24:00:00(?!\d)", re.ASCII)
+_LOOSE_DATE = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})[Tt ]\s*(\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?\s*([Zz]|[+-]\d{2}:?\d{2})?", re.ASCII
+)
 _BASIC_DATE_DIGITS = 8
 _ISO_DATE_CHARACTERS = len("2024-03-01")
 _YEAR = re.compile(r"\d{4}", re.ASCII)
@@ -235,6 +240,8 @@ _END_MILLISECONDS = 10**14
 def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years: bool = False) -> int:
     """Read a time in milliseconds since the epoch. A time without a zone is UTC; None, NaN, infinity and ""
     give `missing_ms`.
+
+    Text may also be an HTTP date (RFC 9110, sec. 5.6.7). Second 60 is the next second, and 24:00:00 the next day.
 
     Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also as text. Eight digits as text are a
     date (20240301), and 2024-03 is the first day of the month. 14 digits that form a date and a time of day are read as
@@ -262,7 +269,7 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years
     raise PageError(
         RejectReason.FIELD_TYPE,
         name,
-        "must be ISO 8601 text or a number of seconds or milliseconds",
+        "must be ISO 8601 text, an HTTP date or a number of seconds or milliseconds",
         shorten(value),
         "send a time, or leave the field out to use the message's timestamp",
     )
@@ -271,14 +278,35 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years
 def _from_iso(text: str, name: str) -> int:
     try:
         when = datetime.fromisoformat(text)
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
-        milliseconds = (when - _EPOCH) // _MILLISECOND
-    except (ValueError, OverflowError):
+    except ValueError:
+        loose = _from_loose_date(text) if len(text) <= _MOST_CHARACTERS else None
+        if loose is None:
+            raise _bad_time(text, name) from None
+        when = loose
+    try:
+        milliseconds = (when.replace(tzinfo=when.tzinfo or UTC) - _EPOCH) // _MILLISECOND
+    except OverflowError:
         milliseconds = -1
     if milliseconds < 0:
         raise _bad_time(text, name)
     return milliseconds
+
+
+def _from_loose_date(text: str) -> datetime | None:
+    """An HTTP date, or ISO 8601 with a leap second, hour 24, lower-case letters or numbers of one digit."""
+    text, leap_seconds = _LEAP_SECOND.subn(r"\1:59", text)
+    text, later_days = _HOUR_24.subn("00:00:00", text)
+    found = _LOOSE_DATE.fullmatch(text)
+    try:
+        if found is None:
+            when = parsedate_to_datetime(text)
+        else:
+            date, time = "-".join(found.group(1, 2, 3)), ":".join(found.group(4, 5, 6))
+            when = datetime.strptime(f"{date} {time}{found[8] or '+0000'}".upper(), "%Y-%m-%d %H:%M:%S%z")
+            when += timedelta(seconds=float(found[7] or 0))
+        return when + timedelta(seconds=min(leap_seconds, 1), days=min(later_days, 1))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def _from_number(number: float, value: object, name: str) -> int:
@@ -301,7 +329,7 @@ def _bad_time(value: object, name: str) -> PageError:
     return PageError(
         RejectReason.BAD_TIME,
         name,
-        "must be ISO 8601, epoch seconds or epoch milliseconds, not before 1970",
+        "must be ISO 8601, an HTTP date, epoch seconds or epoch milliseconds, not before 1970",
         shorten(value),
         "send e.g. 2024-03-01T00:00:10Z, or leave the field out to use the message's timestamp",
     )
