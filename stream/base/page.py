@@ -27,7 +27,7 @@ PageId = tuple[str, int, int]
 
 
 class FilterReason(enum.IntEnum):
-    """The setting that exempts a page from judging; SignatureStatus and Reason have the same numbers."""
+    """Why a page is exempt from judging; SignatureStatus and Reason have the same numbers."""
 
     NOT = 0
     HTTP_STATUS = 40
@@ -38,6 +38,8 @@ class FilterReason(enum.IntEnum):
     """The Content-Type is not in input.accepted_types."""
     EXEMPT = 43
     """A rule exempts pages with this URL."""
+    INCOMPLETE = 44
+    """The payload could not be decoded to its end, so that a longer page would look like a copy of it."""
 
 
 class Page(NamedTuple):
@@ -65,6 +67,8 @@ class Page(NamedTuple):
     """With any other value the page is emitted unchecked, is compared with no page and never becomes an original."""
     future_time: bool = False
     """True if the page's own time was later than its message's, and was replaced by it; counted only."""
+    repaired: bool = False
+    """True if invalid UTF-8 in the body was replaced by U+FFFD; counted only."""
     rank: float | None = None
     """The rank that policy.keep = highest or lowest compares; a page without a rank (None) loses to all others."""
 

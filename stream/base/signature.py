@@ -33,12 +33,13 @@ class SignatureStatus(enum.IntEnum):
     REDIRECT = FilterReason.REDIRECT
     MEDIA_TYPE = FilterReason.MEDIA_TYPE
     EXEMPT = FilterReason.EXEMPT
+    INCOMPLETE = FilterReason.INCOMPLETE
 
 
 FINGERPRINTED = np.uint8(SignatureStatus.FINGERPRINTED)
 """The number as a numpy scalar: comparing a column with an enum member takes 3 us more."""
-FILTERED = (SignatureStatus.HTTP_STATUS, SignatureStatus.REDIRECT, SignatureStatus.MEDIA_TYPE, SignatureStatus.EXEMPT)
-"""The statuses of pages that the settings exempt from judging."""
+FILTERED = tuple(SignatureStatus(reason) for reason in FilterReason if reason)
+"""The statuses of pages that are exempt from judging, by the settings or because they are incomplete."""
 MATCHING_NOTHING = (SignatureStatus.EMPTY, *FILTERED)
 """Pages with these statuses have no keys: they are not indexed and match no page, not even one with equal bytes."""
 

@@ -59,6 +59,7 @@ class Reason(enum.IntEnum):
     REDIRECT = FilterReason.REDIRECT
     MEDIA_TYPE = FilterReason.MEDIA_TYPE
     EXEMPT = FilterReason.EXEMPT
+    INCOMPLETE = FilterReason.INCOMPLETE
     INTERNAL_ERROR = 60
 
     @property
@@ -135,6 +136,11 @@ REASONS = reason_table(
     ReasonRow(Reason.REDIRECT, Kind.UNCHECKED, "it is a redirect, and its status is not in input.accepted_statuses"),
     ReasonRow(Reason.MEDIA_TYPE, Kind.UNCHECKED, "its Content-Type is not in input.accepted_types"),
     ReasonRow(Reason.EXEMPT, Kind.UNCHECKED, "a rule exempts pages with its URL"),
+    ReasonRow(
+        Reason.INCOMPLETE,
+        Kind.UNCHECKED,
+        "its payload is cut or damaged and could not be decoded to its end",
+    ),
     ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "judging it failed with an internal error"),
 )
 """The reasons in the order of summaries and documents."""

@@ -146,9 +146,10 @@ def filter_files(
 
 
 def count_pages(batch: FileBatch, settings: Settings, summary: FilterSummary) -> list[Page]:
-    """The pages of a batch, in order. Counts their future times, missing ranks and matched rules into summary."""
+    """The pages of a batch, in order. Counts their properties and the matched rules into summary."""
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
+    summary.repaired_utf8 += sum(page.repaired for page in pages)
     if settings.input.rank_from:
         summary.without_rank += sum(page.rank is None for page in pages)
     _count_rules(pages, settings, summary)

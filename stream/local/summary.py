@@ -25,6 +25,7 @@ class FilterSummary:
     companions_alone: records about pages that were written although their page is not in their file
     revisits_written: revisit records written in place of dropped pages
     future_times: pages whose time was later than their file's and was replaced by it
+    repaired_utf8: pages with invalid UTF-8 that was replaced by U+FFFD
     without_rank: pages without a number or date at input.rank_from
     bytes_read: bytes of the files as stored
     entries: pages in the state
@@ -42,6 +43,7 @@ class FilterSummary:
     companions_alone: int = 0
     revisits_written: int = 0
     future_times: int = 0
+    repaired_utf8: int = 0
     without_rank: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
@@ -105,6 +107,7 @@ class FilterSummary:
             "companions_alone": self.companions_alone,
             "revisits_written": self.revisits_written,
             "future_times": self.future_times,
+            "repaired_utf8": self.repaired_utf8,
             "without_rank": self.without_rank,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
@@ -150,6 +153,8 @@ class FilterSummary:
             lines.append(f"  revisits   {self.revisits_written:>10,}  written in place of dropped pages")
         if self.future_times:
             lines.append(f"  times      {self.future_times:>10,}  later than the file's own time, replaced by it")
+        if self.repaired_utf8:
+            lines.append(f"  repaired   {self.repaired_utf8:>10,}  pages with invalid UTF-8, replaced by U+FFFD")
         if self.without_rank:
             lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from, ranked last")
         lines.append(f"  the state holds {self.entries:,} pages")

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 import xxhash
 
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.files.warc.http import header_end
-from spotsieve.stream.files.warc.records import field_lines, is_about_page, uri_of
+from spotsieve.stream.files.warc.http import field_lines, header_end
+from spotsieve.stream.files.warc.records import is_about_page, uri_of
 
 MOST_WAITING = 256
 MOST_WAITING_BYTES = 16 * 2**20

@@ -13,7 +13,7 @@ from functools import lru_cache
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
-from spotsieve.stream.files.warc.http import header_end, read_http
+from spotsieve.stream.files.warc.http import header_end, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 
 _VERSION = b"WARC/"
@@ -31,6 +31,7 @@ class Capture:
     """The page in a WARC record.
 
     status: of the HTTP response; None where the record holds none
+    whole: whether the whole payload could be decoded
     headers: those of the record before those of the HTTP response, which a stranger wrote, by names in lower case
     """
 
@@ -40,6 +41,7 @@ class Capture:
     time_ms: int
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    whole: bool = True
 
 
 def split_warc(
@@ -99,7 +101,8 @@ def capture_of(
     if not is_http:
         return Capture(url, content_type or None, block, time_ms, None, fields)
     http = read_http(block, max_body_bytes)
-    return Capture(url, http.content_type, http.body, time_ms, http.status, {**http.fields, **fields})
+    headers = {**http.fields, **fields}
+    return Capture(url, http.content_type, http.body, time_ms, http.status, headers, http.whole)
 
 
 def holds_http(fields: Mapping[str, str], block: bytes) -> bool:
@@ -153,30 +156,6 @@ def closed(raw: bytes) -> bytes:
     length = read_fields(raw[:end]).get("content-length", "") if end >= 0 else ""
     closing = raw[end + int(length) :] if length.isascii() and length.isdigit() else _CLOSING
     return raw + _CLOSING[len(closing) :] if _CLOSING.startswith(closing) else raw
-
-
-def read_fields(head: bytes) -> dict[str, str]:
-    """The fields of a header by their names in lower case; the first of equals counts."""
-    fields: dict[str, str] = {}
-    for name, value in field_lines(head.decode("utf-8", "replace")):
-        fields.setdefault(name.lower(), value)
-    return fields
-
-
-def field_lines(head: str) -> list[tuple[str, str]]:
-    """Name and value of every field of a header, whose first line is none. Folded lines are joined."""
-    found = list[tuple[str, str]]()
-    joining = False
-    for line in head.split("\n")[1:]:
-        if line[:1] in (" ", "\t") and joining:
-            name, value = found.pop()
-            found.append((name, f"{value} {line.strip()}"))
-            continue
-        name, colon, value = line.partition(":")
-        joining = bool(colon and name.strip())
-        if joining:
-            found.append((name.strip(), value.strip()))
-    return found
 
 
 def _next_record(window: "_Window", number: int, most: int) -> Record:

@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Entry
-from spotsieve.stream.files.warc.http import header_end
-from spotsieve.stream.files.warc.records import field_lines, holds_http
+from spotsieve.stream.files.warc.http import field_lines, header_end
+from spotsieve.stream.files.warc.records import holds_http
 
 NEAR_PROFILE = "urn:x-spotsieve:revisit:near-duplicate"
 """A reader that does not know this profile must not read a page from the record (sec. 6.7.1)."""

@@ -136,7 +136,8 @@ def frame_of(dictionary: bytes, magic: int = 0x184D2A5D) -> bytes:
 
 def dictionaries() -> dict[str, tuple[bytes, zstandard.ZstdCompressionDict]]:
     """Each form of a dictionary: its frame in the file, and the dictionary."""
-    trained = zstandard.train_dictionary(4096, RECORDS)
+    samples: list[bytes | bytearray | memoryview] = [*RECORDS]
+    trained = zstandard.train_dictionary(4096, samples)
     raw = zstandard.ZstdCompressionDict(b"".join(RECORDS[:20]), dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     return {
         "plain": (frame_of(trained.as_bytes()), trained),
@@ -197,7 +198,7 @@ def test_a_dictionary_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(frame_of(b"") + zstandard.compress(DATA)) == DATA
 
 
-def test_records_of_a_zstd_output_have_the_size_and_checksum_that_the_format_requires() -> None:
+def test_records_of_a_zstd_output_have_the_size_and_checksum_of_the_format() -> None:
     file = io.BytesIO()
     stream = CompressedStream(file, "out.warc.zst")
     for record in RECORDS[:3]:

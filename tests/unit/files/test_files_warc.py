@@ -162,13 +162,72 @@ def test_a_body_cut_anywhere_gives_the_beginning_of_its_text(coding: str) -> Non
 
 
 @pytest.mark.parametrize("coding", ENCODE)
-def test_a_body_with_a_damaged_member_is_taken_as_it_is(coding: str) -> None:
-    body, _ = encoded(coding)
+def test_a_body_with_a_damaged_member_gives_the_text_before_it(coding: str) -> None:
+    body, text = encoded(coding)
     start = len(b"".join(map(ENCODE[coding], PARTS[:-1])))
     head = 10 if coding == "gzip" else 2 if coding == "deflate" else 4
-    for first in (0, start):
-        damaged = body[: first + head] + b"\xff" * 40 + body[first + head + 40 :]
-        assert read_body(coding, damaged) == damaged
+    damaged = body[: start + head] + b"\xff" * 40 + body[start + head + 40 :]
+    found = capture(warc(http(damaged, f"Content-Encoding: {coding}")), 10**6)
+    assert text.startswith(found.body)
+    assert coding == "zstd" or len(found.body) >= len(PARTS[0]) + len(PARTS[2])
+    assert not found.whole
+
+
+@pytest.mark.parametrize("coding", ENCODE)
+def test_a_cut_body_is_never_whole_and_an_uncut_one_is(coding: str) -> None:
+    body, text = encoded(coding)
+    fields = f"Content-Encoding: {coding}", f"Content-Length: {len(body)}"
+    whole = capture(warc(http(body, *fields)), 10**6)
+    assert (whole.body, whole.whole) == (text, True)
+    for end in range(8, len(body)):
+        cut = capture(warc(http(body[:end], *fields)), 10**6)
+        assert text.startswith(cut.body)
+        assert not cut.whole
+    ends = {len(b"".join(map(ENCODE[coding], PARTS[:count]))) for count in range(1, len(PARTS) + 1)}
+    ends |= {end + 1 for end in ends if coding == "deflate"}  # One byte is no header.
+    without_length = [end for end in range(8, len(body)) if capture(warc(http(body[:end], fields[0])), 10**6).whole]
+    assert set(without_length) <= ends, "only between members"
+
+
+@pytest.mark.parametrize("damage", [b"\0\0\0\0\1\1\1\1", b"\xff" * 8])
+def test_a_wrong_checksum_behind_the_text_of_a_member_is_ignored(damage: bytes) -> None:
+    for coding, trailer in (("gzip", 8), ("deflate", 4)):
+        part = ENCODE[coding](PARTS[0])
+        found = capture(warc(http(part[:-trailer] + damage[:trailer], f"Content-Encoding: {coding}")), 10**6)
+        assert (found.body, found.whole) == (PARTS[0], True)
+        found = capture(warc(http(part[:-trailer] + damage[:trailer] + part, f"Content-Encoding: {coding}")), 10**6)
+        assert (found.body, found.whole) == (PARTS[0] * 2, True)
+
+
+def test_every_optional_field_of_a_gzip_header_is_read() -> None:
+    stream, fields = gzip.compress(HTML, mtime=0)[10:], {4: b"\5\0extra", 8: b"page.html\0", 16: b"a note\0", 2: b"xx"}
+    for flags in range(0, 32, 2):
+        header = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6)
+        header += b"".join(content for flag, content in fields.items() if flags & flag)
+        assert read_body("gzip", header + stream) == HTML
+        for end in range(3, len(header)):
+            assert read_body("gzip", header[:end]) == b""
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (zlib.compress(gzip.compress(HTML, mtime=0)), ["Content-Encoding: gzip", "content-encoding: deflate"]),
+        (gzip.compress(HTML, mtime=0), ["Content-Encoding: gzip", "Content-Encoding: gzip"]),
+        (gzip.compress(HTML, mtime=0), ["Content-Encoding:\r\n gzip"]),
+        (zlib.compress(gzip.compress(HTML, mtime=0)), ["Content-Encoding: gzip,\r\n\tdeflate"]),
+        (gzip.compress(HTML, mtime=0), ["X-Note: a\r\n  b: c", "Content-Encoding: identity, gzip"]),
+        (chunked(gzip.compress(HTML, mtime=0)), ["Transfer-Encoding: gzip, chunked"]),
+        (chunked(gzip.compress(HTML, mtime=0)), ["Transfer-Encoding: gzip", "Transfer-Encoding: chunked"]),
+        (chunked(zlib.compress(gzip.compress(HTML, mtime=0))), ["Transfer-Encoding: deflate, chunked",
+                                                               "Content-Encoding: gzip"]),
+        (gzip.compress(HTML, mtime=0), ["Transfer-Encoding: gzip, chunked"]),
+        (HTML, ["Transfer-Encoding: gzip, chunked"]),
+    ],
+)  # fmt: skip
+def test_codings_in_several_lines_folded_lines_and_transfer_encoding_are_decoded(body: bytes, lines: list[str]) -> None:
+    found = capture(warc(http(body, *lines)))
+    assert (found.body, found.whole) == (HTML, True)
 
 
 def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
