@@ -44,7 +44,17 @@ class FieldPaths(Section):
 class InputSettings(Section):
     """How a message becomes a page."""
 
-    preset: Literal["", "scrapy-cluster", "norconex"] = setting(
+    preset: Literal[
+        "",
+        "scrapy-cluster",
+        "norconex",
+        "datatrove",
+        "huggingface",
+        "commoncrawl-wet",
+        "stormcrawler",
+        "nutch",
+        "browsertrix",
+    ] = setting(
         "", "predefined [input.fields]; paths in [input.fields] that differ from their defaults win over the preset"
     )
     format: Literal["json", "html"] = setting(

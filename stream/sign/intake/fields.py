@@ -6,7 +6,7 @@ time is ISO 8601, an HTTP date, 14 digits as in CDX, or epoch seconds or millise
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -18,7 +18,8 @@ from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 SHOWN_CHARACTERS = 80
 """Number of characters of a wrong value that an error message shows."""
 
-PRESETS: Mapping[str, Mapping[str, str]] = {
+_NONE = dict.fromkeys(("content_type", "fetched_at", "charset", "status", "id"), "")
+PRESETS: Mapping[str, Mapping[str, str | tuple[str, ...]]] = {
     # The item that KafkaPipeline.process_item serialises (istresearch/scrapy-cluster, crawler/crawling/pipelines.py and
     # spiders/link_spider.py): response_headers maps a name to a list of values, timestamp is UTC without a zone, body
     # is text, or base64 of bytes in `encoding` if KAFKA_BASE_64_ENCODE is set. `url` is the requested URL, and
@@ -45,23 +46,45 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "status": "",
         "id": "",
     },
+    # The documents of datatrove's JsonlWriter and ParquetWriter: text, id and a dict of metadata.
+    "datatrove": _NONE
+    | {"url": ("metadata.url", "url"), "body": "text", "fetched_at": ("metadata.date", "date"), "id": "id"},
+    # Text data sets of the Hugging Face hub, whose URL is in `metadata`, in `meta` or a column of its own. Their dates
+    # have many forms, so they are not read.
+    "huggingface": _NONE | {"url": ("metadata.url", "meta.url", "url"), "body": "text"},
+    # WET files are WARC, and need no preset. These are the JSON lines that cc_net makes of them.
+    "commoncrawl-wet": _NONE | {"url": "url", "body": "raw_content", "fetched_at": "date_download"},
+    # The fields of StormCrawler's indexers (indexer.url.fieldname, indexer.text.fieldname), by their defaults.
+    "stormcrawler": _NONE | {"url": "url", "body": "content"},
+    # The document that Nutch's indexing filters make (index-basic): `content` is extracted text.
+    "nutch": _NONE | {"url": "url", "body": "content", "fetched_at": "tstamp"},
+    # pages.jsonl of Browsertrix and of WACZ files, with extracted text. Its first line has no page and is rejected.
+    "browsertrix": _NONE | {"url": "url", "body": "text", "fetched_at": "ts", "id": "id"},
 }
 
 
 class FieldPath:
     """One configured path. A key that itself contains dots (Norconex: `document.contentType`) takes precedence."""
 
-    __slots__ = ("_steps", "path")
+    __slots__ = ("_others", "_steps", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *others: str) -> None:
+        """others: paths for messages without a value at the first path, in the order of precedence"""
         self.path = path
         self._steps = tuple(path.split(".")) if "." in path else ()
+        self._others = tuple(map(FieldPath, others))
 
     def __bool__(self) -> bool:
         return bool(self.path)
 
     def find(self, message: dict[str, Any]) -> Any:
         """The value at the path; None if the path is empty or not in the message."""
+        value = self._find_first(message)
+        for other in self._others:
+            value = other.find(message) if value is None else value
+        return value
+
+    def _find_first(self, message: dict[str, Any]) -> Any:
         value = message.get(self.path)
         if value is not None or not self._steps:
             return value
@@ -128,11 +151,25 @@ def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
     """
     if settings.preset and settings.format != "json":
         raise SettingError("input.preset", "needs input.format = json", settings.preset, "remove one of the two")
-    paths = {name: getattr(settings.fields, name) for name in FieldPaths.model_fields}
+    paths: dict[str, str | tuple[str, ...]] = {name: getattr(settings.fields, name) for name in FieldPaths.model_fields}
     for name, path in PRESETS.get(settings.preset, {}).items():
         if paths[name] == FieldPaths.model_fields[name].default:
             paths[name] = path
-    return {name: FieldPath(path) for name, path in paths.items()}
+    return {name: FieldPath(*_alternatives(path)) for name, path in paths.items()}
+
+
+def find_preset(fields: Collection[str]) -> str | None:
+    """The preset whose URL and body, and most other paths, are in the fields, given as paths; None if there is none."""
+    found: dict[str, int] = {}
+    for preset, paths in PRESETS.items():
+        hits = [name for name, path in paths.items() if any(one in fields for one in _alternatives(path))]
+        if {"url", "body"} <= set(hits):
+            found[preset] = len(hits)
+    return max(found, key=lambda preset: found[preset], default=None)
+
+
+def _alternatives(path: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (path,) if isinstance(path, str) else path
 
 
 def shorten(value: object) -> object:
