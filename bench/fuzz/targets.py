@@ -142,7 +142,7 @@ _LABELS = (None, *sorted(LABELS))
 def read_charset(data: bytes) -> None:
     """First byte: the declared character set."""
     label = _LABELS[data[0] % len(_LABELS)] if data else None
-    found = to_utf8(data[1:], label)
+    found = to_utf8(data[1:], label).text
     assert found.decode() is not None
     assert len(found) <= 3 * len(data) + 16
 

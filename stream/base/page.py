@@ -27,7 +27,7 @@ PageId = tuple[str, int, int]
 
 
 class FilterReason(enum.IntEnum):
-    """The setting that exempts a page from judging; SignatureStatus and Reason have the same numbers."""
+    """Why a page is exempt from judging; SignatureStatus and Reason have the same numbers."""
 
     NOT = 0
     HTTP_STATUS = 40
@@ -40,6 +40,8 @@ class FilterReason(enum.IntEnum):
     """A rule exempts pages with this URL."""
     SCRIPT_ONLY = 44
     """The page is a shell: it has scripts and no text of its own."""
+    INCOMPLETE = 45
+    """The payload could not be decoded to its end, so that a longer page would look like a copy of it."""
 
 
 class Page(NamedTuple):
@@ -67,6 +69,8 @@ class Page(NamedTuple):
     """With any other value the page is emitted unchecked, is compared with no page and never becomes an original."""
     future_time: bool = False
     """True if the page's own time was later than its message's, and was replaced by it; counted only."""
+    repaired: bool = False
+    """True if invalid UTF-8 in the body was replaced by U+FFFD; counted only."""
     rank: float | None = None
     """The rank that policy.keep = highest or lowest compares; a page without a rank (None) loses to all others."""
     text_source: str = ""

@@ -34,12 +34,13 @@ class SignatureStatus(enum.IntEnum):
     MEDIA_TYPE = FilterReason.MEDIA_TYPE
     EXEMPT = FilterReason.EXEMPT
     SCRIPT_ONLY = FilterReason.SCRIPT_ONLY
+    INCOMPLETE = FilterReason.INCOMPLETE
 
 
 FINGERPRINTED = np.uint8(SignatureStatus.FINGERPRINTED)
 """The number as a numpy scalar: comparing a column with an enum member takes 3 us more."""
 FILTERED = tuple(SignatureStatus(reason) for reason in FilterReason if reason)
-"""The statuses of pages that are exempt from judging."""
+"""The statuses of pages that are exempt from judging, by the settings or because they are incomplete."""
 MATCHING_NOTHING = (SignatureStatus.EMPTY, *FILTERED)
 """Pages with these statuses have no keys: they are not indexed and match no page, not even one with equal bytes."""
 

@@ -60,6 +60,7 @@ class Reason(enum.IntEnum):
     MEDIA_TYPE = FilterReason.MEDIA_TYPE
     EXEMPT = FilterReason.EXEMPT
     SCRIPT_ONLY = FilterReason.SCRIPT_ONLY
+    INCOMPLETE = FilterReason.INCOMPLETE
     INTERNAL_ERROR = 60
 
     @property
@@ -137,6 +138,11 @@ REASONS = reason_table(
     ReasonRow(Reason.MEDIA_TYPE, Kind.UNCHECKED, "its Content-Type is not in input.accepted_types"),
     ReasonRow(Reason.EXEMPT, Kind.UNCHECKED, "a rule exempts pages with its URL"),
     ReasonRow(Reason.SCRIPT_ONLY, Kind.UNCHECKED, "it has scripts and no text of its own"),
+    ReasonRow(
+        Reason.INCOMPLETE,
+        Kind.UNCHECKED,
+        "its payload is cut or damaged and could not be decoded to its end",
+    ),
     ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "judging it failed with an internal error"),
 )
 """The reasons in the order of summaries and documents."""

@@ -43,6 +43,11 @@ _ZSTD_LEVEL = 3
 _XZ_PRESET = 2  # 4 times as fast as preset 6 on crawled pages, for 10 % more bytes
 _LONGEST_MAGIC = max(map(len, _MAGIC))
 _ZSTD_SKIPPABLE = (0x184D2A50, 0x184D2A5F)
+_ZSTD_DICTIONARY = (0x184D2A5D).to_bytes(4, "little")
+_ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
+_ZSTD_WINDOW_BYTES = 2**27
+MOST_DICTIONARY_BYTES = 2**25
+"""The limit of a zstd dictionary in a file, compressed and decompressed. Readers must support 8 MiB."""
 
 
 class Source(Protocol):
@@ -186,7 +191,8 @@ def read_chunks(source: Source, name: str, members: GzipMembers | None = None) -
         return
     try:
         gzip_members = members if kind == "gzip" else None
-        yield from _decompress(source, head, _DECOMPRESSORS[kind], name, kind, gzip_members)
+        new = _ZstdFrames() if kind == "zstd" else _DECOMPRESSORS[kind]
+        yield from _decompress(source, head, new, name, kind, gzip_members)
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # An error of the disk, not damage to the file.
@@ -286,25 +292,87 @@ class _Lzma:
             yield self._inner.decompress(b"", CHUNK_BYTES)
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
-        self._unread = b""
+class _ZstdFrames:
+    """Makes the decompressors of a file's zstd frames.
 
-    @property
-    def finished(self) -> bool:
-        return self._inner.eof
+    A .warc.zst file may begin with a dictionary for all its frames (IIPC, "Zstandard Compression for WARC Files"): a
+    skippable frame with a magic number of its own. The dictionary may itself be a zstd frame. The dictionary of a file
+    that was appended to another one replaces the first.
+    """
+
+    def __init__(self) -> None:
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+
+    def __call__(self) -> "_Zstd":
+        return _Zstd(self)
+
+    def open_frame(self) -> "zstandard.ZstdDecompressionObj":
+        """A decompressor of the next frame."""
+        return self._decompressor.decompressobj()
+
+    def use_dictionary(self, stored: bytes) -> None:
+        """Decompress the next frames with a dictionary. Raises ZstdError for a damaged dictionary."""
+        if stored.startswith(_ZSTD_FRAME):
+            plain = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+            stored = plain.stream_reader(stored).read(MOST_DICTIONARY_BYTES + 1)
+            if len(stored) > MOST_DICTIONARY_BYTES:
+                raise zstandard.ZstdError(_too_large_dictionary(len(stored)))
+        if stored:
+            dictionary = zstandard.ZstdCompressionDict(stored)
+            self._decompressor = zstandard.ZstdDecompressor(dictionary, max_window_size=_ZSTD_WINDOW_BYTES)
+            self._decompressor.decompressobj().decompress(
+                _EMPTY_ZSTD_FRAME
+            )  # Raises an error for a damaged dictionary.
+
+
+_EMPTY_ZSTD_FRAME = zstandard.ZstdCompressor().compress(b"")
+
+
+def _too_large_dictionary(size: int) -> str:
+    return f"its dictionary must have at most {MOST_DICTIONARY_BYTES:,} bytes, has {size:,} or more"
+
+
+class _Zstd:
+    """The decompressor of one frame, or of a dictionary, which has no content."""
+
+    def __init__(self, frames: _ZstdFrames) -> None:
+        self._frames = frames
+        self._inner: zstandard.ZstdDecompressionObj | None = None
+        self._head = bytearray()
+        self._dictionary_size: int | None = None
+        self._unread = b""
+        self.finished = False
 
     @property
     def rest(self) -> bytes:
-        return self._inner.unused_data + self._unread
+        return self._unread
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inner is None:
+            data = self._take_dictionary(data)
         for start in range(0, len(data), _ZSTD_FEED_BYTES):
+            if self._inner is None:
+                self._inner = self._frames.open_frame()
             yield from _chunks_of(self._inner.decompress(data[start : start + _ZSTD_FEED_BYTES]))
             if self._inner.eof:
-                self._unread = data[start + _ZSTD_FEED_BYTES :]
+                self._unread = self._inner.unused_data + data[start + _ZSTD_FEED_BYTES :]
+                self.finished = True
                 return
+
+    def _take_dictionary(self, data: bytes) -> bytes:
+        """Collect the frame of a dictionary. Returns the bytes of any other frame."""
+        self._head += data
+        if not self._head.startswith(_ZSTD_DICTIONARY[: len(self._head)]):
+            return bytes(self._head)
+        if self._dictionary_size is None and len(self._head) >= 8:
+            self._dictionary_size = int.from_bytes(self._head[4:8], "little")
+            if self._dictionary_size > MOST_DICTIONARY_BYTES:
+                raise zstandard.ZstdError(_too_large_dictionary(self._dictionary_size))
+        if self._dictionary_size is not None and len(self._head) >= 8 + self._dictionary_size:
+            end = 8 + self._dictionary_size
+            self._frames.use_dictionary(bytes(self._head[8:end]))
+            self._unread, self.finished = bytes(self._head[end:]), True
+        return b""
 
 
 def _chunks_of(data: bytes) -> Iterator[bytes]:
@@ -317,7 +385,6 @@ _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
     "gzip": _Zlib,
     "xz": lambda: _Lzma(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)),
     "bzip2": lambda: _Lzma(bz2.BZ2Decompressor()),
-    "zstd": _Zstd,
 }
 COMPRESSORS: dict[str, Callable[[BinaryIO], _Sink]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0, filename=""),
@@ -328,5 +395,5 @@ COMPRESSORS: dict[str, Callable[[BinaryIO], _Sink]] = {
 """The compressions of outputs by the suffix of the output's name."""
 _MEMBER_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda raw: gzip.compress(raw, _GZIP_LEVEL, mtime=0),
-    ".zst": lambda raw: zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(raw),
+    ".zst": lambda raw: zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compress(raw),
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 from spotsieve.stream.base.errors import InputError
-from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import CompressedStream, GzipMembers
 from spotsieve.stream.files.inputs import Input
@@ -61,6 +61,7 @@ class Intake:
         self._ranks = RankSource(settings.rank_from)
         self._source = source
         self.max_page_bytes = settings.max_page_bytes
+        self.companion_uris = settings.companion_uris
 
     @property
     def body_field(self) -> str:
@@ -84,13 +85,18 @@ class Intake:
         time_ms: int,
         status: int | None,
         headers: Mapping[str, str],
+        whole: bool,
     ) -> Page:
         """The page in a record of a web archive.
 
         time_ms: the fetch time in ms since the epoch
         status: the HTTP status; None without an HTTP response
         headers: the headers by their names in lower case
+        whole: whether the whole body could be decoded
         """
+        filtered = self._acceptance.filtered(status, content_type)
+        if not whole and not filtered:
+            filtered = FilterReason.INCOMPLETE
         return make_page(
             body,
             source=self._source,
@@ -100,7 +106,7 @@ class Intake:
             content_type=content_type,
             event_time_ms=time_ms,
             latest_ms=self.written_ms,
-            filtered=self._acceptance.filtered(status, content_type),
+            filtered=filtered,
             max_page_bytes=self.max_page_bytes,
             rank=self._ranks.find({}, headers),
         )
@@ -186,6 +192,10 @@ class FileFormat(InputFormat):
     @abstractmethod
     def decode(self, file_record: FileRecord, intake: Intake) -> Page | None:
         """The page of a record; None for a record without a page, such as a request. Raises PageError."""
+
+    def is_about_page(self, record: Record, intake: Intake) -> bool:  # noqa: ARG002 - most formats have no such records
+        """Whether a crawler wrote a record without a page about a page. A file may consist of such records."""
+        return False
 
     @abstractmethod
     def writer(self, stream: CompressedStream) -> FormatWriter:

@@ -15,6 +15,7 @@ from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.sign.intake import shorten
 from spotsieve.stream.sign.intake.decoder import parse_object
+from spotsieve.stream.sign.intake.fields import find_preset
 
 HEAD_BYTES = 4096
 _LOOKED_AT_RECORDS = 20
@@ -84,6 +85,10 @@ class Tally:
         more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
         finding = f"The records are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
         worst = self._reasons.most_common(1)[0][0]
+        if worst in (RejectReason.NO_BODY, RejectReason.NO_URL):
+            preset = find_preset(self._fields)
+            if preset is not None:
+                return finding, f"set the preset of these fields: --set input.preset={preset}"
         if worst is RejectReason.NO_BODY:
             return finding, f"set input.fields.body{_such_as('body', self._longest())}"
         if worst is RejectReason.NO_URL:

@@ -96,7 +96,8 @@ class FileReader:
         self._tally = Tally(self._input.source, beginning, written_as)
         for record in records:
             result = self._result_of(record, written_as)
-            self._tally.count(record.record, result)
+            if result is not None or not written_as.is_about_page(record.record, self._intake):
+                self._tally.count(record.record, result)
             yield RecordResult(record.record, written_as, result)
 
     def check_read(self) -> None:

@@ -18,7 +18,7 @@ from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.reader import RecordResult
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
-from spotsieve.stream.files.warc import is_revisit
+from spotsieve.stream.files.warc import is_about_page, is_revisit, read_record_fields
 from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.warc.revisits import Originals, revisit_of
@@ -31,12 +31,18 @@ from spotsieve.stream.sign.schemes.url_rules import page_rules
 class RecordOutput:
     """Writes the records of `--out`, in the order of the input files and independent of micro-batches."""
 
-    def __init__(self, out: OutputFile, summary: FilterSummary, revisits: bool) -> None:
-        """revisits: whether to write a revisit record in place of each dropped page of a WARC file"""
+    def __init__(
+        self, out: OutputFile, summary: FilterSummary, revisits: bool, companion_uris: Sequence[str] = ()
+    ) -> None:
+        """Start without records.
+
+        revisits: whether to write a revisit record in place of each dropped page of a WARC file
+        companion_uris: patterns of the URIs of records that a crawler writes about pages
+        """
         self._out = out
         self._summary = summary
         self._revisits = revisits
-        self._companions = Companions()
+        self._companions = Companions(companion_uris)
         self._originals = Originals()
 
     def write_page(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> None:
@@ -68,7 +74,7 @@ class RecordOutput:
         record = outcome.record
         if outcome.format != WARC:
             return
-        if is_revisit(record.raw):
+        if is_revisit(read_record_fields(record.raw)):
             self._write_others(self._companions.page(record, source, self._revisits))
             if self._revisits:
                 self._write_others([record])
@@ -83,6 +89,7 @@ class RecordOutput:
         for record in records:
             self._summary.companions += 1
             self._out.write_record(record, WARC)
+        self._summary.companions_alone = self._companions.alone
 
     def _write_revisit(self, record: Record, verdicts: Verdicts, row: int) -> None:
         original, reason = verdicts.originals[row], Reason(verdicts.reason[row])
@@ -116,7 +123,9 @@ def filter_files(
     on_batch: called after each micro-batch
     Raises StateError (disk full, damaged state) and SettingError (records of two formats for one output).
     """
-    records = RecordOutput(outputs.out, summary, revisits) if outputs.out is not None else None
+    records = None
+    if outputs.out is not None:
+        records = RecordOutput(outputs.out, summary, revisits, settings.input.companion_uris)
     filtered_before = {file.source for file in inputs if local.knows_source(file.source)}
     with BatchReader(inputs, settings, stopping) as batches:
         for batch in batches:
@@ -137,9 +146,10 @@ def filter_files(
 
 
 def count_pages(batch: FileBatch, settings: Settings, summary: FilterSummary) -> list[Page]:
-    """The pages of a batch, in order. Counts their future times, missing ranks and matched rules into summary."""
+    """The pages of a batch, in order. Counts their properties and the matched rules into summary."""
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
+    summary.repaired_utf8 += sum(page.repaired for page in pages)
     if settings.input.rank_from:
         summary.without_rank += sum(page.rank is None for page in pages)
     _count_rules(pages, settings, summary)
@@ -167,7 +177,8 @@ def write_outcomes(
                 outputs.rejected.write_line(rejected_line(batch.file.source, outcome.record, outcome.result))
         elif outcome.result is None:
             summary.other_records += 1
-            summary.revisits += outcome.format == WARC and is_revisit(outcome.record.raw)
+            if outcome.format == WARC:
+                _count_other(outcome.record, settings, summary)
             if records is not None:
                 records.write_other(outcome, batch.file.source)
         else:
@@ -176,6 +187,13 @@ def write_outcomes(
                 records.write_page(outcome, outcome.result, block, row)
             _write_lines(outcome.result, block, row, settings, outputs)
     outputs.flush()
+
+
+def _count_other(record: Record, settings: Settings, summary: FilterSummary) -> None:
+    """Count a WARC record without a page by its kind."""
+    fields = read_record_fields(record.raw)
+    summary.revisits += is_revisit(fields)
+    summary.records_about_pages += is_about_page(fields, settings.input.companion_uris)
 
 
 def _count_rules(pages: Sequence[Page], settings: Settings, summary: FilterSummary) -> None:

@@ -53,9 +53,12 @@ class FilterSummary:
 
     other_records: WARC records without a page
     revisits: revisit records among them
-    companions: records among them that were written with their pages
+    records_about_pages: records among them that a crawler wrote about pages, such as their text or a screenshot
+    companions: records among them that were written, mostly with their pages
+    companions_alone: records about pages that were written although their page is not in their file
     revisits_written: revisit records written in place of dropped pages
     future_times: pages whose time was later than their file's and was replaced by it
+    repaired_utf8: pages with invalid UTF-8 that was replaced by U+FFFD
     without_rank: pages without a number or date at input.rank_from
     bytes_read: bytes of the files as stored
     entries: pages in the state
@@ -69,9 +72,12 @@ class FilterSummary:
     records: int = 0
     other_records: int = 0
     revisits: int = 0
+    records_about_pages: int = 0
     companions: int = 0
+    companions_alone: int = 0
     revisits_written: int = 0
     future_times: int = 0
+    repaired_utf8: int = 0
     without_rank: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
@@ -157,9 +163,12 @@ class FilterSummary:
             "rejected_reasons": dict(self.rejected),
             "other_records": self.other_records,
             "revisits": self.revisits,
+            "records_about_pages": self.records_about_pages,
             "companions": self.companions,
+            "companions_alone": self.companions_alone,
             "revisits_written": self.revisits_written,
             "future_times": self.future_times,
+            "repaired_utf8": self.repaired_utf8,
             "without_rank": self.without_rank,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
@@ -190,15 +199,24 @@ class FilterSummary:
             detail = _detail(self.rejected, self.rejected)
             lines.append(f"  rejected   {self.rejected.total():>10,}  records without a readable page{detail}")
         if self.other_records:
+            with_pages = self.companions - self.companions_alone
             lines.append(
                 f"  other      {self.other_records:>10,}  WARC records without a page"
                 + (f" ({self.revisits:,} revisits)" if self.revisits else "")
-                + (f", {self.companions:,} written with their pages" if self.companions else "")
+                + (f", {with_pages:,} written with their pages" if with_pages else "")
+            )
+        if self.records_about_pages:
+            lines.append(
+                f"  companions {self.records_about_pages:>10,}  of these were written by a crawler about pages "
+                "(input.companion_uris)"
+                + (f", {self.companions_alone:,} kept whose page is not in their file" if self.companions_alone else "")
             )
         if self.revisits_written:
             lines.append(f"  revisits   {self.revisits_written:>10,}  written in place of dropped pages")
         if self.future_times:
             lines.append(f"  times      {self.future_times:>10,}  later than the file's own time, replaced by it")
+        if self.repaired_utf8:
+            lines.append(f"  repaired   {self.repaired_utf8:>10,}  pages with invalid UTF-8, replaced by U+FFFD")
         if self.without_rank:
             lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from, ranked last")
         lines.append(f"  the state holds {self.entries:,} pages")

@@ -265,6 +265,10 @@ class Metrics:
             "spotsieve_future_times",
             "Pages whose fetch time was later than the time of their message, and was set back to it.",
         )
+        self.repaired_utf8 = self._counter(
+            "spotsieve_repaired_utf8_pages",
+            "Pages with invalid UTF-8, read as UTF-8 with U+FFFD in its place.",
+        )
         self.without_rank = self._counter(
             "spotsieve_pages_without_rank",
             "Pages without a number or date at input.rank_from. They rank last.",

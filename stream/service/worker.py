@@ -216,6 +216,7 @@ class Worker:
             with self._metrics.timed("sign"):
                 await do(sign, batch, self._decoder, self._scheme)
             self._metrics.future_times.inc(batch.future_times)
+            self._metrics.repaired_utf8.inc(batch.repaired_utf8)
             self._metrics.without_rank.inc(batch.without_rank)
             if batch.without_rank and not self._warned_of_ranks:
                 self._warned_of_ranks = True

@@ -128,6 +128,11 @@ ROWS = (
             gained("spotsieve_future_times_total", by="instance"),
         ),
         graph(
+            "Repaired UTF-8",
+            "Pages with invalid UTF-8, replaced by U+FFFD: a stray byte, or a page cut inside a character.",
+            gained("spotsieve_repaired_utf8_pages_total", by="instance"),
+        ),
+        graph(
             "Pages without a rank",
             (
                 "Pages without a number or date at input.rank_from. They rank last. All pages: the setting names a "

@@ -44,7 +44,17 @@ class FieldPaths(Section):
 class InputSettings(Section):
     """How a message becomes a page."""
 
-    preset: Literal["", "scrapy-cluster", "norconex"] = setting(
+    preset: Literal[
+        "",
+        "scrapy-cluster",
+        "norconex",
+        "datatrove",
+        "huggingface",
+        "commoncrawl-wet",
+        "stormcrawler",
+        "nutch",
+        "browsertrix",
+    ] = setting(
         "", "predefined [input.fields]; paths in [input.fields] that differ from their defaults win over the preset"
     )
     format: Literal["json", "html"] = setting(
@@ -85,6 +95,26 @@ class InputSettings(Section):
         "a page with little visible text is judged by the prose in its JSON-LD, __NEXT_DATA__, __NUXT__ or other "
         "inline data; a page with scripts and without any text of its own is emitted unchecked",
         verdicts=True,
+    )
+    companion_uris: tuple[Annotated[str, StringConstraints(pattern=r"^[^ ]+$")], ...] = setting(
+        (
+            "urn:*:http*",
+            "urn:pageinfo:*",
+            "urn:text:*",
+            "urn:fulltext:*",
+            "urn:view:*",
+            "urn:fullpage:*",
+            "urn:thumbnail:*",
+            "urn:embeds:*",
+            "urn:x-crocoite:*",
+            "urn:x-wpull:*",
+            "metadata:*",
+            "screenshot:*",
+            "thumbnail:*",
+            "youtube-dl:*",
+        ),
+        "URIs of resource, conversion and metadata records that a crawler writes about a page, such as its text or a "
+        "screenshot: they go with the page and are never pages; * matches any text; empty: there are none",
     )
     max_page_bytes: int = setting(
         16 * 2**20,

@@ -216,6 +216,11 @@ def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozense
     table = parquet.ParquetFile(
         file, metadata=metadata, read_dictionary=lists, pre_buffer=False, buffer_size=_BUFFER_BYTES
     )
+    names = table.schema_arrow.names
+    twice = next((column for column in names if names.count(column) > 1), None)
+    if twice is not None:
+        rule = f"must have one column of each name, and has {names.count(twice)} of the name {twice}"
+        raise InputError(name, rule, None, "rename or remove all but one of them")
     return table, repeated
 
 

@@ -26,7 +26,7 @@ from spotsieve.stream.files.file_format import (
 )
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
 from spotsieve.stream.files.records import Record
-from spotsieve.stream.files.warc.records import capture_of, closed, split_warc
+from spotsieve.stream.files.warc.records import capture_of, closed, is_about_page, read_record_fields, split_warc
 
 MOST_DIRECTORY_BYTES = 2**26
 """The limit of the zip's list of files, which is held in memory: enough for half a million files."""
@@ -113,7 +113,7 @@ class Warc(FileFormat):
 
     def recognizes(self, beginning: bytes) -> bool:
         """Whether the first visible characters begin a WARC header."""
-        return beginning.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"WARC/")
+        return beginning.removeprefix(BYTE_ORDER_MARK).lstrip()[:5].upper() == b"WARC/"
 
     def recognizes_name(self, name: str) -> bool:
         """Whether the name has the suffix of a WARC file. The first record may be damaged, or the file empty."""
@@ -126,7 +126,7 @@ class Warc(FileFormat):
 
     def decode(self, file_record: FileRecord, intake: Intake) -> Page | None:
         """The page of a response, resource or conversion; None for any other record."""
-        capture = capture_of(file_record.record.raw, intake.max_page_bytes, intake.written_ms)
+        capture = capture_of(file_record.record.raw, intake.max_page_bytes, intake.written_ms, intake.companion_uris)
         if capture is None:
             return None
         return intake.page_of_capture(
@@ -137,7 +137,12 @@ class Warc(FileFormat):
             time_ms=capture.time_ms,
             status=capture.status,
             headers=capture.headers,
+            whole=capture.whole,
         )
+
+    def is_about_page(self, record: Record, intake: Intake) -> bool:
+        """Whether the URI of a record matches input.companion_uris."""
+        return is_about_page(read_record_fields(record.raw), intake.companion_uris)
 
     def writer(self, stream: CompressedStream) -> FormatWriter:
         """A writer that closes every record with two line ends and compresses it separately, as WARC readers expect."""

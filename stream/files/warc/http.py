@@ -1,10 +1,11 @@
-"""Decodes the payload of an HTTP response: header, chunks, Content-Encoding."""
+"""Decodes the payload of an HTTP response: header, Transfer-Encoding, Content-Encoding."""
 
 import contextlib
 import io
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import zstandard
 from fastwarc.stream_io import BrotliReader
@@ -16,7 +17,12 @@ MAX_HEADER_BYTES = 256 * 2**10
 """The limit of browsers. A header of 60 MB would take gigabytes as fields."""
 MAX_CODINGS = 5
 """A body may be encoded so many times over, as in curl. Each of thousands of codings that hardly shrink it would be
-unfolded to a whole page."""
+decoded to a whole page."""
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_CHECKSUM, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 2, 4, 8, 16
+_GZIP_TRAILER_BYTES = 8
+_ZLIB_TRAILER_BYTES = 4
+_MOST_DIGITS = 16
 _BROTLI_STEP = 64
 """A reader of Brotli that comes to the end of a cut body gives nothing of the bytes that it was asked for last."""
 _MAGIC_BYTES = 4
@@ -24,28 +30,33 @@ _MAGIC_BYTES = 4
 _FIRST_INFLATED_BYTES = 1024
 """Each further piece of a member is twice as long. So the bytes behind a member, which zlib copies, are at most as many
 as the member's own and these, and the time stays linear for any number of members."""
-_ZSTD_PIECE_BYTES = 256
-"""zstandard cannot limit the output of a piece. 256 bytes unfold to at most 8 MB (a block of 4 bytes to 128 KB)."""
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_HEADER_BYTES = 18
+"""The longest header of a frame."""
+_READ_BYTES = 2**17
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """Content-Type and status as sent, and the body as a browser would see it. status: None where it is no number
+    """Content-Type and status as sent, and the body as a browser would see it.
 
+    status: None where it is no number
     fields: of the header, by their names in lower case
+    whole: whether every coding of the body could be decoded to its end
     """
 
     content_type: str | None
     body: bytes
     status: int | None
     fields: Mapping[str, str]
+    whole: bool = True
 
 
 def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     """The response in a block of bytes, with at most max_body_bytes + 1 bytes of the unfolded body.
 
-    Crawlers store bodies as sent, or unfolded under the old headers. So a body that is not what the headers say is
-    taken as it is, and a body that is cut gives as much as can be unfolded. Raises PageError BAD_WARC.
+    Crawlers store bodies as sent, or decoded under the old headers. So a body that does not begin like its coding is
+    taken as it is. A body that is cut or damaged gives as much as can be decoded. Raises PageError BAD_WARC.
     """
     end = header_end(block, MAX_HEADER_BYTES)
     head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
@@ -57,24 +68,38 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
             head[:60].decode("latin-1"),
             "look at the tool that wrote the file",
         )
-    fields: dict[str, str] = {}
-    for line in head.decode("latin-1").split("\n")[1:]:
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip().lower(), value.strip())
-    if "chunked" in fields.get("transfer-encoding", "").lower():
-        body = _join_chunks(body)
-    encodings = [name.strip() for name in fields.get("content-encoding", "").lower().split(",")]
-    if len(encodings) > MAX_CODINGS:
+    lines = field_lines(head.decode("latin-1"))
+    fields = {name.lower(): value for name, value in reversed(lines)}
+    transfer, content = _codings(lines, "transfer-encoding"), _codings(lines, "content-encoding")
+    if len(transfer) + len(content) > MAX_CODINGS:
         raise PageError(
             RejectReason.BAD_WARC,
             "Content-Encoding",
-            f"must name at most {MAX_CODINGS} codings",
-            len(encodings),
-            "unfold the body before it is written, or leave the page out",
+            f"must name at most {MAX_CODINGS} codings, with those of Transfer-Encoding",
+            len(transfer) + len(content),
+            "decode the body before it is written, or leave the page out",
         )
-    for encoding in reversed(encodings):
-        body = _unfold(body, encoding, max_body_bytes + 1)
-    return HttpResponse(fields.get("content-type"), body, _status_of(head), fields)
+    whole, sent_bytes = True, len(body)
+    for coding in reversed(content + transfer):
+        if coding == "chunked":
+            body = _join_chunks(body)
+        elif (decoded := _decode(body, coding, max_body_bytes + 1)) is not None:
+            # A body may be cut between two members. Then only its length tells.
+            body, whole = decoded.text, whole and decoded.whole and not _is_shorter(sent_bytes, fields)
+    return HttpResponse(fields.get("content-type"), body, _status_of(head), fields, whole)
+
+
+def _is_shorter(sent_bytes: int, fields: Mapping[str, str]) -> bool:
+    """Whether a body has fewer bytes than its Content-Length says."""
+    length = fields.get("content-length", "")
+    return length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS and sent_bytes < int(length)
+
+
+def _codings(lines: Sequence[tuple[str, str]], field: str) -> list[str]:
+    """The codings in all lines of a field, in the order of their application. identity is none."""
+    values = (value for name, value in lines if name.lower() == field)
+    codings = (coding.strip().lower() for value in values for coding in value.split(","))
+    return [coding for coding in codings if coding not in ("", "identity")]
 
 
 def _status_of(head: bytes) -> int | None:
@@ -95,6 +120,30 @@ def header_end(data: bytes | bytearray, most: int | None = None) -> int:
     return crlf + 3 if crlf >= 0 else -1
 
 
+def read_fields(head: bytes) -> dict[str, str]:
+    """The fields of a WARC header by their names in lower case; the first of equals counts."""
+    fields: dict[str, str] = {}
+    for name, value in field_lines(head.decode("utf-8", "replace")):
+        fields.setdefault(name.lower(), value)
+    return fields
+
+
+def field_lines(head: str) -> list[tuple[str, str]]:
+    """Name and value of every field of a header, whose first line is none. Folded lines are joined."""
+    found = list[tuple[str, str]]()
+    joining = False
+    for line in head.split("\n")[1:]:
+        if line[:1] in (" ", "\t") and joining:
+            name, value = found.pop()
+            found.append((name, f"{value} {line.strip()}"))
+            continue
+        name, colon, value = line.partition(":")
+        joining = bool(colon and name.strip())
+        if joining:
+            found.append((name.strip(), value.strip()))
+    return found
+
+
 def _join_chunks(body: bytes) -> bytes:
     """Join chunks (RFC 9112, sec. 7.1). A body without chunks stays as it is; a cut one gives the chunks it has."""
     joined = bytearray()
@@ -112,73 +161,151 @@ def _join_chunks(body: bytes) -> bytes:
         place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
 
 
-def _unfold(body: bytes, encoding: str, most: int) -> bytes:
-    try:
-        if encoding in ("gzip", "x-gzip"):
-            return _inflate_members(body, most, 31, lambda head: compression_of(head) == "gzip")
-        if encoding == "deflate":
-            return _inflate(body, most)
-        if encoding == "br":
-            return _unbrotli(body, most)
-        if encoding == "zstd":
-            return _decode_frames(body, most)
-    except (zlib.error, zstandard.ZstdError, OSError):
-        pass
-    return body
+class _Decoded(NamedTuple):
+    """The decoded part of a body. whole: whether the body was decoded to its end"""
+
+    text: bytes
+    whole: bool = True
 
 
-def _inflate(body: bytes, most: int) -> bytes:
-    # "deflate" means zlib (RFC 9110, sec. 8.4.1.2), but some servers send the bare stream. It has no header that
-    # distinguishes a second stream from garbage, so only its first one is decoded.
-    try:
-        return _inflate_members(body, most, zlib.MAX_WBITS, _begins_zlib)
-    except zlib.error:
-        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, most)
+def _decode(body: bytes, coding: str, most: int) -> _Decoded | None:
+    """Decode one coding of a body, up to `most` bytes; None for a body that does not begin like the coding."""
+    decoded: _Decoded | None = None
+    if coding in ("gzip", "x-gzip"):
+        decoded = _decode_members(body, most, _gzip_header, _GZIP_TRAILER_BYTES)
+    elif coding == "deflate":
+        decoded = _decode_members(body, most, _zlib_header, _ZLIB_TRAILER_BYTES)
+        if decoded is None:
+            decoded = _inflate_bare(body, most)
+    elif coding == "br":
+        decoded = _decode_brotli(body, most)
+    elif coding == "zstd":
+        decoded = _decode_frames(body, most)
+    return decoded
 
 
-def _begins_zlib(head: bytes) -> bool:
-    """Whether bytes begin with the header of a zlib stream without a dictionary (RFC 1950, sec. 2.2)."""
-    method, flags = head[:2] if len(head) >= 2 else (0, 0)
-    return method & 15 == 8 and method >> 4 <= 7 and not flags & 32 and (method << 8 | flags) % 31 == 0
+def _decode_members(
+    body: bytes, most: int, header_size: Callable[[bytes, int], int], trailer_bytes: int
+) -> _Decoded | None:
+    """The content of all members of a body, up to `most` bytes; None if it begins with no readable member.
 
+    Like browsers, this ignores a wrong checksum or length behind the content of a member.
 
-def _inflate_members(body: bytes, most: int, wbits: int, begins: Callable[[bytes], bool]) -> bytes:
-    """The content of all members of a body, up to `most` bytes. Raises zlib.error for a damaged member.
-
-    wbits: the format, as zlib numbers it
-    begins: whether bytes begin with the header of a member; any other bytes behind a complete member are ignored
+    header_size: the size of the header of a member at an offset, 0 for other bytes, which are ignored behind a whole
+    member, or -1 for a header that is cut
+    trailer_bytes: the size of the checksum and length behind the content
     """
+    size_of_header = header_size(body, 0)
+    if not size_of_header:
+        return None
     decoded, place = bytearray(), 0
-    while True:
-        member, size = zlib.decompressobj(wbits=wbits), _FIRST_INFLATED_BYTES
+    while size_of_header > 0:
+        place += size_of_header
+        member, size = zlib.decompressobj(wbits=-zlib.MAX_WBITS), _FIRST_INFLATED_BYTES
         while not member.eof and place < len(body) and len(decoded) < most:
-            decoded += member.decompress(body[place : place + size], most - len(decoded))
+            try:
+                decoded += member.decompress(body[place : place + size], most - len(decoded))
+            except zlib.error:
+                return _Decoded(bytes(decoded), whole=False) if decoded else None
             place += size
             size *= 2
-        place = min(place, len(body)) - len(member.unused_data)
-        if not member.eof or not begins(body[place : place + _MAGIC_BYTES]):
-            return bytes(decoded)
+        if not member.eof:
+            return _Decoded(bytes(decoded), whole=len(decoded) >= most)
+        place = min(place, len(body)) - len(member.unused_data) + trailer_bytes
+        size_of_header = header_size(body, place)
+    return _Decoded(bytes(decoded), whole=size_of_header == 0 and place <= len(body))
 
 
-def _decode_frames(body: bytes, most: int) -> bytes:
-    """The content of all zstd frames of a body, up to `most` bytes. Raises zstandard.ZstdError for a damaged frame.
+def _gzip_header(body: bytes, start: int) -> int:
+    """The size of a gzip header (RFC 1952, sec. 2.3)."""
+    if not body.startswith(_GZIP_MAGIC, start):
+        return -1 if _ends_within(body, start, _GZIP_MAGIC) else 0
+    flags, place = (body[start + 3], start + 10) if len(body) >= start + 10 else (0, -1)
+    if place >= 0 and flags & _GZIP_EXTRA:
+        place += 2 + int.from_bytes(body[place : place + 2], "little")
+    for flag in (_GZIP_NAME, _GZIP_COMMENT):
+        if 0 <= place <= len(body) and flags & flag:
+            place = body.find(b"\0", place) + 1 or -1
+    if place >= 0 and flags & _GZIP_CHECKSUM:
+        place += 2
+    return place - start if 0 <= place <= len(body) else -1
+
+
+def _zlib_header(body: bytes, start: int) -> int:
+    """The size of the header of a zlib stream without a dictionary (RFC 1950, sec. 2.2)."""
+    if len(body) < start + 2:
+        return 0
+    method, flags = body[start], body[start + 1]
+    is_header = method & 15 == 8 and method >> 4 <= 7 and not flags & 32 and (method << 8 | flags) % 31 == 0
+    return 2 if is_header else 0
+
+
+def _inflate_bare(body: bytes, most: int) -> _Decoded | None:
+    """A deflate stream without a header, which some servers send as "deflate"; None for other bytes.
+
+    It has no header that distinguishes a second stream from garbage, so only the first one is decoded.
+    """
+    stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    try:
+        text = stream.decompress(body, most)
+    except zlib.error:
+        return None
+    return _Decoded(text, whole=stream.eof or len(text) >= most or not body)
+
+
+def _ends_within(body: bytes, start: int, magic: bytes) -> bool:
+    """Whether a body ends with the first bytes of a magic number at an offset."""
+    return start < len(body) < start + len(magic) and magic.startswith(body[start:])
+
+
+def _decode_frames(body: bytes, most: int) -> _Decoded | None:
+    """The content of all zstd frames of a body, up to `most` bytes; None if it begins with no frame.
 
     Bytes behind a complete frame that begin no other are ignored.
     """
-    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
+    if compression_of(body[:_MAGIC_BYTES]) != "zstd":
+        return None
+    end, whole = _end_of_frames(body)
+    reader = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(
+        memoryview(body)[:end], read_across_frames=True
+    )
+    decoded = bytearray()
     try:
-        return decompressor.stream_reader(body, read_across_frames=True).read(most)
+        while len(decoded) < most and (piece := reader.read(min(_READ_BYTES, most - len(decoded)))):
+            decoded += piece
     except zstandard.ZstdError:
-        pass  # The reader gives nothing of frames before garbage, so they are decoded again, each by itself.
-    decoded, place = bytearray(), 0
-    while True:
-        frame = decompressor.decompressobj()
-        while not frame.eof and place < len(body) and len(decoded) < most:
-            decoded += frame.decompress(body[place : place + _ZSTD_PIECE_BYTES])
-            place += _ZSTD_PIECE_BYTES
-        place = min(place, len(body)) - len(frame.unused_data)
-        if not frame.eof or compression_of(body[place : place + _MAGIC_BYTES]) != "zstd":
-            return bytes(decoded[:most])
+        return _Decoded(bytes(decoded), whole=False)
+    return _Decoded(bytes(decoded), whole=whole or len(decoded) >= most)
+
+
+def _end_of_frames(body: bytes) -> tuple[int, bool]:
+    """The end of the last zstd frame of a body (RFC 8878, sec. 3.1), and whether this frame is complete."""
+    place = 0
+    while compression_of(body[place : place + _MAGIC_BYTES]) == "zstd":
+        if body.startswith(_ZSTD_MAGIC, place):
+            end = _end_of_frame(body, place)
+        else:
+            end = place + 8 + int.from_bytes(body[place + 4 : place + 8], "little")
+        if end > len(body):
+            return len(body), False
+        place = end
+    return place, not _ends_within(body, place, _ZSTD_MAGIC)
+
+
+def _end_of_frame(body: bytes, start: int) -> int:
+    """The end of the zstd frame at an offset, beyond the body if the frame is cut."""
+    try:
+        place = start + zstandard.frame_header_size(body[start : start + _ZSTD_HEADER_BYTES])
+    except zstandard.ZstdError:
+        return len(body) + 1
+    has_checksum, is_last = body[start + 4] & 4, False
+    while not is_last:
+        header = int.from_bytes(body[place : place + 3], "little")
+        if place + 3 > len(body):
+            return len(body) + 1
+        is_last, is_run = bool(header & 1), header >> 1 & 3 == 1
+        place += 3 + (1 if is_run else header >> 3)
+    return place + (4 if has_checksum else 0)
 
 
 class _WatchedBody(io.BytesIO):
@@ -192,15 +319,18 @@ class _WatchedBody(io.BytesIO):
         return data
 
 
-def _unbrotli(body: bytes, most: int) -> bytes:
+def _decode_brotli(body: bytes, most: int) -> _Decoded | None:
+    """The content of a Brotli stream, up to `most` bytes; None for other bytes, which nothing else tells apart."""
+    if not body:
+        return None
     watched = _WatchedBody(body)
     try:
-        return bytes(BrotliReader(watched).read(most)) if body else body
+        return _Decoded(bytes(BrotliReader(watched).read(most)))
     except OSError:
         if not watched.at_end:
-            raise
-    reader, unfolded = BrotliReader(io.BytesIO(body)), bytearray()
+            return None
+    reader, decoded = BrotliReader(io.BytesIO(body)), bytearray()
     with contextlib.suppress(OSError):
-        while len(unfolded) < most and (piece := reader.read(min(_BROTLI_STEP, most - len(unfolded)))):
-            unfolded += piece
-    return bytes(unfolded) or body
+        while len(decoded) < most and (piece := reader.read(min(_BROTLI_STEP, most - len(decoded)))):
+            decoded += piece
+    return _Decoded(bytes(decoded), whole=False) if decoded else None

@@ -4,19 +4,26 @@ FastWARC does not split the records, for two reasons. An emitted record is writt
 bytes. And FastWARC 2.0.1 with auto_decode lost the record after a chunked gzip payload.
 """
 
-from collections.abc import Iterator, Mapping
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
-from spotsieve.stream.files.warc.http import header_end, read_http
+from spotsieve.stream.files.warc.http import header_end, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 
 _VERSION = b"WARC/"
+_NEXT_VERSION = re.compile(rb"\nWARC/", re.IGNORECASE)
 _MAX_HEADER_BYTES = 64 * 2**10
 _CLOSING = b"\r\n\r\n"
 _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
+_COMPANION_TYPES = frozenset({"resource", "conversion", "metadata"})
+_HTTP_TYPES = ("application/http", "message/http")
+_HTTP = b"HTTP/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,7 @@ class Capture:
     """The page in a WARC record.
 
     status: of the HTTP response; None where the record holds none
+    whole: whether the whole payload could be decoded
     headers: those of the record before those of the HTTP response, which a stranger wrote, by names in lower case
     """
 
@@ -33,6 +41,7 @@ class Capture:
     time_ms: int
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    whole: bool = True
 
 
 def split_warc(
@@ -58,23 +67,28 @@ def split_warc(
         raise window.fault
 
 
-def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture | None:
+def capture_of(
+    raw: bytes, max_body_bytes: int, missing_time_ms: int, companion_uris: Sequence[str] = ()
+) -> Capture | None:
     """The page in a record, or None for a record without a page (warcinfo, request, metadata, revisit, DNS).
 
-    Payloads are unfolded (chunks, Content-Encoding) up to max_body_bytes + 1, which is enough to see that one is too
-    long.
+    A record that a crawler writes about a page is no page. companion_uris: patterns of the URIs of such records
+
+    A response is HTTP by its Content-Type, or by its first bytes if it has another one or none. Payloads are decoded
+    (chunks, Content-Encoding) up to max_body_bytes + 1, which is enough to see that one is too long.
     Raises PageError BAD_WARC or BAD_TIME.
     """
-    end = header_end(raw)
-    fields = read_fields(raw[:end])
+    end, fields = header_end(raw), read_record_fields(raw)
     kind = fields.get("warc-type", "").lower()
-    if kind not in _PAGE_TYPES:
+    if kind not in _PAGE_TYPES or is_about_page(fields, companion_uris):
         return None
     content_type = fields.get("content-type", "")
-    is_http = content_type.lower().startswith("application/http")
+    block = raw[end : end + int(fields["content-length"])]
+    is_http, url = holds_http(fields, block), uri_of(fields)
     if kind == "response" and not is_http:
-        return None
-    url = fields.get("warc-target-uri", "").strip("<>")
+        if content_type or not url.lower().startswith(("http:", "https:")):
+            return None
+        is_http = True  # A response without a Content-Type has an HTTP header, or is rejected.
     if not url:
         raise PageError(
             RejectReason.BAD_WARC,
@@ -84,16 +98,56 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
             "look at the tool that wrote the file",
         )
     time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date", years=True)
-    block = raw[end : end + int(fields["content-length"])]
     if not is_http:
         return Capture(url, content_type or None, block, time_ms, None, fields)
     http = read_http(block, max_body_bytes)
-    return Capture(url, http.content_type, http.body, time_ms, http.status, {**http.fields, **fields})
+    headers = {**http.fields, **fields}
+    return Capture(url, http.content_type, http.body, time_ms, http.status, headers, http.whole)
 
 
-def is_revisit(raw: bytes) -> bool:
-    """Whether a record says that a page was fetched again and had not changed; it has no body to judge."""
-    return read_fields(raw[: header_end(raw)]).get("warc-type", "").lower() == "revisit"
+def holds_http(fields: Mapping[str, str], block: bytes) -> bool:
+    """Whether the block of a record is an HTTP message: by its Content-Type, or a response by its first bytes.
+
+    fields: of the record's header, by their names in lower case
+    """
+    if fields.get("content-type", "").lower().startswith(_HTTP_TYPES):
+        return True
+    return fields.get("warc-type", "").lower() == "response" and block.startswith(_HTTP)
+
+
+def uri_of(fields: Mapping[str, str]) -> str:
+    """The WARC-Target-URI in the fields of a header, without angle brackets; "" if there is none."""
+    return fields.get("warc-target-uri", "").strip("<>")
+
+
+def is_about_page(fields: Mapping[str, str], companion_uris: Sequence[str]) -> bool:
+    """Whether a crawler wrote the record about a page, such as the page's text or a screenshot.
+
+    fields: of the record's header, by their names in lower case
+    companion_uris: patterns of the URIs of such records; * matches any text
+    """
+    if fields.get("warc-type", "").lower() not in _COMPANION_TYPES:
+        return False
+    return _uri_pattern(tuple(companion_uris)).match(uri_of(fields)) is not None
+
+
+@lru_cache(maxsize=8)
+def _uri_pattern(companion_uris: tuple[str, ...]) -> re.Pattern[str]:
+    patterns = (fnmatch.translate(pattern.replace("[", "[[]").replace("?", "[?]")) for pattern in companion_uris)
+    return re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
+
+
+def is_revisit(fields: Mapping[str, str]) -> bool:
+    """Whether a record says that a page was fetched again and had not changed; it has no body to judge.
+
+    fields: of the record's header, by their names in lower case
+    """
+    return fields.get("warc-type", "").lower() == "revisit"
+
+
+def read_record_fields(raw: bytes) -> dict[str, str]:
+    """The fields of a record's header by their names in lower case; the first of equals counts."""
+    return read_fields(raw[: header_end(raw)])
 
 
 def closed(raw: bytes) -> bytes:
@@ -104,34 +158,10 @@ def closed(raw: bytes) -> bytes:
     return raw + _CLOSING[len(closing) :] if _CLOSING.startswith(closing) else raw
 
 
-def read_fields(head: bytes) -> dict[str, str]:
-    """The fields of a header by their names in lower case; the first of equals counts."""
-    fields: dict[str, str] = {}
-    for name, value in field_lines(head.decode("utf-8", "replace")):
-        fields.setdefault(name.lower(), value)
-    return fields
-
-
-def field_lines(head: str) -> list[tuple[str, str]]:
-    """Name and value of every field of a header, whose first line is none. Folded lines are joined."""
-    found = list[tuple[str, str]]()
-    joining = False
-    for line in head.split("\n")[1:]:
-        if line[:1] in (" ", "\t") and joining:
-            name, value = found.pop()
-            found.append((name, f"{value} {line.strip()}"))
-            continue
-        name, colon, value = line.partition(":")
-        joining = bool(colon and name.strip())
-        if joining:
-            found.append((name.strip(), value.strip()))
-    return found
-
-
 def _next_record(window: "_Window", number: int, most: int) -> Record:
     end = window.find_header_end()
-    if not window.starts_with(_VERSION) or end < 0:
-        cut = window.ended and window.starts_with(_VERSION)
+    if not window.starts_with_version() or end < 0:
+        cut = window.ended and window.starts_with_version()
         shown = window.skip_to_next_record()
         if cut:
             return Record(number, shown, (RejectReason.TRUNCATED, "must have a whole header, and the file ends in it"))
@@ -174,8 +204,8 @@ class _Window:
         self.fault: InputError | None = None
         self.ended = False
 
-    def starts_with(self, prefix: bytes) -> bool:
-        return self._data.startswith(prefix)
+    def starts_with_version(self) -> bool:
+        return self._data[: len(_VERSION)].upper() == _VERSION
 
     def peek(self, size: int) -> bytes:
         return bytes(self._data[:size])
@@ -231,9 +261,9 @@ class _Window:
         shown = self.peek(SHOWN_BYTES)
         start = 1
         while True:
-            found = self._data.find(b"\n" + _VERSION, start)
-            if found >= 0:
-                self._drop(found + 1)
+            found = _NEXT_VERSION.search(self._data, start)
+            if found is not None:
+                self._drop(found.start() + 1)
                 return shown
             self._drop(max(len(self._data) - len(_VERSION), 0))
             start = 0

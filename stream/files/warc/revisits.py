@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Entry
-from spotsieve.stream.files.warc.http import header_end
-from spotsieve.stream.files.warc.records import field_lines
+from spotsieve.stream.files.warc.http import field_lines, header_end
+from spotsieve.stream.files.warc.records import holds_http
 
 NEAR_PROFILE = "urn:x-spotsieve:revisit:near-duplicate"
 """A reader that does not know this profile must not read a page from the record (sec. 6.7.1)."""
@@ -109,10 +109,9 @@ class _Capture:
         fields = field_lines(raw[:end].decode("utf-8", "surrogateescape"))
         first = {name.lower(): value for name, value in reversed(fields)}
         block = raw[end : end + int(first["content-length"])]
-        is_http = first.get("content-type", "").lower().startswith("application/http")
-        http = block[: max(0, header_end(block))] if is_http else b""
+        http = block[: max(0, header_end(block))] if holds_http(first, block) else b""
         digest = first.get("warc-payload-digest") or _sha1(block[len(http) :])
-        return cls("1.0" if raw.startswith(b"WARC/1.0") else "1.1", fields, http, digest)
+        return cls("1.0" if raw[:8].upper() == b"WARC/1.0" else "1.1", fields, http, digest)
 
     def field(self, name: str) -> str:
         """The value of the first field of this name (in lower case); "" if there is none."""

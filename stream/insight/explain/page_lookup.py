@@ -242,7 +242,7 @@ def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) 
     recorded = _only_line(name, raw)
     if recorded is not None:
         return ExplainInput(recorded.id, None, recorded)
-    if name != _STDIN and (raw.lstrip().startswith((b"{", _WARC)) or raw.startswith(_COMPRESSED)):
+    if name != _STDIN and (raw.lstrip().startswith((b"{", _WARC, _WARC.lower())) or raw.startswith(_COMPRESSED)):
         return _only_page(name, url, flag, settings)
     return _plain_page(name, raw, url, settings)
 

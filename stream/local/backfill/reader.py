@@ -109,7 +109,8 @@ class _OpenInput:
                 form = form_of([file], parts.out)
                 if form is not None:
                     self._outputs.out.know_record(*form)
-                self._whole = RecordOutput(self._outputs.out, self.summary, revisits=False)
+                uris = settings.input.companion_uris
+                self._whole = RecordOutput(self._outputs.out, self.summary, revisits=False, companion_uris=uris)
             self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
             self._batches = iter(stack.enter_context(BatchReader([file], settings, threading.Event())))
             self._closing = stack.pop_all()

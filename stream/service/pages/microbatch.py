@@ -61,6 +61,7 @@ class MicroBatch:
     rejections: by message number, the reason why it is not a page
     faults: by message number, the defect that decoding or signing it triggered
     future_times: number of pages whose fetch time was later than their message's time, and was set back to it
+    repaired_utf8: number of pages with invalid UTF-8 that was replaced by U+FFFD
     without_rank: number of pages without a rank, if input.rank_from is set
     signatures, verdicts: None if no message is a page
     """
@@ -71,6 +72,7 @@ class MicroBatch:
     rejections: dict[int, PageError] = field(default_factory=dict)
     faults: dict[int, PageFault] = field(default_factory=dict)
     future_times: int = 0
+    repaired_utf8: int = 0
     without_rank: int = 0
     signatures: Signatures | None = None
     verdicts: Verdicts | None = None
@@ -163,6 +165,7 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
             continue
         pages[number] = page
         batch.future_times += page.future_time
+        batch.repaired_utf8 += page.repaired
         batch.without_rank += decoder.ranks and page.rank is None
     batch.signatures, faults = sign_pages(pages, scheme)
     batch.faults |= faults

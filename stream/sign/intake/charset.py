@@ -20,6 +20,7 @@ with an ASCII head).
 
 import codecs
 import re
+from typing import NamedTuple
 
 import cchardet
 from webencodings.labels import LABELS
@@ -102,7 +103,14 @@ def find_codec(label: str | None) -> str | None:
     return _CODECS.get(name, name)
 
 
-def to_utf8(body: bytes, header_label: str | None = None) -> bytes:
+class DecodedBody(NamedTuple):
+    """A body in UTF-8. repaired: whether it was UTF-8 with invalid sequences, which are now U+FFFD"""
+
+    text: bytes
+    repaired: bool = False
+
+
+def to_utf8(body: bytes, header_label: str | None = None) -> DecodedBody:
     """The body in UTF-8, by the rules above; it never fails. A body that is UTF-8 already is returned unchanged.
 
     header_label: the charset of the Content-Type header, or None
@@ -112,16 +120,16 @@ def to_utf8(body: bytes, header_label: str | None = None) -> bytes:
         return marked
     declared = find_codec(header_label)
     if body.isascii():
-        return _from_ascii(body, declared)
+        return DecodedBody(_from_ascii(body, declared))
     if _is_utf16(body, declared):
-        return _transcode(body, _utf16_order(body, declared))
+        return DecodedBody(_transcode(body, _utf16_order(body, declared)))
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
         return _from_legacy(body, declared, error.start)
     if declared in _CJK and len(body) - len(text) < SURE_UTF8_BYTES:
-        return _strict(body, declared) or body
-    return body
+        return DecodedBody(_strict(body, declared) or body)
+    return DecodedBody(body)
 
 
 def skip_blanks(body: bytes) -> int:
@@ -165,14 +173,14 @@ def _meta_label(attributes: bytes) -> str | None:
     return label.decode("ascii", "replace") if label else None
 
 
-def _by_mark(body: bytes) -> bytes | None:
+def _by_mark(body: bytes) -> DecodedBody | None:
     if body.startswith(codecs.BOM_UTF8):
         rest = body[len(codecs.BOM_UTF8) :]
-        return rest if _is_utf8(rest) else _transcode(rest, "utf-8")
+        return DecodedBody(rest) if _is_utf8(rest) else DecodedBody(_transcode(rest, "utf-8"), repaired=True)
     if body.startswith(codecs.BOM_UTF16_LE):
-        return _transcode(body[2:], "utf-16-le")
+        return DecodedBody(_transcode(body[2:], "utf-16-le"))
     if body.startswith(codecs.BOM_UTF16_BE):
-        return _transcode(body[2:], "utf-16-be")
+        return DecodedBody(_transcode(body[2:], "utf-16-be"))
     return None
 
 
@@ -198,7 +206,7 @@ def _utf16_order(body: bytes, declared: str | None) -> str:
     return "utf-16-be" if body[:1] == b"\0" else "utf-16-le"
 
 
-def _from_legacy(body: bytes, header: str | None, first_bad: int) -> bytes:
+def _from_legacy(body: bytes, header: str | None, first_bad: int) -> DecodedBody:
     in_markup = find_codec(declared_in_markup(body))
     # A <meta> that is readable as ASCII is not in UTF-16: its label then means UTF-8 (HTML standard).
     in_markup = "utf-8" if in_markup in _UTF16 else in_markup
@@ -206,18 +214,18 @@ def _from_legacy(body: bytes, header: str | None, first_bad: int) -> bytes:
     not_ascii = len(body) - len(body.translate(None, _NOT_ASCII))
     repaired = _repair_utf8(body, not_ascii, SURE_UTF8_BYTES if _CJK.intersection(declared) else 0)
     if repaired is not None:
-        return repaired
+        return DecodedBody(repaired, repaired=True)
     for codec in declared:
         utf8 = _strict(body, codec) if codec != "utf-8" else None
         if utf8 is not None:
-            return utf8
+            return DecodedBody(utf8)
     for codec in declared:
         text = body.decode(codec, "replace")
         if text.count("\ufffd") <= max(1, not_ascii * _MAX_BAD_SHARE):
-            return text.encode("utf-8", "replace")
+            return DecodedBody(text.encode("utf-8", "replace"), repaired=codec == "utf-8")
     start = max(0, first_bad - 256)
     found = cchardet.detect(body[start : start + DETECT_BYTES])["encoding"]
-    return _transcode(body, find_codec(found) or _FALLBACK)
+    return DecodedBody(_transcode(body, find_codec(found) or _FALLBACK))
 
 
 _NOT_ASCII = bytes(range(128, 256))

@@ -185,8 +185,9 @@ def make_page(
         and len(raw) <= max_page_bytes
         and not (looks_binary(raw) and not _may_be_utf16(raw, decoded, label_of_set))
     )
+    repaired = False
     if judgeable and not decoded:
-        raw = to_utf8(raw, label_of_set)
+        raw, repaired = to_utf8(raw, label_of_set)
     return Page(
         source=source,
         partition=partition,
@@ -199,6 +200,7 @@ def make_page(
         label=_writable(label),
         judgeable=judgeable,
         filtered=filtered,
+        repaired=repaired,
         rank=rank,
     )
 

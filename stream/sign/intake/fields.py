@@ -1,12 +1,12 @@
 """Reads the fields of a JSON message by configured paths or presets, and checks their types.
 
 Two fields have formats of their own. The rank is a number or a date that decides which of two copies is kept. The fetch
-time is ISO 8601, 14 digits as in CDX, or epoch seconds or milliseconds.
+time is ISO 8601, an HTTP date, 14 digits as in CDX, or epoch seconds or milliseconds.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -18,7 +18,8 @@ from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 SHOWN_CHARACTERS = 80
 """Number of characters of a wrong value that an error message shows."""
 
-PRESETS: Mapping[str, Mapping[str, str]] = {
+_NONE = dict.fromkeys(("content_type", "fetched_at", "charset", "status", "id"), "")
+PRESETS: Mapping[str, Mapping[str, str | tuple[str, ...]]] = {
     # The item that KafkaPipeline.process_item serialises (istresearch/scrapy-cluster, crawler/crawling/pipelines.py and
     # spiders/link_spider.py): response_headers maps a name to a list of values, timestamp is UTC without a zone, body
     # is text, or base64 of bytes in `encoding` if KAFKA_BASE_64_ENCODE is set. `url` is the requested URL, and
@@ -45,23 +46,45 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "status": "",
         "id": "",
     },
+    # The documents of datatrove's JsonlWriter and ParquetWriter: text, id and a dict of metadata.
+    "datatrove": _NONE
+    | {"url": ("metadata.url", "url"), "body": "text", "fetched_at": ("metadata.date", "date"), "id": "id"},
+    # Text data sets of the Hugging Face hub, whose URL is in `metadata`, in `meta` or a column of its own. Their dates
+    # have many forms, so they are not read.
+    "huggingface": _NONE | {"url": ("metadata.url", "meta.url", "url"), "body": "text"},
+    # WET files are WARC, and need no preset. These are the JSON lines that cc_net makes of them.
+    "commoncrawl-wet": _NONE | {"url": "url", "body": "raw_content", "fetched_at": "date_download"},
+    # The fields of StormCrawler's indexers (indexer.url.fieldname, indexer.text.fieldname), by their defaults.
+    "stormcrawler": _NONE | {"url": "url", "body": "content"},
+    # The document that Nutch's indexing filters make (index-basic): `content` is extracted text.
+    "nutch": _NONE | {"url": "url", "body": "content", "fetched_at": "tstamp"},
+    # pages.jsonl of Browsertrix and of WACZ files, with extracted text. Its first line has no page and is rejected.
+    "browsertrix": _NONE | {"url": "url", "body": "text", "fetched_at": "ts", "id": "id"},
 }
 
 
 class FieldPath:
     """One configured path. A key that itself contains dots (Norconex: `document.contentType`) takes precedence."""
 
-    __slots__ = ("_steps", "path")
+    __slots__ = ("_others", "_steps", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *others: str) -> None:
+        """others: paths for messages without a value at the first path, in the order of precedence"""
         self.path = path
         self._steps = tuple(path.split(".")) if "." in path else ()
+        self._others = tuple(map(FieldPath, others))
 
     def __bool__(self) -> bool:
         return bool(self.path)
 
     def find(self, message: dict[str, Any]) -> Any:
         """The value at the path; None if the path is empty or not in the message."""
+        value = self._find_first(message)
+        for other in self._others:
+            value = other.find(message) if value is None else value
+        return value
+
+    def _find_first(self, message: dict[str, Any]) -> Any:
         value = message.get(self.path)
         if value is not None or not self._steps:
             return value
@@ -128,11 +151,25 @@ def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
     """
     if settings.preset and settings.format != "json":
         raise SettingError("input.preset", "needs input.format = json", settings.preset, "remove one of the two")
-    paths = {name: getattr(settings.fields, name) for name in FieldPaths.model_fields}
+    paths: dict[str, str | tuple[str, ...]] = {name: getattr(settings.fields, name) for name in FieldPaths.model_fields}
     for name, path in PRESETS.get(settings.preset, {}).items():
         if paths[name] == FieldPaths.model_fields[name].default:
             paths[name] = path
-    return {name: FieldPath(path) for name, path in paths.items()}
+    return {name: FieldPath(*_alternatives(path)) for name, path in paths.items()}
+
+
+def find_preset(fields: Collection[str]) -> str | None:
+    """The preset whose URL and body, and most other paths, are in the fields, given as paths; None if there is none."""
+    found: dict[str, int] = {}
+    for preset, paths in PRESETS.items():
+        hits = [name for name, path in paths.items() if any(one in fields for one in _alternatives(path))]
+        if {"url", "body"} <= set(hits):
+            found[preset] = len(hits)
+    return max(found, key=lambda preset: found[preset], default=None)
+
+
+def _alternatives(path: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (path,) if isinstance(path, str) else path
 
 
 def shorten(value: object) -> object:
@@ -221,6 +258,11 @@ def _seconds(when: datetime) -> float:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+_LEAP_SECOND = re.compile(r"(?<!\d)(\d{1,2}:\d{2}):60(?!\d)", re.ASCII)
+_HOUR_24 = re.compile(r"(?<=[Tt ])24:00:00(?!\d)", re.ASCII)
+_LOOSE_DATE = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})[Tt ]\s*(\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?\s*([Zz]|[+-]\d{2}:?\d{2})?", re.ASCII
+)
 _BASIC_DATE_DIGITS = 8
 _ISO_DATE_CHARACTERS = len("2024-03-01")
 _YEAR = re.compile(r"\d{4}", re.ASCII)
@@ -235,6 +277,8 @@ _END_MILLISECONDS = 10**14
 def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years: bool = False) -> int:
     """Read a time in milliseconds since the epoch. A time without a zone is UTC; None, NaN, infinity and ""
     give `missing_ms`.
+
+    Text may also be an HTTP date (RFC 9110, sec. 5.6.7). Second 60 is the next second, and 24:00:00 the next day.
 
     Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also as text. Eight digits as text are a
     date (20240301), and 2024-03 is the first day of the month. 14 digits that form a date and a time of day are read as
@@ -262,7 +306,7 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years
     raise PageError(
         RejectReason.FIELD_TYPE,
         name,
-        "must be ISO 8601 text or a number of seconds or milliseconds",
+        "must be ISO 8601 text, an HTTP date or a number of seconds or milliseconds",
         shorten(value),
         "send a time, or leave the field out to use the message's timestamp",
     )
@@ -271,14 +315,35 @@ def read_time(value: object, missing_ms: int, name: str = "fetched_at", *, years
 def _from_iso(text: str, name: str) -> int:
     try:
         when = datetime.fromisoformat(text)
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
-        milliseconds = (when - _EPOCH) // _MILLISECOND
-    except (ValueError, OverflowError):
+    except ValueError:
+        loose = _from_loose_date(text) if len(text) <= _MOST_CHARACTERS else None
+        if loose is None:
+            raise _bad_time(text, name) from None
+        when = loose
+    try:
+        milliseconds = (when.replace(tzinfo=when.tzinfo or UTC) - _EPOCH) // _MILLISECOND
+    except OverflowError:
         milliseconds = -1
     if milliseconds < 0:
         raise _bad_time(text, name)
     return milliseconds
+
+
+def _from_loose_date(text: str) -> datetime | None:
+    """An HTTP date, or ISO 8601 with a leap second, hour 24, lower-case letters or numbers of one digit."""
+    text, leap_seconds = _LEAP_SECOND.subn(r"\1:59", text)
+    text, later_days = _HOUR_24.subn("00:00:00", text)
+    found = _LOOSE_DATE.fullmatch(text)
+    try:
+        if found is None:
+            when = parsedate_to_datetime(text)
+        else:
+            date, time = "-".join(found.group(1, 2, 3)), ":".join(found.group(4, 5, 6))
+            when = datetime.strptime(f"{date} {time}{found[8] or '+0000'}".upper(), "%Y-%m-%d %H:%M:%S%z")
+            when += timedelta(seconds=float(found[7] or 0))
+        return when + timedelta(seconds=min(leap_seconds, 1), days=min(later_days, 1))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def _from_number(number: float, value: object, name: str) -> int:
@@ -301,7 +366,7 @@ def _bad_time(value: object, name: str) -> PageError:
     return PageError(
         RejectReason.BAD_TIME,
         name,
-        "must be ISO 8601, epoch seconds or epoch milliseconds, not before 1970",
+        "must be ISO 8601, an HTTP date, epoch seconds or epoch milliseconds, not before 1970",
         shorten(value),
         "send e.g. 2024-03-01T00:00:10Z, or leave the field out to use the message's timestamp",
     )

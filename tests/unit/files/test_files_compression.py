@@ -13,7 +13,8 @@ import pytest
 import zstandard
 
 from spotsieve.stream.base.errors import InputError
-from spotsieve.stream.files.compression import CHUNK_BYTES, GzipMembers, compression_of, read_chunks
+from spotsieve.stream.files import compression
+from spotsieve.stream.files.compression import CHUNK_BYTES, CompressedStream, GzipMembers, compression_of, read_chunks
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -29,14 +30,21 @@ def read(data: bytes) -> bytes:
     return b"".join(read_chunks(io.BytesIO(data), "pages.jsonl.gz"))
 
 
-def read_until_damage(data: bytes) -> tuple[bytes, InputError]:
+def read_as_far(data: bytes) -> tuple[bytes, InputError | None]:
+    """What is read, and the damage of the file."""
     got = bytearray()
     try:
         for chunk in read_chunks(io.BytesIO(data), "pages.jsonl.gz"):
             got += chunk
     except InputError as error:
         return bytes(got), error
-    pytest.fail("the damage was not seen")
+    return bytes(got), None
+
+
+def read_until_damage(data: bytes) -> tuple[bytes, InputError]:
+    got, error = read_as_far(data)
+    assert error is not None, "the damage was not seen"
+    return got, error
 
 
 @kinds
@@ -117,3 +125,85 @@ def test_a_bomb_is_unfolded_in_bounded_memory(kind: str) -> None:
         tracemalloc.stop()
     assert largest <= CHUNK_BYTES
     assert peak < 90 * 2**20
+
+
+RECORDS = [b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: https://e.com/%d\r\n\r\n" % n * 3 for n in range(4000)]
+
+
+def frame_of(dictionary: bytes, magic: int = 0x184D2A5D) -> bytes:
+    return magic.to_bytes(4, "little") + len(dictionary).to_bytes(4, "little") + dictionary
+
+
+def dictionaries() -> dict[str, tuple[bytes, zstandard.ZstdCompressionDict]]:
+    """Each form of a dictionary: its frame in the file, and the dictionary."""
+    samples: list[bytes | bytearray | memoryview] = [*RECORDS]
+    trained = zstandard.train_dictionary(4096, samples)
+    raw = zstandard.ZstdCompressionDict(b"".join(RECORDS[:20]), dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return {
+        "plain": (frame_of(trained.as_bytes()), trained),
+        "compressed": (frame_of(zstandard.compress(trained.as_bytes())), trained),
+        "raw content": (frame_of(raw.as_bytes()), raw),
+    }
+
+
+FORMS = dictionaries()
+
+
+def with_dictionary(form: str, records: list[bytes] = RECORDS) -> bytes:
+    """A file with a dictionary, in which each record is a frame."""
+    frame, dictionary = FORMS[form]
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    return frame + b"".join(map(compressor.compress, records))
+
+
+class SmallReads(io.BytesIO):
+    """A source that gives few bytes at a time, as a network does."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(size or 7, 7))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_zstd_with_a_dictionary_in_its_first_frame_is_read(form: str) -> None:
+    packed, text = with_dictionary(form), b"".join(RECORDS)
+    assert read(packed) == text
+    assert b"".join(read_chunks(SmallReads(packed), "crawl.warc.zst")) == text
+    assert read(packed + frame_of(b"an index", 0x184D2A50) + packed) == text * 2
+    other = with_dictionary("plain" if form != "plain" else "raw content")
+    assert read(packed + other) == text * 2, "each file's own dictionary"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_zstd_with_a_dictionary_may_be_cut_or_damaged_anywhere(form: str) -> None:
+    packed, text = with_dictionary(form, RECORDS[:3]), b"".join(RECORDS[:3])
+    ends = set()
+    for end in range(4, len(packed)):
+        got, error = read_as_far(packed[:end])
+        assert text.startswith(got)
+        if error is None:
+            ends.add(end)
+    assert len(ends) == 3, "a file is whole behind the dictionary and behind each record but the last"
+    for place in range(8, len(packed), 7):
+        _, error = read_as_far(packed[:place] + bytes([packed[place] ^ 0x55]) + packed[place + 1 :])
+        assert error is None or "damaged zstd" in str(error)
+
+
+def test_a_dictionary_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MOST_DICTIONARY_BYTES", 10_000)
+    bomb = zstandard.compress(bytes(50_000_000))
+    for dictionary in (bytes(10_001), bomb):
+        got, error = read_until_damage(frame_of(dictionary) + zstandard.compress(DATA))
+        assert got == b""
+        assert "its dictionary must have at most 10,000 bytes" in str(error)
+    assert read(frame_of(b"") + zstandard.compress(DATA)) == DATA
+
+
+def test_records_of_a_zstd_output_have_the_size_and_checksum_of_the_format() -> None:
+    file = io.BytesIO()
+    stream = CompressedStream(file, "out.warc.zst")
+    for record in RECORDS[:3]:
+        stream.write_member(record)
+    stream.close()
+    parameters = zstandard.get_frame_parameters(file.getvalue())
+    assert (parameters.content_size, parameters.has_checksum, parameters.dict_id) == (len(RECORDS[0]), True, 0)
+    assert read(file.getvalue()) == b"".join(RECORDS[:3])

@@ -21,6 +21,13 @@ def renamed(**names: str) -> bytes:
     return lines([{names.get(name, name): value for name, value in page(seed).items()} for seed in range(12)])
 
 
+TEXT = "The mayor spoke about the budget of the next year."
+
+
+def documents(**fields: object) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
+
+
 def nested() -> bytes:
     return lines([{"url": page(1)["url"], "response": {"status": 200, "html": page(1)["body"]}}])
 
@@ -37,6 +44,19 @@ def in_tar() -> bytes:
 MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "body elsewhere": (lambda: renamed(body="html"), "content_type, html", "--set input.fields.body=html"),
     "body in an object": (nested, "response.status, response.html", "--set input.fields.body=response.html"),
+    "datatrove": (
+        lambda: documents(id="1", text=TEXT, metadata={"url": "https://e.com/", "date": "2024-03-01"}),
+        "fields id, text, metadata.url, metadata.date",
+        "--set input.preset=datatrove",
+    ),
+    "huggingface": (lambda: documents(text=TEXT, meta={"url": "https://e.com/"}), "", "--set input.preset=huggingface"),
+    "nutch": (
+        lambda: documents(url="u", content=TEXT, tstamp="2024-03-01T00:00:10Z", boost=1.0),
+        "",
+        "--set input.preset=nutch",
+    ),
+    "cc_net": (lambda: documents(url="u", raw_content=TEXT, nlines=3), "", "--set input.preset=commoncrawl-wet"),
+    "scrapy-cluster without a body": (lambda: documents(response_url="u"), "", "set input.fields.body"),
     "address elsewhere": (lambda: renamed(url="link"), "fields id, link, ", "--set input.fields.url=link"),
     "csv": (lambda: "\n".join(["url,date,body", *ROWS]).encode(), "CSV with the columns url,date,body", "JSON object"),
     "cdx": (lambda: b" CDX N b a m s k\ncom,example)/ 20240301000010 x\n", "CDX", "filter the WARC files"),

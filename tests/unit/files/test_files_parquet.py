@@ -157,6 +157,11 @@ WRONG: dict[str, tuple[Callable[[Path], list[object]], int, str]] = {
         2,
         "cannot contain rows of two schemas, and the files differ in rank; filter the files of each schema",
     ),
+    "two columns of one name": (
+        lambda folder: [write(folder / "a.parquet", table(crawl()).append_column("body", [["x"] * len(crawl())]))],
+        3,
+        "must have one column of each name, and has 2 of the name body; rename or remove all but one of them",
+    ),
     "rows in a .jsonl": (
         lambda folder: [write(folder / "a.parquet", table(crawl())), "--out", folder / "o.jsonl"],
         2,

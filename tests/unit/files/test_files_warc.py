@@ -9,8 +9,10 @@ import pytest
 import zstandard
 
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
+from spotsieve.stream.files.warc.formats import WARC
 from tests.fixtures.pages.warc_records import HTML, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
@@ -160,13 +162,72 @@ def test_a_body_cut_anywhere_gives_the_beginning_of_its_text(coding: str) -> Non
 
 
 @pytest.mark.parametrize("coding", ENCODE)
-def test_a_body_with_a_damaged_member_is_taken_as_it_is(coding: str) -> None:
-    body, _ = encoded(coding)
+def test_a_body_with_a_damaged_member_gives_the_text_before_it(coding: str) -> None:
+    body, text = encoded(coding)
     start = len(b"".join(map(ENCODE[coding], PARTS[:-1])))
     head = 10 if coding == "gzip" else 2 if coding == "deflate" else 4
-    for first in (0, start):
-        damaged = body[: first + head] + b"\xff" * 40 + body[first + head + 40 :]
-        assert read_body(coding, damaged) == damaged
+    damaged = body[: start + head] + b"\xff" * 40 + body[start + head + 40 :]
+    found = capture(warc(http(damaged, f"Content-Encoding: {coding}")), 10**6)
+    assert text.startswith(found.body)
+    assert coding == "zstd" or len(found.body) >= len(PARTS[0]) + len(PARTS[2])
+    assert not found.whole
+
+
+@pytest.mark.parametrize("coding", ENCODE)
+def test_a_cut_body_is_never_whole_and_an_uncut_one_is(coding: str) -> None:
+    body, text = encoded(coding)
+    fields = f"Content-Encoding: {coding}", f"Content-Length: {len(body)}"
+    whole = capture(warc(http(body, *fields)), 10**6)
+    assert (whole.body, whole.whole) == (text, True)
+    for end in range(8, len(body)):
+        cut = capture(warc(http(body[:end], *fields)), 10**6)
+        assert text.startswith(cut.body)
+        assert not cut.whole
+    ends = {len(b"".join(map(ENCODE[coding], PARTS[:count]))) for count in range(1, len(PARTS) + 1)}
+    ends |= {end + 1 for end in ends if coding == "deflate"}  # One byte is no header.
+    without_length = [end for end in range(8, len(body)) if capture(warc(http(body[:end], fields[0])), 10**6).whole]
+    assert set(without_length) <= ends, "only between members"
+
+
+@pytest.mark.parametrize("damage", [b"\0\0\0\0\1\1\1\1", b"\xff" * 8])
+def test_a_wrong_checksum_behind_the_text_of_a_member_is_ignored(damage: bytes) -> None:
+    for coding, trailer in (("gzip", 8), ("deflate", 4)):
+        part = ENCODE[coding](PARTS[0])
+        found = capture(warc(http(part[:-trailer] + damage[:trailer], f"Content-Encoding: {coding}")), 10**6)
+        assert (found.body, found.whole) == (PARTS[0], True)
+        found = capture(warc(http(part[:-trailer] + damage[:trailer] + part, f"Content-Encoding: {coding}")), 10**6)
+        assert (found.body, found.whole) == (PARTS[0] * 2, True)
+
+
+def test_every_optional_field_of_a_gzip_header_is_read() -> None:
+    stream, fields = gzip.compress(HTML, mtime=0)[10:], {4: b"\5\0extra", 8: b"page.html\0", 16: b"a note\0", 2: b"xx"}
+    for flags in range(0, 32, 2):
+        header = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6)
+        header += b"".join(content for flag, content in fields.items() if flags & flag)
+        assert read_body("gzip", header + stream) == HTML
+        for end in range(3, len(header)):
+            assert read_body("gzip", header[:end]) == b""
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (zlib.compress(gzip.compress(HTML, mtime=0)), ["Content-Encoding: gzip", "content-encoding: deflate"]),
+        (gzip.compress(HTML, mtime=0), ["Content-Encoding: gzip", "Content-Encoding: gzip"]),
+        (gzip.compress(HTML, mtime=0), ["Content-Encoding:\r\n gzip"]),
+        (zlib.compress(gzip.compress(HTML, mtime=0)), ["Content-Encoding: gzip,\r\n\tdeflate"]),
+        (gzip.compress(HTML, mtime=0), ["X-Note: a\r\n  b: c", "Content-Encoding: identity, gzip"]),
+        (chunked(gzip.compress(HTML, mtime=0)), ["Transfer-Encoding: gzip, chunked"]),
+        (chunked(gzip.compress(HTML, mtime=0)), ["Transfer-Encoding: gzip", "Transfer-Encoding: chunked"]),
+        (chunked(zlib.compress(gzip.compress(HTML, mtime=0))), ["Transfer-Encoding: deflate, chunked",
+                                                               "Content-Encoding: gzip"]),
+        (gzip.compress(HTML, mtime=0), ["Transfer-Encoding: gzip, chunked"]),
+        (HTML, ["Transfer-Encoding: gzip, chunked"]),
+    ],
+)  # fmt: skip
+def test_codings_in_several_lines_folded_lines_and_transfer_encoding_are_decoded(body: bytes, lines: list[str]) -> None:
+    found = capture(warc(http(body, *lines)))
+    assert (found.body, found.whole) == (HTML, True)
 
 
 def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
@@ -210,10 +271,97 @@ def test_a_response_without_what_a_page_needs_is_rejected(raw: bytes, reason: Re
 
 @pytest.mark.parametrize(
     ("date", "time_ms"),
-    [("2016", 1_451_606_400_000), ("2016-02", 1_454_284_800_000), ("20160111232425", 1_452_554_665_000)],
+    [
+        ("2016", 1_451_606_400_000),
+        ("2016-02", 1_454_284_800_000),
+        ("20160111232425", 1_452_554_665_000),
+        ("2024-03-01T00:00:10", TIME_MS),
+        ("2024-03-01T00:00:10.250Z", TIME_MS + 250),
+        ("2024-03-01T00:00:10.123456789Z", TIME_MS + 123),
+        ("2024-03-01t00:00:10z", TIME_MS),
+        ("2024-3-1T0:0:10Z", TIME_MS),
+        ("2024-03-01T01:00:10+01:00", TIME_MS),
+        ("2024-02-29T23:59:60Z", TIME_MS - 10_000),
+        ("2024-02-29T23:59:60.5Z", TIME_MS - 9500),
+        ("2024-02-29T24:00:00Z", TIME_MS - 10_000),
+        ("Fri, 01 Mar 2024 00:00:10 GMT", TIME_MS),
+        ("Friday, 01-Mar-24 00:00:10 GMT", TIME_MS),
+        ("Fri Mar  1 00:00:10 2024", TIME_MS),
+        ("Thu, 29 Feb 2024 23:59:60 GMT", TIME_MS - 10_000),
+    ],
 )
-def test_a_date_may_be_a_year_a_month_or_the_digits_of_cdx(date: str, time_ms: int) -> None:
+def test_a_date_is_read_in_every_form_of_iso_8601_http_and_cdx(date: str, time_ms: int) -> None:
     assert capture(warc(http(), WARC_Date=date)).time_ms == time_ms
+
+
+@pytest.mark.parametrize("date", ["2024-02-30T00:00:00Z", "2024-03-01T25:00:00Z", "Fri, 01 Mar", "1:59:60", "GMT" * 50])
+def test_a_date_that_does_not_exist_is_rejected(date: str) -> None:
+    with pytest.raises(PageError) as caught:
+        capture_of(warc(http(), WARC_Date=date), 1000, 0)
+    assert caught.value.reason is RejectReason.BAD_TIME
+
+
+@pytest.mark.parametrize("content_type", ["message/http", "Message/HTTP; msgtype=response", "", "text/html", "unknown"])
+def test_a_response_is_http_by_its_first_bytes_whatever_its_content_type(content_type: str) -> None:
+    assert capture(warc(http(), Content_Type=content_type)) == capture(warc(http()))
+
+
+def test_a_response_without_content_type_needs_an_http_header_unless_it_is_of_dns() -> None:
+    with pytest.raises(PageError) as caught:
+        capture_of(warc(HTML, Content_Type=""), 1000, 0)
+    assert caught.value.reason is RejectReason.BAD_WARC
+    assert capture_of(warc(b"20240301\n", Content_Type="", WARC_Target_URI="dns:example.com"), 1000, 0) is None
+
+
+@pytest.mark.parametrize("version", [b"warc/1.0", b"Warc/1.1", b"WARC/0.18"])
+@pytest.mark.parametrize("step", [1, 9, 10**6])
+def test_the_version_of_a_record_may_be_in_lower_case(version: bytes, step: int) -> None:
+    record = warc(http()).replace(b"WARC/1.1", version)
+    first, bad, last = split(record + b"garbage\r\n" + record, step)
+    assert (first.raw, last.raw) == (record, record)
+    assert bad.fault
+    assert capture(first.raw) == capture(warc(http()))
+    assert WARC.recognizes(record)
+
+
+PATTERNS = InputSettings().companion_uris
+
+
+@pytest.mark.parametrize("kind", ["resource", "conversion"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "urn:pageinfo:https://e.com/",
+        "urn:text:https://e.com/",
+        "urn:textFinal:http://e.com/",
+        "URN:View:https://e.com/",
+        "urn:fullPage:https%3A%2F%2Fe.com%2F",
+        "urn:thumbnail:e.com",
+        "<urn:fulltext:https://e.com/>",
+        "metadata://gnu.org/software/wget/warc/MANIFEST.txt",
+        "screenshot:https://e.com/",
+        "screenshot://e.com/",
+    ],
+)
+def test_records_that_a_crawler_writes_about_a_page_are_no_pages(kind: str, uri: str) -> None:
+    for date in ("2024-03-01T00:00:10Z", "some day"):
+        raw = warc(b"text", kind, WARC_Target_URI=uri, Content_Type="text/plain", WARC_Date=date)
+        assert capture_of(raw, 1000, 0, PATTERNS) is None
+    raw = warc(b"text", kind, WARC_Target_URI=uri, Content_Type="text/plain")
+    assert capture(raw).body == b"text", "the setting is empty"
+
+
+@pytest.mark.parametrize("uri", ["https://e.com/urn:text:https://e.com/", "urn:isbn:0451450523", "file:///a.html"])
+def test_records_with_other_uris_are_pages(uri: str) -> None:
+    raw = warc(b"text", "resource", WARC_Target_URI=uri, Content_Type="text/plain")
+    assert capture_of(raw, 1000, 0, PATTERNS) is not None
+    assert capture_of(warc(http(), WARC_Target_URI=uri), 1000, 0, PATTERNS) is not None
+
+
+def test_a_pattern_of_companions_is_literal_except_for_the_star() -> None:
+    raw = warc(b"text", "resource", WARC_Target_URI="note[1]?of:x", Content_Type="text/plain")
+    assert capture_of(raw, 1000, 0, ("note[1]?of:*",)) is None
+    assert capture_of(raw, 1000, 0, ("note?1*",)) is not None
 
 
 def test_a_missing_date_is_replaced_by_the_files() -> None:

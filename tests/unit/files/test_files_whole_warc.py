@@ -15,7 +15,9 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 from warcio.warcwriter import WARCWriter
 
+from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.signature import Entry
+from spotsieve.stream.cli import main
 from spotsieve.stream.files.compression import GzipMembers, read_chunks
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import companions, split_warc
@@ -226,9 +228,13 @@ def test_revisits_need_an_output_and_warc(tmp_path: Path, capsys: pytest.Capture
     assert (code, "works for WARC files only" in error) == (2, True)
 
 
+def about(number: int, uri: str, **fields: str) -> bytes:
+    return record("resource", number, uri, b"text of the page", **fields)
+
+
 def kept(records: list[tuple[bytes, bool | None]], files: int = 1) -> list[int]:
     """The numbers of the companions that are written. records: a page's with its verdict, or another with None"""
-    held, found = Companions(), list[Record]()
+    held, found = Companions(InputSettings().companion_uris), list[Record]()
     for number, (raw, verdict) in enumerate(records):
         source = str(number * files // len(records))
         one = Record(number, raw)
@@ -245,6 +251,60 @@ def test_records_that_name_nothing_go_with_the_page_beside_them() -> None:
     assert kept([(first, True), (second, False), (beside[1], None), (beside[0], None)]) == []
     assert kept([(first, True), (beside[0], None)]) == [1], "the last of a file"
     assert kept([(first, True), (beside[0], None)], files=2) == [], "another file"
+
+
+@pytest.mark.parametrize("uri", ["urn:text:https://e.com/10", "screenshot:https://e.com/10", "screenshot://e.com/10",
+                                 "urn:view:https%3A%2F%2Fe.com%2F10", "urn:pageinfo:https://e.com/10#top"])  # fmt: skip
+def test_a_record_about_a_page_goes_with_the_page_of_its_uri(uri: str) -> None:
+    page, other, text = response(10, 1), response(20, 2), about(11, uri)
+    assert kept([(text, None), (other, True), (page, True)]) == [0]
+    assert kept([(text, None), (other, True), (page, False)]) == []
+    assert kept([(page, True), (other, False), (text, None)]) == [2]
+    assert kept([(page, False), (other, True), (text, None)]) == []
+    assert kept([(page, True), (page, False), (text, None)]) == [2], "one of two captures of the URL is kept"
+
+
+def test_a_record_about_a_page_goes_with_the_page_that_it_names() -> None:
+    text = about(11, "urn:x-crocoite:dom-snapshot", WARC_Concurrent_To=name_of(10))
+    assert kept([(text, None), (response(10, 1), True)]) == [0]
+    assert kept([(response(10, 1), False), (text, None)]) == []
+
+
+def test_a_record_about_a_page_that_is_not_in_the_file_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [(about(100 + number, f"urn:text:https://e.com/{number}"), None) for number in range(5)]
+    info = (record("warcinfo", 1), None)
+    assert kept([info, *texts]) == [0, 1, 2, 3, 4, 5]
+    assert kept([*texts, (response(3, 1), False)]) == [0, 1, 2, 4]
+    monkeypatch.setattr(companions, "MOST_WAITING", 2)
+    assert kept([*texts, (response(0, 1), False), (response(4, 2), False)]) == [0, 1, 2, 3]
+    assert kept([(response(0, 1), False), *texts], files=6) == [1, 2, 3, 4, 5], "other files"
+
+
+def test_records_about_pages_are_counted_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [
+        about(11, "urn:text:https://e.com/10"),
+        response(10, 1),
+        about(21, "urn:text:https://e.com/20"),
+        response(20, 1),
+        about(31, "urn:pageinfo:https://elsewhere.com/"),
+    ]
+    path, out = write(tmp_path / "crawl.warc.gz", given), tmp_path / "novel.warc.gz"
+    summary = filter_json(capsys, path, "--out", out)
+    assert ours(out) == [given[0], given[1], given[4]]
+    found = [summary[name] for name in ("pages", "records_about_pages", "companions", "companions_alone")]
+    assert found == [2, 3, 2, 1]
+    assert main(["filter", str(path), "--out", str(tmp_path / "again.warc")]) == 0
+    text = "".join(capsys.readouterr())
+    assert "3  of these were written by a crawler about pages (input.companion_uris), 1 kept whose page is not" in text
+    summary = filter_json(capsys, path, "--out", tmp_path / "all.warc", "--set", "input.companion_uris=[]")
+    assert (summary["pages"], summary["records_about_pages"]) == (5, 0)
+
+
+def test_a_file_of_records_about_pages_is_kept_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [about(11, "urn:text:https://e.com/10"), about(12, "metadata://gnu.org/software/wget/warc/MANIFEST.txt")]
+    path, out = write(tmp_path / "text.warc.gz", given), tmp_path / "out.warc"
+    summary = filter_json(capsys, path, "--out", out)
+    assert (summary["pages"], summary["errors"], ours(out)) == (0, [], given)
 
 
 def test_a_request_in_another_file_does_not_go_with_a_page_of_the_file_before() -> None:

@@ -20,8 +20,8 @@ def html(text: str, head: str = "") -> str:
 
 def test_utf8_bytes_are_returned_as_they_are_without_a_copy() -> None:
     for body in (html("plain").encode(), html(RUSSIAN).encode(), b""):
-        assert to_utf8(body) is body
-        assert to_utf8(body, "utf-8") is body
+        assert to_utf8(body).text is body
+        assert to_utf8(body, "utf-8").text is body
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_utf8_bytes_are_returned_as_they_are_without_a_copy() -> None:
 def test_the_headers_charset_is_used_by_the_labels_of_the_web(label: str, text: str) -> None:
     codec = find_codec(label)
     assert codec
-    assert to_utf8(html(text).encode(codec), label) == html(text).encode()
+    assert to_utf8(html(text).encode(codec), label).text == html(text).encode()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_headers_charset_is_used_by_the_labels_of_the_web(label: str, text: 
 )
 def test_the_charset_in_the_markup_is_used(head: str) -> None:
     page = html(RUSSIAN, head)
-    assert to_utf8(page.encode("cp1251")) == page.encode()
+    assert to_utf8(page.encode("cp1251")).text == page.encode()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_only_looks_like_a_declaration_declares_nothing(head: bytes) -> Non
 
 def test_an_xml_declaration_declares_too() -> None:
     page = f'<?xml version="1.0" encoding="koi8-r"?><html><p>{RUSSIAN}</p></html>'
-    assert to_utf8(page.encode("koi8-r")) == page.encode()
+    assert to_utf8(page.encode("koi8-r")).text == page.encode()
 
 
 @pytest.mark.parametrize(
@@ -94,18 +94,18 @@ def test_an_xml_declaration_declares_too() -> None:
     [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
 )
 def test_a_byte_order_mark_outranks_the_header_and_leaves_no_trace(mark: bytes, codec: str) -> None:
-    assert to_utf8(mark + html(RUSSIAN).encode(codec), "iso-8859-1") == html(RUSSIAN).encode()
+    assert to_utf8(mark + html(RUSSIAN).encode(codec), "iso-8859-1").text == html(RUSSIAN).encode()
 
 
 def test_utf16_without_a_mark_is_known_by_its_first_tag() -> None:
     for codec in ("utf-16-le", "utf-16-be"):
-        assert to_utf8(html(JAPANESE).encode(codec)) == html(JAPANESE).encode()
-        assert to_utf8(html("ascii").encode(codec)) == html("ascii").encode()
+        assert to_utf8(html(JAPANESE).encode(codec)).text == html(JAPANESE).encode()
+        assert to_utf8(html("ascii").encode(codec)).text == html("ascii").encode()
 
 
 def test_utf8_under_a_header_that_says_latin1_stays_utf8() -> None:
     for label in ("iso-8859-1", "windows-1251", "gbk", "utf-16", "nonsense"):
-        assert to_utf8(html(RUSSIAN).encode(), label) == html(RUSSIAN).encode()
+        assert to_utf8(html(RUSSIAN).encode(), label).text == html(RUSSIAN).encode()
 
 
 UTF8_TEXTS = {
@@ -141,27 +141,29 @@ def test_utf8_with_a_stray_byte_stays_utf8_whatever_is_declared(language: str, m
     before, after = html(UTF8_TEXTS[language] * 2, meta).split("</p>")
     for label, stray in itertools.product(HEADERS, (b"\xa9", b"\xff", b"\x80", b"\xe9")):
         body = before.encode() + stray + b" 2026</p>" + after.encode()
-        assert to_utf8(body, label) == f"{before}\ufffd 2026</p>{after}".encode()
+        assert to_utf8(body, label).text == f"{before}\ufffd 2026</p>{after}".encode()
 
 
 @pytest.mark.parametrize("language", UTF8_TEXTS)
 def test_utf8_that_ends_inside_a_character_stays_utf8(language: str) -> None:
     whole = ("<p>" + UTF8_TEXTS[language] * 2).encode()
     for label, end in itertools.product(HEADERS, range(len(whole) - 40, len(whole))):
-        assert to_utf8(whole[:end], label) == whole[:end].decode(errors="replace").encode()
+        assert to_utf8(whole[:end], label).text == whole[:end].decode(errors="replace").encode()
 
 
 def test_each_invalid_sequence_needs_eight_valid_ones() -> None:
     for invalid in (1, 3, 50):
         stray = b"\xe9 " * invalid
         enough = "é ".encode() * MIN_VALID_RATIO * invalid
-        assert to_utf8(enough + stray, "latin1") == ("é " * MIN_VALID_RATIO * invalid + "\ufffd " * invalid).encode()
-        assert to_utf8(enough[3:] + stray, "latin1") == (enough[3:] + stray).decode("cp1252").encode()
+        assert (
+            to_utf8(enough + stray, "latin1").text == ("é " * MIN_VALID_RATIO * invalid + "\ufffd " * invalid).encode()
+        )
+        assert to_utf8(enough[3:] + stray, "latin1").text == (enough[3:] + stray).decode("cp1252").encode()
 
 
 def test_replacement_characters_of_the_page_are_no_invalid_bytes() -> None:
     body = ("\ufffd" * 20 + "é" * 10).encode() + b"\xe9"
-    assert to_utf8(body, "latin1") == body.decode(errors="replace").encode()
+    assert to_utf8(body, "latin1").text == body.decode(errors="replace").encode()
 
 
 LEGACY = {
@@ -209,10 +211,10 @@ def test_a_legacy_page_keeps_the_charset_that_it_declares(label: str, language: 
         page, declared = html(words), html(words, f"<meta charset={label}>")
         if words.isascii() or _is_utf8_by_chance(words.encode(codec)):
             continue
-        assert to_utf8(page.encode(codec), label) == page.encode()
-        assert to_utf8(declared.encode(codec)) == declared.encode()
+        assert to_utf8(page.encode(codec), label).text == page.encode()
+        assert to_utf8(declared.encode(codec)).text == declared.encode()
         cut = page.encode(codec)[: -len("</p></body></html>")]
-        assert to_utf8(cut, label) == cut.decode(codec).encode()
+        assert to_utf8(cut, label).text == cut.decode(codec).encode()
 
 
 def _is_utf8_by_chance(body: bytes) -> bool:
@@ -225,39 +227,41 @@ def _is_utf8_by_chance(body: bytes) -> bool:
 
 def test_the_charset_in_the_markup_is_found_behind_blanks() -> None:
     page = "\r\n" * 5000 + html(RUSSIAN, '<meta charset="koi8-r">')
-    assert to_utf8(page.encode("koi8-r")) == page.encode()
+    assert to_utf8(page.encode("koi8-r")).text == page.encode()
     page = "\n" * 5000 + f'<?xml version="1.0" encoding="koi8-r"?><html><p>{RUSSIAN}</p></html>'
-    assert to_utf8(page.encode("koi8-r")) == page.encode()
+    assert to_utf8(page.encode("koi8-r")).text == page.encode()
 
 
 def test_two_hanzi_in_gbk_that_look_like_utf8_are_read_as_declared() -> None:
     body = "模模".encode("gbk")
     assert body.decode()  # valid UTF-8 by accident
-    assert to_utf8(body, "gb2312") == "模模".encode()
+    assert to_utf8(body, "gb2312").text == "模模".encode()
 
 
 def test_the_markups_charset_is_used_where_the_headers_cannot_be_true() -> None:
     page = html(JAPANESE * 3, '<meta charset="shift_jis">')
-    assert to_utf8(page.encode("cp932"), "utf-8") == page.encode()
+    assert to_utf8(page.encode("cp932"), "utf-8").text == page.encode()
     page = html(CHINESE * 3, '<meta charset="gbk">')
-    assert to_utf8(page.encode("gbk"), "euc-jp") == page.encode()
+    assert to_utf8(page.encode("gbk"), "euc-jp").text == page.encode()
 
 
 def test_a_wrong_byte_in_a_declared_charset_is_replaced_and_the_rest_is_kept() -> None:
     body = html(RUSSIAN).encode() + b"\xff!"
-    assert to_utf8(body, "utf-8") == html(RUSSIAN).encode() + "\ufffd!".encode()
+    assert to_utf8(body, "utf-8").text == html(RUSSIAN).encode() + "\ufffd!".encode()
     body = html(JAPANESE).encode("cp932") + b"\xff\xff!"
-    assert JAPANESE.encode() in to_utf8(body, "shift_jis")
+    assert JAPANESE.encode() in to_utf8(body, "shift_jis").text
 
 
 def test_undeclared_legacy_sets_are_detected_even_behind_a_long_ascii_head() -> None:
     head = "<style>" + "p { margin: 0 } " * 4000 + "</style>"
     for codec, text in (("cp1251", RUSSIAN), ("koi8-r", RUSSIAN), ("cp932", JAPANESE), ("gb18030", CHINESE)):
         page = html(text * 20, head)
-        assert to_utf8(page.encode(codec)) == page.encode()
-        assert to_utf8(page.encode(codec), "utf-8") == page.encode(), "a header that cannot be true is not believed"
+        assert to_utf8(page.encode(codec)).text == page.encode()
+        assert to_utf8(page.encode(codec), "utf-8").text == page.encode(), (
+            "a header that cannot be true is not believed"
+        )
     page = html(JAPANESE)
-    assert to_utf8(page.encode("iso-2022-jp")) == page.encode()
+    assert to_utf8(page.encode("iso-2022-jp")).text == page.encode()
 
 
 def test_every_label_of_the_web_has_a_codec_or_none_on_purpose() -> None:
@@ -271,4 +275,16 @@ def test_every_label_of_the_web_has_a_codec_or_none_on_purpose() -> None:
 @pytest.mark.parametrize("label", ["", "   ", "utf-7", "base64", "zlib", "rot13", "idna", "x" * 10_000, "\ud800"])
 def test_labels_that_are_no_charset_are_ignored(label: str) -> None:
     assert find_codec(label) is None
-    assert to_utf8(GERMAN.encode("cp1252") * 20, label) == (GERMAN * 20).encode()
+    assert to_utf8(GERMAN.encode("cp1252") * 20, label).text == (GERMAN * 20).encode()
+
+
+def test_repaired_utf8_is_told_from_every_other_text() -> None:
+    text = html(RUSSIAN * 20).encode()
+    for label in (None, "utf-8", "iso-8859-1"):
+        assert to_utf8(text + b"\xff", label).repaired
+        assert to_utf8(text[:-1].replace(b"</p>", b"\xd0</p>"), label).repaired
+        assert to_utf8(b"\xef\xbb\xbf" + text + b"\xff", label).repaired
+        assert not to_utf8(text, label).repaired
+        assert not to_utf8(b"\xef\xbb\xbf" + text, label).repaired
+    assert not to_utf8(html(RUSSIAN * 20).encode("cp1251"), "windows-1251").repaired
+    assert not to_utf8(b"ascii").repaired

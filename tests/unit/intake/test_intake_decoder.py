@@ -325,6 +325,33 @@ def test_norconex_flat_objects_are_read_by_their_preset() -> None:
     assert page.event_time_ms == MESSAGE_MS
 
 
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "datatrove": {"text": HTML, "id": "7", "metadata": {"url": "u", "date": "2024-03-01T00:00:10Z"}},
+    "huggingface": {"text": HTML, "metadata": {"url": "u"}},
+    "commoncrawl-wet": {"url": "u", "raw_content": HTML, "date_download": "2024-03-01T00:00:10Z", "digest": "sha1:x"},
+    "stormcrawler": {"url": "u", "content": HTML, "domain": "e.com"},
+    "nutch": {"id": "u", "url": "u", "content": HTML, "tstamp": "2024-03-01T00:00:10Z"},
+    "browsertrix": {"id": "7", "url": "u", "text": HTML, "ts": "2024-03-01T00:00:10Z", "title": "t"},
+}
+
+
+@pytest.mark.parametrize("preset", DOCUMENTS)
+def test_the_documents_of_other_tools_are_read_by_their_preset(preset: str) -> None:
+    page = decode(DOCUMENTS[preset], preset=preset)
+    assert (page.url, page.body) == ("u", HTML.encode())
+    dated = any("2024-03-01" in str(value) for value in DOCUMENTS[preset].values())
+    assert page.event_time_ms == (1_709_251_210_000 if dated else MESSAGE_MS)
+    assert page.label == ("7" if DOCUMENTS[preset].get("id") == "7" else "")
+
+
+def test_a_preset_takes_the_first_of_several_places_of_a_url() -> None:
+    for place in ({"url": "flat"}, {"meta": {"url": "flat"}}, {"metadata": {}, "url": "flat"}):
+        assert decode({"text": HTML, **place}, preset="huggingface").url == "flat"
+    assert decode({"text": HTML, "url": "flat", "metadata": {"url": "u"}}, preset="huggingface").url == "u"
+    with pytest.raises(PageError, match=r"metadata\.url must hold the page's address"):
+        decode({"text": HTML}, preset="huggingface")
+
+
 def test_a_path_of_ones_own_wins_over_the_preset() -> None:
     fields = FieldPaths(body="html", fetched_at="when")
     page = decode({"id": "u", "html": "<p>x", "when": 5}, preset="norconex", fields=fields)

@@ -1,5 +1,6 @@
 """An error page, a redirect or another media type is emitted unchecked and never becomes an original."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.signature import has_keys
+from spotsieve.stream.cli import main
 from spotsieve.stream.sign.schemes.identity import status_of
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
 from tests.fixtures.pages.warc_records import http, warc
@@ -67,3 +69,63 @@ def test_filtered_pages_have_no_keys_under_any_scheme() -> None:
     pages = [Page("t", 0, 0, "", b"x", False, 0, judgeable=False, filtered=why) for why in FilterReason]
     status = status_of(pages, np.ones(len(pages), np.bool_))
     assert has_keys(status).tolist() == [why is FilterReason.NOT for why in FilterReason]
+    assert has_keys(status).tolist() == [True] + [False] * (len(FilterReason) - 1)
+
+
+def cut(body: bytes, size: int) -> bytes:
+    """A response whose gzip body ends before its end."""
+    return warc(http(gzip.compress(body, mtime=0)[:size], "Content-Encoding: gzip"))
+
+
+def test_a_payload_that_cannot_be_decoded_whole_is_no_copy_and_never_an_original(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, said = tmp_path / "p.warc", tmp_path / "v.jsonl"
+    first, second = (page(seed)["body"].encode() for seed in (1, 2))
+    packed = gzip.compress(first, mtime=0)
+    wrong_checksum = warc(http(packed[:-8] + bytes(8), "Content-Encoding: gzip"))
+    path.write_bytes(
+        cut(first, len(packed) - 9)
+        + warc(http(first))
+        + wrong_checksum
+        + cut(first, len(packed) - 9)
+        + warc(http(second))
+        + cut(second, 200)
+    )
+    summary = filter_json(capsys, path, "--verdicts", said)
+    assert [line[:2] for line in verdicts(said)] == [
+        ("unchecked", "incomplete"),
+        ("novel", "no_match"),
+        ("duplicate", "exact"),
+        ("unchecked", "incomplete"),
+        ("novel", "no_match"),
+        ("unchecked", "incomplete"),
+    ]
+    assert (summary["reasons"]["incomplete"], summary["state_entries"]) == (3, 2)
+
+
+def test_a_payload_cut_at_any_byte_is_never_a_duplicate_of_something_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = b"<html><style>" + b"p{margin:0}" * 40 + b"</style><p>" + page(3)["body"].encode()
+    bodies = [gzip.compress(start, mtime=0) + gzip.compress(page(seed)["body"].encode(), mtime=0) for seed in (1, 2)]
+    path, said = tmp_path / "p.warc", tmp_path / "v.jsonl"
+    ends = range(0, min(map(len, bodies)) - 1, 7)
+    fields = [("Content-Encoding: gzip", f"Content-Length: {len(body)}") for body in bodies]
+    path.write_bytes(
+        b"".join(warc(http(body[:end], *named)) for end in ends for body, named in zip(bodies, fields, strict=True))
+    )
+    filter_json(capsys, path, "--verdicts", said)
+    found = read_json(said)
+    assert len(found) == 2 * len(ends)
+    assert {line["verdict"] for line in found} == {"unchecked"}
+
+
+def test_pages_with_repaired_utf8_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.warc"
+    text = page(1)["body"].encode()
+    stray = text.replace(b"</body>", "é".encode() * 30 + b"\xa9</body>")
+    path.write_bytes(warc(http(text)) + warc(http(stray)))
+    assert filter_json(capsys, path)["repaired_utf8"] == 1
+    assert main(["filter", str(path)]) == 0
+    assert "1  pages with invalid UTF-8, replaced by U+FFFD" in "".join(capsys.readouterr())
