@@ -185,7 +185,7 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "charset": lambda: [bytes([number % 256]) + body for number, body in enumerate(bodies() * (len(LABELS) // 40))],
     "file": files,
     "warc": warc_records,
-    "markup": lambda: [b"\1" + body for body in bodies()],
+    "markup": lambda: [kind + body for body in bodies() for kind in (b"\1", b"\2")],
     "log-record": log_records,
     "round-record": round_records,
     "local-log": lambda: [b"\0".join(log_records()), b"one\0two\0"],

@@ -40,7 +40,7 @@ from spotsieve.state.store.backend import FAMILIES
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.base.errors import InputError, PageError, StateError
-from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.base.progress import ignore_progress
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
@@ -201,8 +201,8 @@ LAYOUT = SieveSettings(salt=64)
 
 
 def read_markup(data: bytes) -> None:
-    """First byte: markup or plain text. The kernels must produce what their plain-Python references produce."""
-    markup, page = bool(data[:1] != b"\0"), data[1:1500]
+    """First byte: HTML, XML or plain text. The kernels must produce what their plain-Python references produce."""
+    markup, page = Markup(data[0] % 3 if data else 0), data[1:1500]
     blocks = blocks_of(page, markup)
     assert tokens_of(page, markup) == blocks
     expected = noted_blocks_of(page, markup)

@@ -157,7 +157,7 @@ def section(data: Path) -> list[str]:
 def shingles(w: int, pages: Sequence[Page]) -> Hashes:
     """All shingles of w tokens."""
     batch = lay_out(pages)
-    return shingle_pages(extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)), w, w)
+    return shingle_pages(extract_tokens(batch.buffer, batch.bounds, batch.markup), w, w)
 
 
 def banded(pages: Collection, tau: float, k: int = 6, l: int = 32) -> Matches:  # noqa: E741 - the paper's names

@@ -66,7 +66,7 @@ def estimations(folder: Path) -> Iterator[Estimation]:
 def shingle_sets(pages: Sequence[Page], w: int) -> list[NDArray[np.uint64]]:
     """The distinct shingles of each page: uint64[], ascending."""
     batch = lay_out(pages)
-    tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+    tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
     hashes, bounds = shingle_pages(tokens, w, w)
     return [np.unique(hashes[first:last]) for first, last in pairwise(bounds)]
 

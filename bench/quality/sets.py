@@ -37,7 +37,7 @@ class LabelledSet:
     @cached_property
     def documents(self) -> tuple[tuple[str, bool], ...]:
         """Each page as text, and whether it is HTML: the input of other programs."""
-        return tuple((page.body.decode("utf-8", "replace"), page.markup) for page in self.pages)
+        return tuple((page.body.decode("utf-8", "replace"), bool(page.markup)) for page in self.pages)
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:

@@ -44,6 +44,14 @@ class FilterReason(enum.IntEnum):
     """The payload could not be decoded to its end, so that a longer page would look like a copy of it."""
 
 
+class Markup(enum.IntEnum):
+    """The language of a page's body. False is plain text, and True is HTML."""
+
+    NONE = 0
+    HTML = 1
+    XML = 2
+
+
 class Page(NamedTuple):
     """One crawled document. A NamedTuple is created twice as fast as a frozen dataclass.
 
@@ -57,8 +65,8 @@ class Page(NamedTuple):
     url: str
     body: bytes
     """UTF-8. Invalid bytes are allowed, and separate tokens."""
-    markup: bool
-    """True for HTML, False for plain text."""
+    markup: Markup | bool
+    """True for HTML, False for plain text, Markup.XML for XHTML, feeds and other XML."""
     event_time_ms: int
     """Fetch time, milliseconds since the epoch; never later than the time of the message."""
     label: str = ""
@@ -81,7 +89,7 @@ class Page(NamedTuple):
 class BodyBatch:
     """The bodies of n pages in one buffer, for kernels.
 
-    buffer: uint8[N + KERNEL_PADDING_BYTES]  bounds: int64[n + 1]  markup: uint8[n] (1 = HTML)
+    buffer: uint8[N + KERNEL_PADDING_BYTES]  bounds: int64[n + 1]  markup: uint8[n], of Markup
     The body of a page that is not judgeable is empty.
     """
 

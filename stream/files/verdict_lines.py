@@ -21,7 +21,7 @@ import orjson
 import pybase64
 
 from spotsieve.stream.base.errors import InputError, PageError
-from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.base.signature import Entry, page_id_text
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
@@ -100,17 +100,20 @@ def read_objects(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]
         raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None
 
 
-def page_line(name: str, url: str, time_ms: int, markup: bool, body: str) -> bytes:
+_SUBTYPES = {Markup.NONE: "plain", Markup.HTML: "html", Markup.XML: "xml"}
+
+
+def page_line(name: str, url: str, time_ms: int, markup: Markup | bool, body: str) -> bytes:
     """A page as a JSON object with the fields that every command reads.
 
     time_ms: the fetch time in ms since the epoch
-    markup: whether the body is HTML; otherwise it is plain text
+    markup: the language of the body, which the Content-Type names
     """
     fields = {
         "id": name,
         "url": url,
         "fetched_at": datetime.fromtimestamp(max(time_ms, 0) / 1000, UTC).isoformat(),
-        "content_type": f"text/{'html' if markup else 'plain'}; charset=utf-8",
+        "content_type": f"text/{_SUBTYPES[Markup(markup)]}; charset=utf-8",
         "body": body,
     }
     return orjson.dumps(fields)

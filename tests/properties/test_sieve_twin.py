@@ -4,16 +4,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.features.sieve import SieveSettings, blocks_of, sieve_pages
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
 
 TAGS = (
-    "<p> </p> <a> </a> <a/> <A\thref='x'> <ul> </ul> <li> <table> <td> </table> <dl> <dt> <dd> </dl> <nav> </nav> "
+    "<p> </p> <a> </a> <a/> <A\thref='x'> <a\tb='c'\nHREF=x> <a\thref=x/> <a\thref> <a\tname=href> "
+    "<nav/> <ul> </ul> <li> <table> <td> </table> <dl> <dt> <dd> </dl> <nav> </nav> "
     "<header> </header> <footer> </footer> <aside> </aside> <form> </form> <select> <option> </select> <h1> </h1> "
     "<h3> </h4> <article> </article> <main> </main> <blockquote> </blockquote> <pre> </pre> <figure> </figure> "
     "<body> </body> <div> </div> <br> <b> </b> <!--x--> <template> </template> <textarea> </textarea> <svg> "
+    "<template\tshadowrootmode=open> <noscript> </noscript> <noscript/> <script/> <title/> <iframe/> <style/> "
     "</svg> <script> </script> &eacute; é 漢 ไ &amp; > | word The of und der"
 ).split(" ")
 WORDS = (
@@ -23,11 +26,12 @@ WORDS = (
 WEIGHTS = ["<p>" + "w " * size for size in (1, 2, 3, 5, 7, 11, 47, 48, 63, 191, 255, 256, 300)]
 FOREIGN = (
     "<svg> </svg> <svg> </svg> <math> </math> <foreignObject> </foreignObject> <desc> <mi> <style> </style> <template> "
-    "</template> <nav> </nav> <aside> <form> <select> <a> </a> <p> <article> <ul> </ul> <b> word an 漢 other"
+    "</template> <nav> </nav> <aside> <form> <select> <a> </a> <a\thref=x> <a\txlink:href='x'/> <a\tx\txlink:href=x> "
+    "<nav/> <p> <article> <ul> </ul> <b> word an 漢 other"
 ).split(" ")
 BLANKS = [" ", "\n", "\n\n", "\n> ", "\n| ", "\0", " " * 61, "words and more words of this text " * 3, "<ul>" * 20]
 soup = st.lists(st.sampled_from([*TAGS, *BLANKS]), max_size=60).map(lambda parts: "".join(parts).encode())
-text = st.lists(st.sampled_from(["the", "of", "a", "b", "c", "</p><p>", "<a>", "</a>"]), max_size=300).map(
+text = st.lists(st.sampled_from(["the", "of", "a", "b", "</p><p>", "<a>", "<a href=x>", "</a>"]), max_size=300).map(
     lambda parts: " ".join(parts).encode()
 )
 foreign = st.lists(st.sampled_from([*FOREIGN, " ", " "]), max_size=40).map(lambda parts: "".join(parts).encode())
@@ -58,8 +62,8 @@ LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(9, 20, 2**64 
 
 
 @settings(max_examples=800, deadline=None)
-@given(pages, st.booleans())
-def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: bool) -> None:
+@given(pages, st.sampled_from(Markup))
+def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: Markup) -> None:
     found = blocks_of(page, markup)
     expected = noted_blocks_of(page, markup)
     assert [block.tokens for block in found] == [block.tokens for block in expected]
@@ -70,8 +74,8 @@ def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(pages, max_size=4), st.booleans(), st.sampled_from(LAYOUTS))
-def test_every_column_of_a_batch_is_the_twin_s(batch: list[bytes], markup: bool, layout: SieveSettings) -> None:
+@given(st.lists(pages, max_size=4), st.sampled_from(Markup), st.sampled_from(LAYOUTS))
+def test_every_column_of_a_batch_is_the_twin_s(batch: list[bytes], markup: Markup, layout: SieveSettings) -> None:
     bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
     found = sieve_pages(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, layout)
     assert len(found) == len(batch)

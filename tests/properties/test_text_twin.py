@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.spots import chains_of, spot_hash
@@ -12,6 +13,8 @@ from tests.reference.text import blocks_of
 PIECES = (
     "< > \" ' = / & a b Zq p div 1 <p> </p> <b> </b> <!-- --> --! <! <? </ <script> </script> <SCRIPT\t </Script\n "
     "<script/> <style> </style> <title> </title> <title/> <textarea> </textarea> <xmp> </xmp> <template> </template> "
+    "<template/> <template\tshadowrootmode=Open> <template\nshadowrootmode='closed'> <template\tshadowrootmode> "
+    "<noscript/> <iframe\tsrc=/> <iframe/> <style\tx='/'/> <noframes/> <textarea/> <xmp/> <plaintext/> <br/> <p/> "
     "<svg> </svg> <svg/> <math> <![CDATA[ ]]> <iframe> </iframe> <noscript> </noscript> <br> <plaintext> <my-tag <h1 "
     "<o:p> <blockquote> &amp; &amp &eacute; &eacute &notit; &#65; &#x41 &#128; &#xD800; &#0; &#99999999999; &fjlig; "
     "é É 漢 ｶ ー \u0301 \u00ad \u200d \u200b 😀 𝒜 𐐀 ſ İ Σ ς Ⱥ don’t the is "
@@ -42,14 +45,14 @@ pages = st.one_of(
 
 
 @settings(max_examples=1500, deadline=None)
-@given(pages, st.booleans())
-def test_the_kernel_reads_any_bytes_as_its_twin_does(page: bytes, markup: bool) -> None:
+@given(pages, st.sampled_from(Markup))
+def test_the_kernel_reads_any_bytes_as_its_twin_does(page: bytes, markup: Markup) -> None:
     assert tokens_of(page, markup) == blocks_of(page, markup)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(pages, max_size=5), st.booleans(), st.integers(1, 3), st.integers(1, 4))
-def test_the_spots_of_a_batch_are_the_twin_s(batch: list[bytes], markup: bool, distance: int, length: int) -> None:
+@given(st.lists(pages, max_size=5), st.sampled_from(Markup), st.integers(1, 3), st.integers(1, 4))
+def test_the_spots_of_a_batch_are_the_twin_s(batch: list[bytes], markup: Markup, distance: int, length: int) -> None:
     rules = SpotSettings(("the", "is:1", "a:3"), ("the", "is", "b", "é"), distance, length)
     bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
     found = extract_spots(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, SpotModel(rules))

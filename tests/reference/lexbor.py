@@ -91,6 +91,14 @@ KNOWN_DIFFERENCES = {
     "the kernel skips it as raw text up to the first </noscript>, as a browser with scripting does",
     "<head><noscript><img>text</noscript></head>b": "the same: without scripting, an element that has no place in the "
     "head ends <noscript> there, and its text becomes text of the body",
+    "a<noscript>b<p>c": "with scripting the rest of the page is raw text, and without it text of the page; where the "
+    "end tag is missing, the kernel reads <noscript> as without scripting",
+    "<script src=x.js />a": "a self-closing slash has no meaning in HTML, so a browser hides the rest of the page; "
+    "where the end tag is missing, the kernel takes the element for an empty one, and keeps the text",
+    "<div><template shadowrootmode=open>a</template>b</div>": "lexbor does not know declarative shadow roots, which "
+    "browsers show",
+    "<svg></h1><style>x<span>y": "the kernel has no tree, so it cannot know whether <h1> is open outside of "
+    "<svg>; the end tag of any block ends foreign content, and outside of it <style> is raw text",
     "<frameset>x<frame>y</frameset>z": "a tree builder drops all text of a frameset page; the kernel keeps it, for a "
     "page is never judged empty that has text",
     "<body>x</body>y</html>z": "a tree builder moves text behind </body> into the body, where it touches the text "

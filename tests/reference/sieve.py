@@ -34,7 +34,7 @@ class Columns:
     titles: list[int]
 
 
-def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
+def columns_of(page: bytes, markup: int, settings: SieveSettings) -> Columns:
     """What spotsieve.stream.sign.features.sieve.sieve_pages must give for a page."""
     blocks = noted_blocks_of(page, markup)
     every = [token for block in blocks for token in block.tokens]
@@ -53,7 +53,7 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
         minima_of(shingles, settings.shingle_words - 1, settings.minima),
         text.blocks,
         text.samples,
-        title_words_of(page) if markup else [],
+        title_words_of(page, markup) if markup else [],
     )
 
 
@@ -87,6 +87,6 @@ def minima_of(shingles: list[int], reach: int, count: int) -> list[int]:
     return sorted({folded(first ^ K4, second ^ K0) >> 8 for first, second in phrases})[:count]
 
 
-def title_words_of(page: bytes) -> list[int]:
+def title_words_of(page: bytes, markup: int) -> list[int]:
     """The first ten different words of the title (stream/sign/text/html/skips.py)."""
-    return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page)))[:10])
+    return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page, markup)))[:10])

@@ -4,6 +4,7 @@ import html.entities
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.text.characters import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
 from spotsieve.stream.sign.text.html import elements
 
@@ -28,12 +29,12 @@ _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _CLASSES: dict[str, tuple[int, str]] = {}
 
 
-def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
+def blocks_of(page: bytes, markup: int) -> list[list[str]]:
     """The normalised tokens of a page, block by block; what tests.fixtures.pages.page_tokens.tokens_of must return."""
     text = page.decode("utf-8", "replace")
     words = Words()
     if markup:
-        Scanner(text, words).run()
+        Scanner(text, words, markup == Markup.XML).run()
     else:
         # a blank line holds nothing above U+0020
         for line in text.split("\n"):
@@ -47,9 +48,9 @@ def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
     return words.blocks
 
 
-def title_of(page: bytes) -> list[str]:
+def title_of(page: bytes, markup: int) -> list[str]:
     """The normalised tokens of a page's title: of the first <title> outside svg and math."""
-    scanner = Scanner(page.decode("utf-8", "replace"), Words())
+    scanner = Scanner(page.decode("utf-8", "replace"), Words(), markup == Markup.XML)
     scanner.run()
     words = Words()
     escapable_text(scanner.title or "", words)
@@ -107,9 +108,13 @@ class Words:
 class Scanner:
     """The HTML standard's tokenizer (13.2.5), as far as it decides what is text."""
 
-    def __init__(self, text: str, words: Words) -> None:
+    def __init__(self, text: str, words: Words, xml: bool) -> None:
         self.text = text
+        self.xml = xml
         self.at = 0
+        self.attributes: dict[str, str] = {}
+        self.empty = False
+        self.unclosed: set[str] = set()
         self.words = words
         self.foreign: list[str] = []
         self.links = 0
@@ -141,7 +146,7 @@ class Scanner:
             self.tag(at + 2, closing=True)
         elif text.startswith("<!--", at):
             self.comment(at + 4)
-        elif self.foreign[-1:] not in ([], ["foreignobject"]) and text.startswith("<![CDATA[", at):
+        elif self.has_cdata() and text.startswith("<![CDATA[", at):
             end = self.find("]]>", at + 9)
             for character in text[at + 9 : end]:
                 self.words.read(character)
@@ -151,6 +156,9 @@ class Scanner:
         else:
             self.words.read("<")
             self.at += 1
+
+    def has_cdata(self) -> bool:
+        return self.xml or self.foreign[-1:] not in ([], ["foreignobject"])
 
     def find(self, wanted: str, start: int) -> int:
         place = self.text.find(wanted, start)
@@ -175,17 +183,21 @@ class Scanner:
         while at < len(text) and text[at] not in NAME_ENDS:
             at += 1
         name = text[start:at].translate(_ASCII_LOWER)
-        self.at = after_attributes(text, at)
+        self.at, self.attributes, self.empty = read_attributes(text, at)
         if self.at > len(text):
             # the page ends inside the tag: it is none
             return
         self.element(name, closing)
 
     def element(self, name: str, closing: bool) -> None:
-        words, text = self.words, self.text
+        words = self.words
         kind = KINDS.get(name, elements.INLINE)
         if kind not in (elements.INLINE, elements.HIDDEN, elements.SCRIPT):
             words.end_word()
+        if self.is_empty_xml(kind, closing):
+            if kind == elements.BLOCK:
+                words.end_block()
+            return
         if (self.foreign or kind == elements.FOREIGN) and self.foreign_element(name, kind, closing):
             return
         if kind == elements.BLOCK:
@@ -193,14 +205,16 @@ class Scanner:
         if kind <= elements.BREAK:
             return
         if kind == elements.TEMPLATE:
-            self.templates = max(0, self.templates + (-1 if closing else 1))
+            shadow = self.attributes.get("shadowrootmode", "").translate(_ASCII_LOWER) in ("open", "closed")
+            if closing or self.templates or not shadow:
+                self.templates = max(0, self.templates + (-1 if closing else 1))
             self.hide()
-        elif closing:
-            return
-        elif kind == elements.SCRIPT:
-            self.at = script_end(text, self.at)
-        else:
+        elif not closing:
             self.raw_text(kind, name)
+
+    def is_empty_xml(self, kind: int, closing: bool) -> bool:
+        """Whether this is an empty-element tag of XML. In svg and math the slash counts in HTML too."""
+        return self.xml and self.empty and not closing and kind != elements.FOREIGN and not self.in_foreign()
 
     def in_foreign(self) -> bool:
         return self.foreign[-1:] in (["svg"], ["math"])
@@ -217,7 +231,7 @@ class Scanner:
     def foreign_element(self, name: str, kind: int, closing: bool) -> bool:
         """Follow a tag in svg or math; whether that is all there is to do."""
         before, inside = list(self.foreign), self.in_foreign()
-        opens = not closing and self.text[self.at - 2] != "/"
+        opens = not closing and not self.empty
         if not before:
             self.links = 0
             self.keep_context()
@@ -278,8 +292,16 @@ class Scanner:
             self.foreign.pop()
 
     def raw_text(self, kind: int, name: str) -> None:
+        # the slash counts even at the end of an unquoted value
+        bare = kind < elements.TEXTAREA and (self.text[self.at - 2] == "/" or name == "noscript")
+        if bare and name in self.unclosed:
+            return
         start = self.at
-        end = len(self.text) if kind == elements.PLAINTEXT else raw_end(self.text, start, name)
+        end = self.raw_text_end(kind, name)
+        if bare and end == len(self.text):
+            # without an end tag, the author meant no content
+            self.unclosed.add(name)
+            return
         if name == "title" and not self.foreign and self.title is None:
             self.title = self.text[start:end]
         if kind == elements.TEXTAREA:
@@ -290,6 +312,13 @@ class Scanner:
                 self.words.read(character)
             self.words.end_word()
         self.at = end
+
+    def raw_text_end(self, kind: int, name: str) -> int:
+        if kind == elements.PLAINTEXT:
+            return len(self.text)
+        if kind == elements.SCRIPT:
+            return script_end(self.text, self.at)
+        return raw_end(self.text, self.at, name)
 
 
 def escapable_text(text: str, words: Words) -> None:
@@ -302,35 +331,44 @@ def escapable_text(text: str, words: Words) -> None:
         at += length
 
 
-def after_attributes(text: str, at: int) -> int:
-    """Behind the '>' of a tag whose name ends at `at`; beyond the text where it has none."""
-    nowhere = len(text) + 1
+def read_attributes(text: str, at: int) -> tuple[int, dict[str, str], bool]:
+    """(behind the '>' of a tag whose name ends at `at`, its attributes, whether it closes itself).
 
-    def skip(wanted: Callable[[str], bool]) -> None:
+    Beyond the text where the tag has no '>'.
+    """
+    attributes: dict[str, str] = {}
+    nowhere = len(text) + 1, attributes, False
+
+    def skip(wanted: Callable[[str], bool]) -> str:
         nonlocal at
+        start = at
         while at < len(text) and wanted(text[at]):
             at += 1
+        return text[start:at]
 
     while at < len(text):
-        skip(lambda character: character in BLANKS or character == "/")
+        between = skip(lambda character: character in BLANKS or character == "/")
         if at >= len(text):
             return nowhere
         if text[at] == ">":
-            return at + 1
+            return at + 1, attributes, between.endswith("/")
+        first = text[at]
         at += 1
-        skip(lambda character: character not in NAME_ENDS and character != "=")
+        name = (first + skip(lambda character: character not in NAME_ENDS and character != "=")).translate(_ASCII_LOWER)
         skip(lambda character: character in BLANKS)
-        if text[at : at + 1] != "=":
-            continue
-        at += 1
-        skip(lambda character: character in BLANKS)
-        quote = text[at : at + 1]
-        if quote in ("'", '"'):
-            at = text.find(quote, at + 1) + 1
-            if at == 0:
-                return nowhere
-        else:
-            skip(lambda character: character not in BLANKS and character != ">")
+        value = ""
+        if text[at : at + 1] == "=":
+            at += 1
+            skip(lambda character: character in BLANKS)
+            quote = text[at : at + 1]
+            if quote in ("'", '"'):
+                start, at = at + 1, text.find(quote, at + 1) + 1
+                if at == 0:
+                    return nowhere
+                value = text[start : at - 1]
+            else:
+                value = skip(lambda character: character not in BLANKS and character != ">")
+        attributes.setdefault(name, value)
     return nowhere
 
 

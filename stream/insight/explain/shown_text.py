@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.text.html.elements import (
     BLOCK,
@@ -33,11 +33,14 @@ _LOOKAHEAD = 48
 _BLOCKS = frozenset(ELEMENTS[BLOCK])
 _BREAKS = frozenset((*ELEMENTS[BREAK], *ELEMENTS[HIDDEN_BREAK]))
 _UNSEEN = "|".join(name for kind in (HIDDEN, HIDDEN_BREAK, SCRIPT, TEMPLATE, FOREIGN) for name in ELEMENTS[kind])
-_MARKUP = re.compile(
-    rf"<!--.*?(?:-->|\Z)|<(?P<unseen>{_UNSEEN})\b[^<>]*>(?P<content>.*?)(?:</(?P=unseen)\b[^<>]*>|\Z)"
-    r"""|</?(?P<tag>[a-z][a-z0-9-]*)(?:[^<>"']|"[^"<]*"|'[^'<]*'|["'])*+>|<[!?/][^<>]*>""",
-    re.DOTALL | re.IGNORECASE,
+_HTML_MARKUP = (
+    rf"<!--.*?(?:-->|\Z)|<(?P<unseen>{_UNSEEN})\b(?![^<>]*(?:/>|\bshadowrootmode\s*=))[^<>]*>"
+    r"(?P<content>.*?)(?:</(?P=unseen)\b[^<>]*>|\Z)"
+    r"""|</?(?P<tag>[a-z][a-z0-9-]*)(?:[^<>"']|"[^"<]*"|'[^'<]*'|["'])*+>|<[!?/][^<>]*>"""
 )
+_MARKUP = re.compile(_HTML_MARKUP, re.DOTALL | re.IGNORECASE)
+# CDATA sections are text in XML.
+_XML_MARKUP = re.compile(rf"<!\[CDATA\[|\]\]>|{_HTML_MARKUP}", re.DOTALL | re.IGNORECASE)
 REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
 """A character reference, such as &amp;."""
 _PIECE = re.compile(rf"{REFERENCE.pattern}|\s+|[^&\s]+|&", re.IGNORECASE)
@@ -80,8 +83,8 @@ class Paragraph:
     kept: bool
 
 
-def read_text(body: bytes, markup: bool) -> ShownText:
-    """The visible text of a page. body: UTF-8; invalid bytes become U+FFFD  markup: whether it is HTML"""
+def read_text(body: bytes, markup: Markup | bool) -> ShownText:
+    """The visible text of a page. body: UTF-8; invalid bytes become U+FFFD  markup: the language of the body"""
     source = body.decode("utf-8", "replace")[:MAX_CHARACTERS]
     characters: list[str] = []
     origins: list[int] = []
@@ -95,7 +98,7 @@ def read_text(body: bytes, markup: bool) -> ShownText:
             origins.append(origins[-1])
 
     title = ""
-    for start, end, ends_line in _runs(source) if markup else _plain_runs(source):
+    for start, end, ends_line in _runs(source, markup == Markup.XML) if markup else _plain_runs(source):
         if ends_line is not None:
             if ends_line:
                 end_line()
@@ -206,10 +209,10 @@ def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
     return found
 
 
-def _runs(source: str) -> Iterator[tuple[int, int, bool | None]]:
-    """The pieces of HTML: (start, end, None) is text, True instead of None ends a line, False separates words."""
+def _runs(source: str, xml: bool) -> Iterator[tuple[int, int, bool | None]]:
+    """The pieces of markup: (start, end, None) is text, True instead of None ends a line, False separates words."""
     start = 0
-    for found in _MARKUP.finditer(source):
+    for found in (_XML_MARKUP if xml else _MARKUP).finditer(source):
         if start < found.start():
             yield start, found.start(), None
         start = found.end()

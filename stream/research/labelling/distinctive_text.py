@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-import numpy as np
 import xxhash
 
 from spotsieve.stream.base.page import Page, lay_out
@@ -156,7 +155,7 @@ def _digests(pages: Sequence[Page], seed: int) -> list[int]:
     if not pages:
         return []
     batch = lay_out(pages)
-    tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+    tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
     return [
         xxhash.xxh3_64_intdigest(tokens.hashes[first:last].tobytes(), seed=seed)
         for first, last in pairwise(tokens.bounds.tolist())

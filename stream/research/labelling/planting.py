@@ -11,6 +11,7 @@ from itertools import count
 from random import Random
 from urllib.parse import urlsplit, urlunsplit
 
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.insight.explain.shown_text import words_of
 from spotsieve.stream.research.labelling.distinctive_text import OwnPage, id_of, write_into
 
@@ -65,7 +66,7 @@ class SetPage:
     name: str
     url: str
     body: str
-    markup: bool
+    markup: Markup | bool
     time_ms: int
     kind: str
     of: int

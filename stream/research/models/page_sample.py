@@ -41,7 +41,7 @@ class SampledPages:
     def add(self, pages: Sequence[Page]) -> None:
         """Add the pages whose text is new (sec. 4.2) and has a shingle, up to MOST_TEXTS texts."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
         shingles, bounds = shingle_pages(tokens, self._w, self._w)
         rows = zip(pairwise(tokens.bounds.tolist()), pairwise(bounds.tolist()), strict=True)
         for (token, token_end), (first, last) in rows:

@@ -119,14 +119,14 @@ class ScoredBlock:
 def sieve_pages(
     buffer: NDArray[np.uint8],
     bounds: NDArray[np.int64],
-    markup: NDArray[np.bool_] | bool,
+    markup: NDArray[np.uint8] | int,
     settings: SieveSettings,
 ) -> SievedPages:
     """Main text, features and digests of n pages, in one kernel call without the GIL.
 
     buffer: uint8[N], the pages' UTF-8, concatenated
     bounds: int64[n + 1], page i is buffer[bounds[i]:bounds[i + 1]]; ascending, within the buffer
-    markup: bool[n], or one bool for all pages; True for HTML, False for plain text
+    markup: uint8[n], or one for all pages, of Markup (stream/base/page.py)
     Raises TypeError for wrong dtypes and ValueError for bad bounds.
     """
     parts = in_padded_parts(
@@ -135,7 +135,7 @@ def sieve_pages(
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def blocks_of(page: bytes, markup: bool) -> list[ScoredBlock]:
+def blocks_of(page: bytes, markup: int) -> list[ScoredBlock]:
     """The blocks of one page, each with the reason why it is kept or dropped."""
     if not page:
         return []
@@ -194,7 +194,7 @@ def _joined(parts: list[SievedPages]) -> SievedPages:
 
 
 def _run(
-    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8], settings: SieveSettings
 ) -> SievedPages:
     # The state holds addresses of these arrays, so they must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))

@@ -285,13 +285,13 @@ class PageFeatures:
 
 
 def extract_spots(
-    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool, model: SpotModel
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8] | int, model: SpotModel
 ) -> PageFeatures:
     """Spots of n pages (Theobald et al. 2008, sec. 3), in one kernel call without the GIL.
 
     buffer: uint8[N], the pages' UTF-8, concatenated; invalid bytes separate tokens
     bounds: int64[n + 1], page i is buffer[bounds[i]:bounds[i + 1]]; ascending, within the buffer
-    markup: bool[n], or one bool for all pages; True for HTML, False for plain text
+    markup: uint8[n], or one for all pages, of Markup (stream/base/page.py)
 
     The kernel reads up to PADDING bytes beyond a page. If the buffer has PADDING spare bytes after bounds[n], nothing
     is copied; otherwise the last pages are. Raises TypeError for wrong dtypes and ValueError for bad bounds.
@@ -316,7 +316,7 @@ def _joined(parts: list[PageFeatures]) -> PageFeatures:
 
 
 def _run(
-    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], model: SpotModel
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8], model: SpotModel
 ) -> PageFeatures:
     # The state holds addresses of these arrays, so they must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))

@@ -1,6 +1,6 @@
 """Makes a Page from a body, its Content-Type and its place: the last step of intake.
 
-The Content-Type, or else the bytes of the body, tell HTML, plain text and other content apart.
+The Content-Type, or else the bytes of the body, tell HTML, XML, plain text and other content apart.
 """
 
 import codecs
@@ -8,7 +8,7 @@ import enum
 import functools
 import re
 
-from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8
 
 SNIFF_BYTES = 1024
@@ -20,12 +20,17 @@ class Content(enum.Enum):
     """The kind of content that a Content-Type names."""
 
     HTML = "html"
+    XML = "xml"
     PLAIN = "plain"
     NOT_TEXT = "not_text"
     UNKNOWN = "unknown"
 
 
 _TAG = re.compile(rb"<(?:[a-zA-Z!?/])")
+# What may precede the root element of XML: processing instructions, comments and a document type.
+_PROLOG = rb"(?:\s++|<\?[^>]*+>|<!--(?:(?!-->).)*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]\s*+)?>)*+"
+_XML_DECLARATION = re.compile(rb"<\?xml\s")
+_FEED = re.compile(_PROLOG + rb"<(?:rss|feed|(?:[\w.-]+:)?RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
 # The values of a header that commas join. A comma in a quoted string separates nothing.
 _VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*+(?:"|\\?$)|[^,"])++', re.DOTALL)
 _CHARSET = re.compile(r"[^a-z0-9*/]?charset\s*[=:][\s\"'(]*([^\s\"';,()]*)", re.IGNORECASE)
@@ -116,8 +121,10 @@ def _parse_content_type(value: str) -> tuple[str, str | None]:
 
 
 def _kind(mime: str) -> Content:
-    if mime.endswith(("/html", "+xml", "/xml", "/xhtml")):
+    if mime.endswith(("/html", "/xhtml")):
         return Content.HTML
+    if mime.endswith(("+xml", "/xml")):
+        return Content.XML
     major = mime.partition("/")[0]
     if major == "text" or mime in _PLAIN_APPLICATIONS or mime.endswith("+json"):
         return Content.PLAIN
@@ -143,6 +150,26 @@ def looks_like_markup(body: bytes) -> bool:
     """Whether the first KB after leading white space contains the beginning of a tag."""
     start = skip_blanks(body)
     return _TAG.search(body, start, start + SNIFF_BYTES) is not None
+
+
+def find_markup(content: Content, body: bytes) -> Markup:
+    """The language of a body of UTF-8, by the Content-Type if it names one, and otherwise by the first bytes.
+
+    Servers send feeds as text/html, so the MIME Sniffing standard (7.3) tells them by their root element. XHTML that is
+    sent as text/html is HTML to browsers.
+    """
+    if content is Content.XML:
+        return Markup.XML
+    if content is Content.PLAIN or content is Content.NOT_TEXT:
+        return Markup.NONE
+    start = skip_blanks(body)
+    if _FEED.match(body, start, start + SNIFF_BYTES):
+        return Markup.XML
+    if content is Content.HTML:
+        return Markup.HTML
+    if _XML_DECLARATION.match(body, start):
+        return Markup.XML
+    return Markup.HTML if looks_like_markup(body) else Markup.NONE
 
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
@@ -194,7 +221,7 @@ def make_page(
         offset=offset,
         url=_writable(url),
         body=raw,
-        markup=content is Content.HTML or (content is Content.UNKNOWN and looks_like_markup(raw)),
+        markup=find_markup(content, raw),
         event_time_ms=min(event_time_ms, latest_ms),
         future_time=event_time_ms > latest_ms,
         label=_writable(label),

@@ -67,7 +67,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Sample the shingles of each page (secs. 4.4, 6), and digest the text of pages with enough (sec. 4.2)."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
         sample = sample_shingles(shingles, bounds, self.table.of(tokens.counts), self.settings.most_shingles)
         counts = sizes_of(sample.bounds)

@@ -67,7 +67,7 @@ class MinhashScheme(CandidateSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Take the minima over the shingles of pages with at least min_tokens tokens and one shingle."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
         counts = sizes_of(bounds)
         status = status_of(pages, (tokens.counts >= self.settings.min_tokens) & (counts > 0))
@@ -126,7 +126,7 @@ class OnebitScheme(CandidateSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Keep the lowest bit of each minimum over the shingles of pages with enough of them."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
         counts = sizes_of(bounds)
         bits = minimum_hashes(shingles, bounds, self.functions) & np.uint32(1)

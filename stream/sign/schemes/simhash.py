@@ -125,7 +125,7 @@ class ChainScheme(FingerprintSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Fold the spots of pages with at least min_features of them."""
         batch = lay_out(pages)
-        found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.model)
+        found = extract_spots(batch.buffer, batch.bounds, batch.markup, self.model)
         return fold_signatures(pages, found.spots, found.spot_bounds, sizes_of(found.spot_bounds), self.min_features)
 
 
@@ -144,7 +144,7 @@ class MankuScheme(FingerprintSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Fold the words and phrases of pages with at least min_features of them, each once per occurrence."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self.stop_words)
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup).without(self.stop_words)
         features, bounds = shingle_pages(tokens, 1, self.settings.phrase_words)
         return fold_signatures(pages, features, bounds, sizes_of(bounds), self.settings.min_features)
 
@@ -166,5 +166,5 @@ class SubhashScheme(FingerprintSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Fold the tokens of pages with at least min_tokens of them."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup)
         return fold_signatures(pages, *shingle_pages(tokens, 1, 1), tokens.counts, self.min_tokens)

@@ -97,7 +97,7 @@ class SpotsieveScheme:
         A page with too little main text has only a digest and a host.
         """
         batch = lay_out(pages)
-        sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
+        sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup, self.sieve)
         status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
         judged = status == FINGERPRINTED
         blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)

@@ -95,7 +95,7 @@ class TokenTerms:
     def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Token hashes of n pages, with repeats, and their bounds."""
         batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self._excluded)
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup).without(self._excluded)
         return tokens.hashes, tokens.bounds
 
 
@@ -116,7 +116,7 @@ class SpotTerms:
     def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Spot hashes of n pages, with repeats, and their bounds."""
         batch = lay_out(pages)
-        found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self._model)
+        found = extract_spots(batch.buffer, batch.bounds, batch.markup, self._model)
         return found.spots, found.spot_bounds
 
 

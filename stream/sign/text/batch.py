@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import part
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.characters import text_tables
 from spotsieve.stream.sign.text.html.elements import LEAD_PLAIN, element_table
@@ -18,6 +19,8 @@ from spotsieve.stream.sign.text.html.scan import scan_markup
 from spotsieve.stream.sign.text.html.skips import find_byte
 from spotsieve.stream.sign.text.machine import PADDING, byte_at, load_int, put_int
 from spotsieve.stream.sign.text.words import close_word, end_block, spell
+
+_XML = np.uint8(Markup.XML)
 
 
 @part
@@ -49,7 +52,7 @@ Result = TypeVar("Result")
 
 class TextBatch(NamedTuple):
     """Memory addresses of a batch of n pages. pages: n  buffer: of uint8[N]  bounds: of int64[n + 1]
-    markup: of bool[n]
+    markup: of uint8[n], values of Markup (stream/base/page.py)
 
     A kernel takes addresses, because numba compiles it again for read-only arrays, and arrays over bytes are read-only.
     """
@@ -61,11 +64,11 @@ class TextBatch(NamedTuple):
 
 
 def check_batch(
-    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
-    """The arrays, contiguous, with one flag for each page. Raises TypeError and ValueError for wrong arrays.
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8] | int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+    """The arrays, contiguous, with one Markup for each page. Raises TypeError and ValueError for wrong arrays.
 
-    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n], or one flag for all pages
+    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: uint8[n], or one for all pages
     """
     if buffer.dtype != np.uint8 or buffer.ndim != 1:
         raise TypeError(f"buffer must be uint8[N], got {buffer.dtype}[{buffer.ndim} dimensions]; use numpy.frombuffer")
@@ -76,15 +79,15 @@ def check_batch(
         raise ValueError(f"bounds must ascend within 0..{len(buffer)}, got {bounds[0]}..{bounds[-1]}; check the batch")
     if len(sizes) and sizes.max() > MAX_PAGE_BYTES:
         raise ValueError(f"a page must be at most {MAX_PAGE_BYTES} bytes, got {sizes.max()}; pass it on unchecked")
-    flags = np.broadcast_to(np.asarray(markup, dtype=np.bool_), len(sizes))
+    flags = np.broadcast_to(np.asarray(markup, dtype=np.uint8), len(sizes))
     return np.ascontiguousarray(buffer), np.ascontiguousarray(bounds), np.ascontiguousarray(flags)
 
 
 def in_padded_parts(
     buffer: NDArray[np.uint8],
     bounds: NDArray[np.int64],
-    flags: NDArray[np.bool_],
-    run: Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]], Result],
+    flags: NDArray[np.uint8],
+    run: Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]], Result],
 ) -> list[Result]:
     """The results of `run`, which is called zero, one or two times, each time with PADDING readable bytes after the
     pages.
@@ -103,7 +106,7 @@ def in_padded_parts(
     return parts
 
 
-def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.bool_]) -> TextBatch:
+def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.uint8]) -> TextBatch:
     """The memory addresses of checked arrays, which must outlive the kernel call."""
     return TextBatch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
 
@@ -149,8 +152,9 @@ def scan_page(state, batch, page):  # int64[24], TextBatch, int64 -> (int64, int
     end = batch.buffer + load_int(batch.bounds + (page << 3) + 8)
     state[scan_layout.TOKEN_COUNT // 8 : scan_layout.LAST_CLEARED // 8 + 1] = 0
     place = np.int64(state.ctypes.data)
-    if byte_at(batch.markup + page) != 0:
-        scan_markup(place, start, end)
+    markup = byte_at(batch.markup + page)
+    if markup != 0:
+        scan_markup(place, start, end, markup == _XML)
     else:
         scan_plain(place, start, end)
     return start, end

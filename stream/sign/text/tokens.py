@@ -41,12 +41,10 @@ class PageTokens:
         return PageTokens(self.hashes[kept], before[self.bounds])
 
 
-def extract_tokens(
-    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
-) -> PageTokens:
+def extract_tokens(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8] | int) -> PageTokens:
     """All tokens of n pages, in one kernel call without the GIL.
 
-    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n], or one flag for all pages
+    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: uint8[n], or one Markup for all pages
 
     Raises TypeError and ValueError for wrong arrays.
     """
@@ -58,7 +56,7 @@ def extract_tokens(
     return PageTokens(hashes, after)
 
 
-def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_]) -> PageTokens:
+def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8]) -> PageTokens:
     # The arrays whose addresses are in the state must outlive the call.
     state, arrays = scan_state(int(sizes_of(bounds).max()))
     tokens = PageTokens(*_extract_batch(batch_at(buffer, bounds, markup), state))

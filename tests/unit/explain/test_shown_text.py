@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.demo.crawl import build_crawl
 from spotsieve.stream.insight.explain.shown_text import align, paragraphs_of, read_text, words_of
 from spotsieve.stream.research.labelling.review_page import side_by_side
@@ -23,9 +24,12 @@ from tests.fixtures.pages.spotsieve_pages import page
         ("a &lt;script&gt; &bogus; a < b &#x41; <!-- <p> --> c", True, "a <script> &bogus; a < b A c"),
         ("a &amp; b\nc\n \n\nd <p>", False, "a &amp; b c\nd <p>"),
         ("日本語 <i>x</i>", True, "日本語 x"),
+        ("a <script src=x.js/>b <title/>c", True, "a b c"),
+        ("a <template shadowrootmode=open>b</template> <template>c</template>d", True, "a b d"),
+        ("a <script/>b <![CDATA[c & d]]> e<style>f</style>", Markup.XML, "a b c & d e"),
     ],
 )
-def test_the_visible_text_keeps_the_spelling_of_the_page(body: str, markup: bool, text: str) -> None:
+def test_the_visible_text_keeps_the_spelling_of_the_page(body: str, markup: Markup | bool, text: str) -> None:
     shown = read_text(body.encode(), markup)
     assert shown.text == text
     assert len(shown.origins) >= len(text)

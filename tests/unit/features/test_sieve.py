@@ -38,7 +38,7 @@ ARTICLE = f"<article><h1>Bridge closed</h1><p>{STORY}</p><p>{STORY[::-1]}</p></a
 
 
 def sieved(
-    pages: list[bytes], markup: bool | NDArray[np.bool_] = True, settings: SieveSettings = SETTINGS
+    pages: list[bytes], markup: bool | NDArray[np.uint8] = True, settings: SieveSettings = SETTINGS
 ) -> SievedPages:
     bounds = np.concatenate([[0], np.cumsum([len(page) for page in pages])]).astype(np.int64)
     return sieve_pages(np.frombuffer(b"".join(pages), dtype=np.uint8), bounds, markup, settings)
@@ -169,7 +169,7 @@ def test_shorter_texts_are_one_shingle_and_repeats_in_a_block_count() -> None:
 
 
 def test_columns_of_a_page_never_change() -> None:
-    found = sieved([STORY.encode(), GOLDEN_PAGE.encode()], np.array([False, True]))
+    found = sieved([STORY.encode(), GOLDEN_PAGE.encode()], np.array([False, True], np.uint8))
     assert found.minima[:2].tolist() == GOLDEN_MINIMA
     assert found.blocks[1:].tolist() == GOLDEN_BLOCKS
     assert found.samples[-5:].tolist() == GOLDEN_SAMPLES

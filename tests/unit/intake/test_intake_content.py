@@ -1,10 +1,11 @@
-"""Intake tells HTML, plain text and other content apart."""
+"""Intake tells HTML, XML, plain text and other content apart."""
 
 import time
 from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.intake import make_page
 from spotsieve.stream.sign.intake.charset import MAX_BLANKS
 from spotsieve.stream.sign.intake.content import Content, find_media_type, read_content_type
@@ -17,7 +18,7 @@ def kind(body: bytes | str, content_type: str | None = None, max_page_bytes: int
     if not page.judgeable:
         assert page.body == (body.encode() if isinstance(body, str) else body), "its bytes stay untouched"
         return "not judged"
-    return "html" if page.markup else "plain"
+    return {Markup.NONE: "plain", Markup.HTML: "html", Markup.XML: "xml"}[Markup(page.markup)]
 
 
 @pytest.mark.parametrize(
@@ -25,14 +26,31 @@ def kind(body: bytes | str, content_type: str | None = None, max_page_bytes: int
     [
         (b"no tags at all", "text/html", "html"),
         (b"no tags at all", "Text/HTML ; charset=utf-8", "html"),
-        (b"no tags", "application/xhtml+xml", "html"),
-        (b"no tags", "application/rss+xml", "html"),
-        (b"no tags", "text/xml", "html"),
+        (b"no tags", "application/xhtml+xml", "xml"),
+        (b"no tags", "application/rss+xml", "xml"),
+        (b"no tags", "text/xml", "xml"),
         (b"<p>a tag", "text/plain", "plain"),
         (b'{"a": "<p>"}', "application/json", "plain"),
         (b"<p>hello", None, "html"),
         (b"<p>hello", "application/octet-stream", "html"),
         (b"<!doctype html>", "", "html"),
+        (b"<?xml version='1.0'?><html>", None, "xml"),
+        (b"\n<?xml version='1.0'?><html>", "application/octet-stream", "xml"),
+        (b"\xef\xbb\xbf<?xml\tversion='1.0'?><!DOCTYPE html><html>", None, "xml"),
+        (b"<?xml version='1.0'?><!DOCTYPE html><html>", "text/html", "html"),
+        (b"<?xml-stylesheet href='x'?><html>", None, "html"),
+        (b"<rss version='2.0'>", None, "xml"),
+        (b"<?xml version='1.0'?><!-- a > b --><rss version='2.0'>", "text/html; charset=utf-8", "xml"),
+        (b"<!-- <rss> --><html>", "text/html", "html"),
+        (b"<feed xmlns='http://www.w3.org/2005/Atom'>", "text/html", "xml"),
+        (b"<rdf:RDF xmlns='http://purl.org/rss/1.0/'>", None, "xml"),
+        (b"<!DOCTYPE rss [ <!ENTITY a '>'> ]><rss/>", None, "xml"),
+        (b"<feed", "text/plain", "plain"),
+        (b"<feedback>", "text/html", "html"),
+        (b"<!doctype html><rssfeed>", None, "html"),
+        ("<?xml version='1.0'?><a>".encode("utf-16"), None, "xml"),
+        (b"<p>", "application/xml; charset=utf-8", "xml"),
+        (b"<p>", "image/svg+xml", "xml"),
         (b"</div>", None, "html"),
         (b"1 < 2 and 3 <4", None, "plain"),
         (b" " * 2000 + b"<p>", None, "html"),

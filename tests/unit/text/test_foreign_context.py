@@ -56,10 +56,10 @@ def test_nothing_left_open_in_foreign_content_changes_the_article(prefix: str) -
     ("page", "around"),
     [
         # an HTML tag that ends foreign content stands in the page, and stays open there
-        ("<svg><nav><table>x", [("x", 0, {"table"})]),
-        ("<svg><ul><li>x", [("x", 0, {"ul"})]),
+        ("<svg><nav><table>x</table>", [("x", 0, {"table"})]),
+        ("<svg><ul><li>x</ul>", [("x", 0, {"ul"})]),
         # links and sections outside go on behind it
-        ("<nav><a href=x><svg><a></a></svg>x", [("x", 1, {"nav"})]),
+        ("<nav><a href=x><svg><a></a></svg>x</a></nav>", [("x", 1, {"nav"})]),
         ("<nav><svg><aside></svg>x</nav>y", [("x", 0, {"nav"}), ("y", 0, set())]),
         # an end tag that ends foreign content is one of the page
         ("<nav><svg><path></nav>x", [("x", 0, set())]),

@@ -67,6 +67,8 @@ SAME = [
     "a<!-->b<!--->c<!---->d<!-- --!>e<!--x",
     "a<wbr>b<image>c",
     "<DIV>A</DIV>B",
+    "a<xmp/>b<p>c",
+    "<textarea/>a<b>c",
     "a<b",
     "a<b c='",
 ]

@@ -35,7 +35,8 @@ TITLES = {
     "<p>text": (),
     "<title>never closed<p>the page": ("never", "closed", "p", "the", "page"),
     "<title>almost</title": ("almost", "title"),
-    "<title/>open": ("open",),
+    "<title/>open": (),
+    "<title/>open</title>": ("open",),
     f"<title>{'y' * 70} {'z' * 20} x</title>": ("y" * 70, "z" * 20, "x"),
     f"<title>{'long ' * 30}short</title>": ("long", "short"),
 }

@@ -3,7 +3,8 @@
 A block is a run of text between the tags of block-level elements. `<br>` and embedded content separate tokens but do
 not end the block. Every other tag, known or not, has no effect: `<b>w</b>ord` is the single token `word`. For each
 block the scanner records, without a tree, the last block tag before it (LEADS) and which elements of SECTIONS are open
-around it. All of these elements require their end tags, so valid HTML leaves none of them open.
+around it. All of these elements require their end tags, so valid HTML leaves none of them open. Those that a page
+leaves open are around no block.
 
 Foreign content follows the HTML standard (13.2.6.5): no tag switches to raw text, some start tags end it, and inside
 its integration points HTML continues. Only a tree would know whether the element of an end tag is open outside, or
@@ -105,10 +106,13 @@ NO_SECTION = 15
 DEEPEST_SECTION = 15
 
 # The traits of a tag: its kind in 4 bits, then its lead in 5 (not for end tags), its section in 4, its role in foreign
-# content in 4, and whether it is <a>.
+# content in 4, its number in HIDDEN_NAMES in 3, and whether it is <a>.
 KIND_MASK, LEAD_SHIFT, LEAD_MASK, SECTION_SHIFT, SECTION_MASK = 15, 4, 31, 9, 15
-ROLE_SHIFT, ROLE_MASK, LINK_SHIFT = 13, 15, 17
+ROLE_SHIFT, ROLE_MASK, HIDDEN_SHIFT, HIDDEN_MASK, LINK_SHIFT = 13, 15, 17, 7, 20
 UNKNOWN_TRAITS = INLINE | LEAD_OTHER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT
+HIDDEN_NAMES = ("", "noscript", "noembed", "noframes", "style", "title", "iframe", "script")
+"""Elements whose raw text is hidden, by number; 0 is no such element."""
+NOSCRIPT = HIDDEN_NAMES.index("noscript")
 
 SLOT_BITS = 10
 LONG_NAME = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -151,7 +155,18 @@ def traits_of(name: str, kind: int) -> int:
     lead = next((number for number, names in LEADS.items() if name in names), LEAD_OTHER)
     role = next((number for number, names in ROLES.items() if name in names), 0)
     own = lead << LEAD_SHIFT | section_of(name) << SECTION_SHIFT
-    return kind | own | role << ROLE_SHIFT | (name == "a") << LINK_SHIFT
+    hidden = HIDDEN_NAMES.index(name) if name in HIDDEN_NAMES else 0
+    return kind | own | role << ROLE_SHIFT | hidden << HIDDEN_SHIFT | (name == "a") << LINK_SHIFT
+
+
+@part
+def empty_traits(kind):  # int64 -> int64
+    """The traits of an empty-element tag of XML: it parts words and blocks as its element does, and opens nothing."""
+    if kind in (INLINE, HIDDEN, SCRIPT):
+        kind = INLINE
+    elif kind != BLOCK:
+        kind = BREAK
+    return np.int64(kind | AFTER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT)
 
 
 def section_of(name: str) -> int:

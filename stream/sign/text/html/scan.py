@@ -1,8 +1,14 @@
-"""Scans one HTML page to token hashes and blocks, without a DOM.
+"""Scans one page of HTML or XML to token hashes and blocks, without a DOM.
 
 It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: raw text elements, and CDATA
-sections in foreign content. It turns 64 bytes at a time into bit masks and reads words and regular tags from the bits,
-because a mispredicted branch costs as much as ten bytes of text.
+sections in foreign content. In XML an empty-element tag of any element opens nothing, and every CDATA section is text.
+
+An element without an end tag takes no text with it. Hidden raw text without an end tag would reach to the end of the
+page: a tag that closes itself then hides nothing, nor does <noscript>, which a browser without scripting shows. Links
+and sections without end tags are corrected at the end (stream/sign/text/scan_layout.py).
+
+It turns 64 bytes at a time into bit masks and reads words and regular tags from the bits, because a mispredicted branch
+costs as much as ten bytes of text.
 """
 
 import numpy as np
@@ -11,7 +17,14 @@ from spotsieve.stream.base.jit import part
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.hashing import HASH_BITS, K0, SEED, WITH_DIGIT, finish_hash, hash_lowered
 from spotsieve.stream.sign.text.html import elements
-from spotsieve.stream.sign.text.html.elements import foreign_after, foreign_depth, has_cdata, is_foreign, left_foreign
+from spotsieve.stream.sign.text.html.elements import (
+    empty_traits,
+    foreign_after,
+    foreign_depth,
+    has_cdata,
+    is_foreign,
+    left_foreign,
+)
 from spotsieve.stream.sign.text.html.skips import (
     NAME_ENDS,
     after_byte,
@@ -19,8 +32,11 @@ from spotsieve.stream.sign.text.html.skips import (
     after_comment,
     after_long_tag,
     after_tag,
+    closes_itself,
     in_set,
     is_cdata,
+    is_link,
+    is_shadow_root,
     odd_bytes,
     quoted_bytes,
     raw_text_end,
@@ -41,6 +57,7 @@ from spotsieve.stream.sign.text.machine import (
     text_masks,
     trailing_zeros,
 )
+from spotsieve.stream.sign.text.scan_layout import cut_link, cut_sections, lower_depths
 from spotsieve.stream.sign.text.words import close_word, end_block, reopen_token, spell, trace_token
 
 _U0, _U1 = np.uint64(0), np.uint64(1)
@@ -51,8 +68,8 @@ _TITLE = np.uint64(int.from_bytes(b"title", "little"))
 
 
 @part
-def scan_markup(state, start, end):  # int64, int64, int64 -> None
-    """Write tokens and blocks of the HTML at the addresses start..end into the arrays of the state."""
+def scan_markup(state, start, end, xml):  # int64, int64, int64, bool -> None
+    """Write tokens and blocks of the HTML or XML at the addresses start..end into the arrays of the state."""
     tokens, blocks = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.BLOCKS)
     block_count, block_start = np.int64(0), np.int64(0)
     names, traits_table = load_int(state + scan_layout.NAMES), load_int(state + scan_layout.TRAITS)
@@ -61,7 +78,12 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     count = np.int64(0)
     # Among the first `count` tokens, `links + in_link * count` begin in links. So a link's tag needs no branch.
     links, in_link = np.int64(0), np.int64(0)
+    # Number of tokens before the first block tag in the open link, -1 if there is none yet: if the link has no end tag,
+    # it ends there.
+    link_edge = np.int64(-1)
     sections, lead = _U0, np.int64(elements.LEAD_BODY)
+    # The lowest depth of each section since the last recorded block.
+    lowest = _U0
     # If the last token ends at inline markup, it continues if the next text starts with a word.
     open_start, open_end = np.int64(0), np.int64(0)
     spelling = False
@@ -69,14 +91,16 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     foreign, foreign_links = _U0, np.int64(0)
     # State around the outermost root of foreign content: elements opened inside end with the root.
     outer_in_link, outer_sections, outer_lead = np.int64(0), _U0, np.int64(0)
-    outer_templates = np.int64(0)
+    outer_templates, outer_edge = np.int64(0), np.int64(-1)
     # A foreign element that hides its text: its folded name, the depth of foreign content, and its own nesting depth.
     hidden, hidden_depth, hidden_times = _U0, np.int64(0), np.int64(0)
     templates = np.int64(0)
+    # Elements that have no end tag from here on, a bit for each of HIDDEN_NAMES.
+    unclosed = np.int64(0)
     saved_count, saved_trace = np.int64(0), np.int64(0)
     saved_blocks, saved_start = np.int64(0), np.int64(0)
     saved_links, saved_in_link = np.int64(0), np.int64(0)
-    saved_sections, saved_lead = _U0, np.int64(0)
+    saved_sections, saved_lead, saved_edge, saved_lowest = _U0, np.int64(0), np.int64(-1), _U0
     position = start
     while True:
         # --- text up to the next '<'
@@ -155,7 +179,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if room > 1 and following == 33:
                 if room > 3 and byte_at(position + 2) == 45 and byte_at(position + 3) == 45:
                     position = after_comment(position + 4, end)
-                elif has_cdata(foreign) and is_cdata(position, end):
+                elif (xml or has_cdata(foreign)) and is_cdata(position, end):
                     inner_end = after_cdata(position + 9, end)
                     put_int(state + scan_layout.TOKEN_COUNT, count)
                     if open_end != 0:
@@ -214,13 +238,22 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 position = after_tag(name + length, end, not regular)
             if position < 0:
                 break
+        if (
+            xml
+            and not closing
+            and kind != elements.FOREIGN
+            and not is_foreign(foreign)
+            and closes_itself(name + length, position - 1)
+        ):
+            traits = empty_traits(kind)
+            kind = traits & elements.KIND_MASK
         if spelling and kind != elements.INLINE and kind != elements.HIDDEN and kind != elements.SCRIPT:
             put_int(state + scan_layout.TOKEN_COUNT, count)
             close_word(state)
             spelling = False
             count = load_int(state + scan_layout.TOKEN_COUNT)
         if foreign != _U0 or kind == elements.FOREIGN:
-            before, empty = foreign, byte_at(position - 2) == 47
+            before, empty = foreign, not closing and closes_itself(name + length, position - 1)
             was_foreign = is_foreign(before)
             role = traits >> elements.ROLE_SHIFT & elements.ROLE_MASK
             foreign = foreign_after(before, role, kind, closing, empty)
@@ -249,18 +282,22 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     if templates == 0:
                         count, block_count, block_start = saved_count, saved_blocks, saved_start
                         links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+                        link_edge, lowest = saved_edge, saved_lowest
                         put_int(state + scan_layout.TRACE_LENGTH, saved_trace)
                     if closing and kind > elements.BREAK and foreign == before:
                         continue
             if before == _U0:
                 outer_in_link, outer_sections, outer_lead, outer_templates = in_link, sections, lead, templates
+                outer_edge = link_edge
             elif foreign == _U0:
                 links += (in_link - outer_in_link) * (count + np.int64(spelling))
-                in_link, sections, lead = outer_in_link, outer_sections, outer_lead
+                in_link, sections, lead, link_edge = outer_in_link, outer_sections, outer_lead, outer_edge
+                lowest = lower_depths(lowest, sections)
                 if templates > outer_templates == 0:
                     # A template was opened inside: after it, the page continues in the state around the root.
                     saved_links += (saved_in_link - outer_in_link) * saved_count
                     saved_in_link, saved_sections, saved_lead = outer_in_link, outer_sections, outer_lead
+                    saved_edge, saved_lowest = outer_edge, lower_depths(saved_lowest, outer_sections)
             if kind == elements.FOREIGN:
                 open_end = np.int64(0)
                 continue
@@ -277,19 +314,33 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     if templates == 0:
                         saved_count, saved_blocks, saved_start = count, block_count, block_start
                         saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
+                        saved_edge, saved_lowest = link_edge, lowest
                         saved_trace = load_int(state + scan_layout.TRACE_LENGTH)
                 continue
+        if traits >> elements.LINK_SHIFT != 0:
+            linked = np.int64(0)
+            if not closing:
+                if is_foreign(foreign) and closes_itself(name + length, position - 1):
+                    continue
+                if in_link != 0 and link_edge >= 0 and foreign == _U0 and hidden == _U0 and templates == 0:
+                    links, in_link = cut_link(blocks, block_count, link_edge), np.int64(0)
+                linked, link_edge = np.int64(is_link(name + length, position - 1)), np.int64(-1)
+            # A token that is still being spelled began before this tag.
+            links -= (linked - in_link) * (count + np.int64(spelling))
+            in_link = linked
+            continue
         if kind <= elements.BREAK:
             # Without branches, because the CPU can predict neither which of the three kinds this is nor whether it is
             # an end tag. Conditions are masks of all bits or no bits. A block without tokens is dropped.
             is_block, is_end = opaque(-(kind & elements.BLOCK)), opaque(-np.int64(closing))
-            is_link = opaque(-(traits >> elements.LINK_SHIFT))
             record = blocks + (block_count << scan_layout.BLOCK_SHIFT)
             put_int32(record, count)
             put_int32(record + scan_layout.BLOCK_LINKS, links + in_link * count)
             put_word(record + scan_layout.BLOCK_SECTIONS, sections)
             put_int32(record + scan_layout.BLOCK_LEAD, lead)
-            block_count += np.int64(count > block_start) & is_block
+            put_word(record + scan_layout.BLOCK_LOWEST, lowest)
+            ended = np.int64(count > block_start) & is_block
+            block_count += ended
             block_start ^= (block_start ^ count) & is_block
             # elements.INLINE is 0
             open_end &= (kind - 1) >> 63
@@ -299,10 +350,10 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             depth = np.int64(sections >> place & np.uint64(elements.DEEPEST_SECTION))
             deeper = (np.int64(depth < elements.DEEPEST_SECTION) & ~is_end) - (np.int64(depth > 0) & is_end)
             sections += np.uint64(deeper) << place
-            # A token that is still being spelled began before this tag.
-            linked = in_link ^ ((in_link ^ (is_end + 1)) & is_link)
-            links -= (linked - in_link) * (count + np.int64(spelling))
-            in_link = linked
+            below = np.int64(lowest >> place & np.uint64(elements.DEEPEST_SECTION)) - (depth + deeper)
+            lowest -= np.uint64(max(below, np.int64(0))) << place
+            lowest ^= (lowest ^ sections) & np.uint64(-ended)
+            link_edge ^= (link_edge ^ count) & is_block & (link_edge >> 63)
             continue
         # --- elements with rules of their own
         if kind != elements.HIDDEN and kind != elements.SCRIPT:
@@ -313,20 +364,33 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 if templates == 0 and hidden == _U0:
                     count, block_count, block_start = saved_count, saved_blocks, saved_start
                     links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+                    link_edge, lowest = saved_edge, saved_lowest
                     put_int(state + scan_layout.TRACE_LENGTH, saved_trace)
             elif not closing:
+                if templates == 0 and is_shadow_root(name + length, position - 1):
+                    continue
                 if templates == 0 and hidden == _U0:
                     saved_count, saved_blocks, saved_start = count, block_count, block_start
                     saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
+                    saved_edge, saved_lowest = link_edge, lowest
                     saved_trace = load_int(state + scan_layout.TRACE_LENGTH)
                 templates += 1
             continue
         if closing:
             continue
-        if kind == elements.SCRIPT:
-            position = script_end(position, end)
+        own_bit = np.int64(1) << (traits >> elements.HIDDEN_SHIFT & elements.HIDDEN_MASK)
+        # The slash counts even at the end of an unquoted value: <script src=x.js/>
+        bare = own_bit == 1 << elements.NOSCRIPT or (own_bit != 1 and byte_at(position - 2) == 47)
+        if bare and unclosed & own_bit != 0:
             continue
-        inner_end = end if kind == elements.PLAINTEXT else raw_text_end(position, end, low, high, length)
+        inner_end = end
+        if kind == elements.SCRIPT:
+            inner_end = script_end(position, end)
+        elif kind != elements.PLAINTEXT:
+            inner_end = raw_text_end(position, end, low, high, length)
+        if bare and inner_end == end:
+            unclosed |= own_bit
+            continue
         if low == _TITLE and foreign == _U0 and load_int(state + scan_layout.TITLE_END) == 0:
             put_int(state + scan_layout.TITLE_START, position)
             put_int(state + scan_layout.TITLE_END, inner_end)
@@ -344,6 +408,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
         put_int(state + scan_layout.TRACE_LENGTH, saved_trace)
         block_count, block_start = saved_blocks, saved_start
         links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+        link_edge, lowest = saved_edge, saved_lowest
     put_int(state + scan_layout.BLOCK_COUNT, block_count)
     put_int(state + scan_layout.BLOCK_START, block_start)
     put_int(state + scan_layout.LINKS, links)
@@ -351,6 +416,13 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     put_word(state + scan_layout.SECTIONS, sections)
     put_int(state + scan_layout.LEAD, lead)
     end_block(state)
+    if load_int(state + scan_layout.BLOCK_COUNT) > block_count:
+        put_word(blocks + (block_count << scan_layout.BLOCK_SHIFT) + scan_layout.BLOCK_LOWEST, lowest)
+        block_count += 1
+        lowest = sections
+    if in_link != 0 and link_edge >= 0:
+        cut_link(blocks, block_count, link_edge)
+    cut_sections(blocks, block_count, lowest)
 
 
 @part

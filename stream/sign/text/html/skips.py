@@ -1,7 +1,10 @@
-"""Finds the ends of markup without text (comments, scripts, raw text, irregular tags), and the words of a title.
+"""Finds the ends of markup without text (comments, scripts, raw text, irregular tags), attributes, and a title's words.
 
 The rules are from the HTML standard. Every function returns an address not beyond `end`. Unclosed markup reaches to
 the end of the page, so no byte is searched twice and the time is linear in the page.
+
+Attributes decide whether a tag closes itself, whether an <a> is a link, and whether a <template> is a declarative
+shadow root. Functions that read them take the address after the tag's name, and as `end` the address of its '>'.
 
 The title consists of the words of the first <title> outside svg and math, which is not part of any block. The scanner
 only records its place (stream/sign/text/html/scan.py), so its words are read once per page.
@@ -29,9 +32,9 @@ from spotsieve.stream.sign.text.machine import (
 from spotsieve.stream.sign.text.words import close_word, spell
 
 _U1 = np.uint64(1)
-# tab, line feed, form feed, carriage return, space
-_BLANKS = np.uint64(1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 32)
-NAME_ENDS = np.uint64(int(_BLANKS) | 1 << 47 | 1 << 62)
+BLANKS = np.uint64(1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 32)
+"""Bit set of the characters between attributes: tab, line feed, form feed, carriage return, space."""
+NAME_ENDS = np.uint64(int(BLANKS) | 1 << 47 | 1 << 62)
 """Bit set of the characters below 64 that end a tag name: blanks, '/', '>'."""
 _SCRIPT = np.uint64(int.from_bytes(b"script", "little"))
 
@@ -247,12 +250,12 @@ def after_tag(address, end, in_name):  # int64, int64, bool -> int64
         address += 1
         while address < end and byte_at(address) != 61 and not in_set(byte_at(address), NAME_ENDS):
             address += 1
-        while address < end and in_set(byte_at(address), _BLANKS):
+        while address < end and in_set(byte_at(address), BLANKS):
             address += 1
         if address >= end or byte_at(address) != 61:
             continue
         address += 1
-        while address < end and in_set(byte_at(address), _BLANKS):
+        while address < end and in_set(byte_at(address), BLANKS):
             address += 1
         if address >= end:
             break
@@ -263,9 +266,102 @@ def after_tag(address, end, in_name):  # int64, int64, bool -> int64
                 # A closing quote as the last byte ends the page inside the tag as well.
                 return np.int64(-1)
         else:
-            while address < end and byte_at(address) != 62 and not in_set(byte_at(address), _BLANKS):
+            while address < end and byte_at(address) != 62 and not in_set(byte_at(address), BLANKS):
                 address += 1
     return np.int64(-1)
+
+
+def _word(text: bytes) -> np.uint64:
+    return np.uint64(int.from_bytes(text, "little"))
+
+
+_HREF, _XLINK, _XLINK_REST = _word(b"href"), _word(b"xlink:hr"), _word(b"ef")
+_SHADOW, _SHADOW_REST = _word(b"shadowro"), _word(b"otmode")
+_OPEN, _CLOSED = _word(b"open"), _word(b"closed")
+
+
+@part
+def read_attribute(address, end):  # int64, int64 -> (int64, int64, int64, int64)
+    """The end of the name of the attribute at `address`, the start and end of its value, and the address after it."""
+    # A '=' as the first character belongs to the name.
+    address += 1
+    while address < end and byte_at(address) != 61 and not in_set(byte_at(address), NAME_ENDS):
+        address += 1
+    name_end = address
+    while address < end and in_set(byte_at(address), BLANKS):
+        address += 1
+    if address >= end or byte_at(address) != 61:
+        return name_end, name_end, name_end, address
+    address += 1
+    while address < end and in_set(byte_at(address), BLANKS):
+        address += 1
+    if address >= end:
+        return name_end, end, end, end
+    quote = byte_at(address)
+    if quote == 34 or quote == 39:
+        value_end = find_byte(address + 1, end, quote)
+        return name_end, address + 1, value_end, value_end + 1
+    value = address
+    while address < end and not in_set(byte_at(address), BLANKS):
+        address += 1
+    return name_end, value, address, address
+
+
+@part
+def find_value(address, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> (int64, int64)
+    """Start and end of the value of an attribute; (0, 0) without it. first, second: its name, from lowered16"""
+    while address < end:
+        if in_set(byte_at(address), NAME_ENDS):
+            address += 1
+            continue
+        name = address
+        name_end, value, value_end, address = read_attribute(address, end)
+        if name_end - name == length:
+            found_first, found_second = lowered16(name, length)
+            if found_first == first and found_second == second:
+                return value, value_end
+    return np.int64(0), np.int64(0)
+
+
+@part
+def closes_itself(address, end):  # int64, int64 -> bool
+    """Whether the tag ends with '/>', and the slash is not the end of an attribute's value."""
+    if byte_at(end - 1) != 47:
+        return False
+    while address < end and not in_set(byte_at(address), NAME_ENDS):
+        address += 1
+    last = address
+    while address < end:
+        last = address
+        if in_set(byte_at(address), NAME_ENDS):
+            address += 1
+        else:
+            _, _, _, address = read_attribute(address, end)
+    return last == end - 1 and in_set(byte_at(last), NAME_ENDS)
+
+
+@part
+def is_link(address, end):  # int64, int64 -> bool
+    """Whether an <a> has an address: href, or xlink:href in svg."""
+    if end - address > 5 and byte_at(address + 5) == 61:
+        first, _ = lowered16(address + 1, np.int64(4))
+        if first == _HREF:
+            return True
+    found, _ = find_value(address, end, _HREF, np.uint64(0), np.int64(4))
+    if found == 0:
+        found, _ = find_value(address, end, _XLINK, _XLINK_REST, np.int64(10))
+    return found != 0
+
+
+@part
+def is_shadow_root(address, end):  # int64, int64 -> bool
+    """Whether a <template> has a shadowrootmode of "open" or "closed"."""
+    value, value_end = find_value(address, end, _SHADOW, _SHADOW_REST, np.int64(14))
+    length = value_end - value
+    if length != 4 and length != 6:
+        return False
+    first, _ = lowered16(value, length)
+    return first == (_OPEN if length == 4 else _CLOSED)
 
 
 MOST_TITLE_WORDS = 10
