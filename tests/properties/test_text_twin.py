@@ -17,7 +17,8 @@ PIECES = (
     "<noscript/> <iframe\tsrc=/> <iframe/> <style\tx='/'/> <noframes/> <textarea/> <xmp/> <plaintext/> <br/> <p/> "
     "<svg> </svg> <svg/> <math> <![CDATA[ ]]> <iframe> </iframe> <noscript> </noscript> <br> <plaintext> <my-tag <h1 "
     "<o:p> <blockquote> &amp; &amp &eacute; &eacute &notit; &#65; &#x41 &#128; &#xD800; &#0; &#99999999999; &fjlig; "
-    "é É 漢 ｶ ー \u0301 \u00ad \u200d \u200b 😀 𝒜 𐐀 ſ İ Σ ς Ⱥ don’t the is "
+    "ế ﬁ ﷺ ㌖ ½ ² ① Ａ ﾞ カ は ᄒ ᅡ ᆫ 한 가 ㄱ ㅏ क़ \u093c \u0323 \u0307 \u0345 \u3099 \u09c7 \u09be \u1025 \u102e \ufe0f "
+    "i ς ᾴ \u0344 é É 漢 ｶ ー \u0301 \u00ad \u200d \u200b 😀 𝒜 𐐀 ſ İ Σ ς Ⱥ don’t the is "
     'a="b" c=\'d>"\' href="x>y" <a\thref=" "></a>'
 ).split(" ")
 LONG_VALUES = ['="' + "z" * 60 + '"', ' longer="' + "z>" * 40 + '"']

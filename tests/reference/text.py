@@ -1,11 +1,22 @@
 """The text kernel's plain-Python reference_kernel: HTML or plain text to blocks of tokens, one character at a time."""
 
 import html.entities
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from spotsieve.stream.base.page import Markup
-from spotsieve.stream.sign.text.characters import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from spotsieve.stream.sign.text.characters import (
+    EXPANDED,
+    IDEOGRAPH,
+    IGNORED,
+    JOINING,
+    MARK,
+    OPEN_IDEOGRAPH,
+    SEPARATOR,
+    WORD,
+    class_and_folding,
+)
 from spotsieve.stream.sign.text.html import elements
 
 BLANKS = "\t\n\f\r "
@@ -74,6 +85,7 @@ class Words:
         self.blocks: list[list[str]] = []
         self.block: list[str] = []
         self.word = ""
+        self.alone = False
         self.hidden = False
 
     def read(self, character: str) -> None:
@@ -81,21 +93,26 @@ class Words:
             return
         known = _CLASSES.get(character)
         if known is None:
-            kind, lower = class_and_lower(ord(character))
-            known = _CLASSES[character] = (kind, chr(lower))
-        kind, low = known
-        if kind == WORD or (kind == MARK and self.word):
-            self.word += low
-        elif kind == IDEOGRAPH:
+            known = _CLASSES[character] = class_and_folding(character)
+        kind, folded = known
+        if kind == EXPANDED:
+            for one in folded:
+                self.read(one)
+            return
+        if kind == IGNORED or (kind == MARK and not self.word):
+            return
+        if kind != MARK and (self.alone or kind not in (WORD, JOINING)):
             self.end_word()
-            self.block.append(low)
-        elif kind not in (IGNORED, MARK):
-            self.end_word()
+        if kind in (IDEOGRAPH, OPEN_IDEOGRAPH):
+            self.alone = True
+        if kind != SEPARATOR:
+            self.word += folded
 
     def end_word(self) -> None:
         if self.word:
-            self.block.append(self.word)
-            self.word = ""
+            word = composed(self.word)
+            self.block.append(word[0] if self.alone else word)
+            self.word, self.alone = "", False
 
     def end_block(self) -> None:
         if not self.hidden:
@@ -103,6 +120,17 @@ class Words:
             if self.block:
                 self.blocks.append(self.block)
                 self.block = []
+
+
+def composed(word: str) -> str:
+    """A folded word in NFC; the dot above an i is dropped, and an iota subscript becomes an iota."""
+    kept, base = [], ""
+    for character in unicodedata.normalize("NFD", word):
+        base = base if unicodedata.combining(character) else character
+        if not (character == "\u0307" and base == "i"):
+            kept.append("\ue345" if character == "\u0345" else character)
+    # A private character does not compose with the letter, as an iota subscript does
+    return unicodedata.normalize("NFC", "".join(kept)).replace("\ue345", "ι")
 
 
 class Scanner:

@@ -19,7 +19,6 @@ import hashlib
 import importlib
 import json
 import sys
-import unicodedata
 import zipfile
 from collections.abc import Iterator
 from functools import cache
@@ -28,7 +27,7 @@ from pathlib import Path
 
 from spotsieve.stream.base.terminal import show
 from spotsieve.stream.sign.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
-from spotsieve.stream.sign.text.characters import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from spotsieve.stream.sign.text.characters import JOINING, MARK, SEPARATOR, WORD, class_and_folding, normalised
 
 SOURCES = Path(__file__).parent / "wordlist_sources.txt"
 WRITTEN = Path(__file__).parent / "wordlists.txt"
@@ -46,13 +45,13 @@ def sources(kind: str) -> dict[str, list[str]]:
 
 
 def tokens_of(text: str) -> Iterator[str]:
-    """Tokens of a list's entry, as the kernel makes them: lower case, cut at every non-letter."""
+    """Tokens of a list's entry, as the kernel makes them: normalised, cut at every non-letter."""
     word = ""
-    for character in unicodedata.normalize("NFC", text) + " ":
-        kind, lower = class_and_lower(ord(character))
-        if kind == WORD or (kind == MARK and word):
-            word += chr(lower)
-        elif kind not in (IDEOGRAPH, MARK, IGNORED):
+    for character in normalised(text) + " ":
+        kind, _ = class_and_folding(character)
+        if kind in (WORD, JOINING) or (kind == MARK and word):
+            word += character
+        elif kind == SEPARATOR:
             if word:
                 yield word
             word = ""
@@ -112,7 +111,7 @@ def spellings(language: str, word: str) -> tuple[str, ...]:
     other = word
     pairs = sources("spelling").get(language, [])
     for one, another in zip(pairs[0::2], pairs[1::2], strict=True):
-        other = other.replace(one, another)
+        other = normalised(other.replace(one, another))
     return (word,) if other == word else (word, other)
 
 

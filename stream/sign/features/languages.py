@@ -38,7 +38,7 @@ from spotsieve.stream.base.jit import part
 from spotsieve.stream.sign.text.hashing import LONE, WITH_DIGIT, hash_token
 from spotsieve.stream.sign.text.machine import load_word, trailing_zeros
 
-DIGEST = "569023af68adc4ab3f9e3f2b0a1edf1f12619a329b5b15eb68bd2fbe309c809d"
+DIGEST = "b0cc855fe0d8aad3098d6b5ce467961f3e8e48b1bed4a93c4d2f43fdccd9d981"
 
 WORD_INDEX_BITS = 14
 NO_WORD, LONE_CHARACTER, FIRST_WORD = 0, 1, 2

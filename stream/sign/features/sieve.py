@@ -19,7 +19,16 @@ from spotsieve.stream.sign.features.shingles import shingle_hashes
 from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES, digest_body, new_lanes
 from spotsieve.stream.sign.fingerprints.minhash import smallest_hashes
 from spotsieve.stream.sign.text import scan_layout
-from spotsieve.stream.sign.text.batch import TextBatch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.sign.text.batch import (
+    TOKENS_PER_BYTE,
+    TextBatch,
+    batch_at,
+    check_batch,
+    in_padded_parts,
+    most_blocks,
+    scan_page,
+    scan_state,
+)
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS, title_words
 from spotsieve.stream.sign.text.machine import load_int, load_word
 from spotsieve.stream.sign.text.scan_layout import Blocks, empty_blocks, unpack_blocks
@@ -140,7 +149,7 @@ def blocks_of(page: bytes, markup: int) -> list[ScoredBlock]:
     if not page:
         return []
     state, arrays = scan_state(len(page), tracing=True)
-    blocks = empty_blocks(len(arrays[scan_layout.TOKENS]))
+    blocks = empty_blocks(most_blocks(len(page)))
     in_padded_parts(
         *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
         lambda buffer, bounds, flags: _call(batch_at(buffer, bounds, flags), state, blocks, SieveSettings()),
@@ -197,8 +206,9 @@ def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8], settings: SieveSettings
 ) -> SievedPages:
     # The state holds addresses of these arrays, so they must outlive the call.
-    state, arrays = scan_state(int(sizes_of(bounds).max()))
-    sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(len(arrays[scan_layout.TOKENS])), settings)
+    longest = int(sizes_of(bounds).max())
+    state, arrays = scan_state(longest)
+    sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(most_blocks(longest)), settings)
     arrays.clear()
     return sieved
 
@@ -228,17 +238,17 @@ def _keep_tokens(tokens, blocks, count, kept):
 
 @part
 def _most(batch, each):  # TextBatch, int64 -> int64
-    """Slots for the pages of a batch, up to `each` per page: a page of s bytes has at most s / 2 + 1 tokens."""
+    """Slots for the pages of a batch, up to `each` per page, one for each token that a page can have."""
     slots = np.int64(0)
     for page in range(batch.pages):
         size = load_int(batch.bounds + (page << 3) + 8) - load_int(batch.bounds + (page << 3))
-        slots += min((size >> 1) + 1, each)
+        slots += min(TOKENS_PER_BYTE * size + 1, each)
     return slots
 
 
 @kernel
 def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
-    # batch: TextBatch of n pages  state: int64[24]  buffers: SieveBuffers  the others: as in SieveSettings
+    # batch: TextBatch of n pages  state: int64[92]  buffers: SieveBuffers  the others: as in SieveSettings
     # ->  the columns of SievedPages, in their order
     pages, blocks, words = batch.pages, buffers.blocks, buffers.words
     token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)

@@ -16,7 +16,7 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
-from spotsieve.stream.sign.text.characters import is_token
+from spotsieve.stream.sign.text.characters import is_token, normalised
 from spotsieve.stream.sign.text.hashing import (
     ANTECEDENT,
     HASH_BITS,
@@ -144,11 +144,13 @@ def check_words(name: str, words: object, token_of: Callable[[str], str] = str) 
         raise SettingError(name, f"must be at most {MAX_WORDS} words", len(words), "keep the most frequent ones")
     for word in words:
         if not is_token(token_of(word)):
+            folded = normalised(token_of(word))
+            hint = "write the parts as words of their own, for example don and t for don't"
             raise SettingError(
                 name,
                 "must be single tokens in lower case, without blanks, apostrophes or other signs",
                 word,
-                "write the parts as words of their own, for example don and t for don't",
+                f"write {folded}, as the filter reads the word" if is_token(folded) else hint,
             )
 
 
@@ -328,7 +330,7 @@ def _run(
 
 @kernel
 def _extract_batch(batch, state, table, chain_length):
-    # batch: TextBatch of n pages  state: int64[24]  table: SpotTable  chain_length: int64
+    # batch: TextBatch of n pages  state: int64[92]  table: SpotTable  chain_length: int64
     # ->  spots: uint64[m]  spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n]
     pages = batch.pages
     spot_bounds = np.zeros(pages + 1, dtype=np.int64)

@@ -111,30 +111,51 @@ def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArra
     return TextBatch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
 
 
+TOKENS_PER_BYTE = 2
+SPELLED_BYTES = 4
+POINTS_PER_BYTE = 2
+TRACE_BYTES = 12
+"""The most that a byte of a page gives: tokens, bytes of a word, characters of a decomposed word, and bytes of traced
+tokens with their line feeds."""
+
+
+def most_tokens(size: int) -> int:
+    """Room for the tokens of a page of `size` bytes."""
+    return TOKENS_PER_BYTE * size + 64
+
+
+def most_blocks(size: int) -> int:
+    """Room for the blocks of a page of `size` bytes: between two blocks there are a tag, or line feeds."""
+    return size // 2 + 64
+
+
 def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
     """A scan's state for pages of up to `longest` bytes, and the arrays that it points into. tracing: record token
     texts
 
-    There is a byte between two tokens, unless one of them is an ideograph of three bytes. So a page of s bytes has at
-    most s / 2 + 1 tokens. The arrays have that size, but the system provides memory only for the parts that are
-    written.
+    U+3316, of three bytes, is read as six ideographs, U+FDFA as 18 characters of 33 bytes, and U+321D is decomposed to
+    five letters of Hangul. The arrays have room for pages of such characters, but the system provides memory
+    only for the parts that are written.
     """
     tables, elements = text_tables(), element_table()
-    most = longest // 2 + 64
     arrays: dict[int, NDArray[Any]] = {
-        scan_layout.TOKENS: np.empty(most, dtype=np.uint64),
-        scan_layout.BLOCKS: np.empty(most << scan_layout.BLOCK_SHIFT, dtype=np.uint8),
-        # A lower-case letter can take 3 bytes where its capital takes 2.
-        scan_layout.SPELLED: np.empty(longest * 3 // 2 + 64, dtype=np.uint8),
+        scan_layout.TOKENS: np.empty(most_tokens(longest), dtype=np.uint64),
+        scan_layout.BLOCKS: np.empty(most_blocks(longest) << scan_layout.BLOCK_SHIFT, dtype=np.uint8),
+        scan_layout.SPELLED: np.empty(SPELLED_BYTES * longest + 64, dtype=np.uint8),
+        # The characters of a word, and as many of scratch.
+        scan_layout.POINTS: np.empty(2 * (POINTS_PER_BYTE * longest + 64), dtype=np.int32),
         scan_layout.PAGES: tables.pages,
         scan_layout.LEAVES: tables.leaves,
+        scan_layout.EXPANSIONS: tables.expansions,
+        scan_layout.COMPOSITION_KEYS: tables.composition_keys,
+        scan_layout.COMPOSITION_VALUES: tables.composition_values,
         scan_layout.ENTITY_KEYS: tables.entity_keys,
         scan_layout.ENTITY_VALUES: tables.entity_values,
         scan_layout.NAMES: elements.names,
         scan_layout.TRAITS: elements.traits,
     }
     if tracing:
-        arrays[scan_layout.TRACE] = np.empty(longest * 2 + 64, dtype=np.uint8)
+        arrays[scan_layout.TRACE] = np.empty(TRACE_BYTES * longest + 64, dtype=np.uint8)
     state = np.zeros(scan_layout.STATE_SLOTS, dtype=np.int64)
     for slot, array in arrays.items():
         state[slot // 8] = array.ctypes.data
@@ -143,7 +164,7 @@ def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], 
 
 
 @part
-def scan_page(state, batch, page):  # int64[24], TextBatch, int64 -> (int64, int64)
+def scan_page(state, batch, page):  # int64[92], TextBatch, int64 -> (int64, int64)
     """Write the tokens and blocks of a page into the arrays of the state.
 
     Returns the addresses at which the page begins and ends.

@@ -1,15 +1,22 @@
 """Holds the frozen character and entity tables, and decodes UTF-8 and HTML character references.
 
-The tables are files of this repository (characters.txt, entities.txt), not data of the running Python. So a page gives
-the same tokens, and the same verdict, with every Unicode version of the interpreter. The digests below guard the files.
+The tables are files of this repository (characters.txt, compositions.txt, entities.txt), not data of the running
+Python. So a page gives the same tokens, and the same verdict, with every Unicode version of the interpreter. The
+digests below guard the files.
 
-    leaves[pages[code point >> 7] << 7 | code point & 127] = lower case << 3 | class
+    leaves[pages[code point >> 7] << 7 | code point & 127] = joins << 30 | order << 24 | folded << 3 | class
+
+`folded` is the code point that the character is read as, or the place of several in `expansions`. `order` and `joins`
+are zero except for marks: marks are sorted by ascending order, and `joins` says with which characters a mark may
+compose (JOINS_LETTERS, JOINS_MARKS).
 
 UTF-8 is read and written one character at a time (Unicode 14, table 3-7). Character references such as `&amp;`,
 `&#123;` and `&#x7B;` follow the HTML standard (13.2.5.72).
 """
 
 import hashlib
+import re
+import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,16 +27,25 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.jit import part
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.hashing import hash_bytes, hash_token
-from spotsieve.stream.sign.text.machine import byte_at, load_int, load_word, put_byte
+from spotsieve.stream.sign.text.machine import byte_at, load_int, load_short, load_word, put_byte
 
 DIGESTS = {
-    "characters.txt": "7f99ff229b255b0107ba3ae3e258f348d1f22a9db16e9b64ad623e7464f035ad",
+    "characters.txt": "d00b872274dd63c30d0e4c6b5600c84d423dccb2991c5c6666032066f5a0d498",
+    "compositions.txt": "56f52dfe8ac0093a8bbabcb943ac48cc1769edcd958e4567996589f8c891b61c",
     "entities.txt": "babbbc3f719300853aba95028b9456ab8d030759f875397b6be991f00ce8e2ad",
 }
 
-SEPARATOR, WORD, MARK, IDEOGRAPH, IGNORED = range(5)
+SEPARATOR, WORD, MARK, IDEOGRAPH, IGNORED, EXPANDED, JOINING, OPEN_IDEOGRAPH = range(8)
 """Classes of characters. SEPARATOR ends a token. WORD is part of a token. MARK is part of an open token, and
-ignored elsewhere. IDEOGRAPH is a token by itself. IGNORED has no effect."""
+ignored elsewhere. IDEOGRAPH is a token by itself. IGNORED has no effect. EXPANDED is read as several characters.
+JOINING is a WORD that may compose with the character before it. OPEN_IDEOGRAPH is an IDEOGRAPH that may compose with
+marks after it."""
+CLASS_MASK = 7
+CODE_POINT_BITS = 21
+CODE_POINT_MASK = (1 << CODE_POINT_BITS) - 1
+ORDER_SHIFT, ORDER_BITS = 24, 6
+ORDER_MASK = (1 << ORDER_BITS) - 1
+JOINS_LETTERS, JOINS_MARKS = 1 << 30, 1 << 31
 
 LONGEST_ENTITY = 32
 """Characters of the longest entity name, including its ';'."""
@@ -37,9 +53,21 @@ LONGEST_BARE_ENTITY = 6
 """Characters of the longest entity name that may omit its ';'."""
 
 ENTITY_SLOT_BITS = 13
+COMPOSITION_SLOT_BITS = 12
+COMPOSITION_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _LEAF_BITS = 7
 _CODE_POINTS = 0x110000
-_CLASSES = {"w": WORD, "m": MARK, "i": IDEOGRAPH, "x": IGNORED}
+_CLASSES = {
+    "w": WORD,
+    "m": MARK,
+    "i": IDEOGRAPH,
+    "x": IGNORED,
+    "e": EXPANDED,
+    "j": JOINING,
+    "o": OPEN_IDEOGRAPH,
+}
+_JOINS = {"w": JOINS_LETTERS, "m": JOINS_MARKS}
+_DOTTED_I = re.compile("i([\u0300-\u036f]*?)\u0307")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +75,19 @@ class TextTables:
     """The frozen tables as arrays.
 
     pages: uint16[8704]  leaves: uint32[m * 128]
+    expansions: uint32[e], for each EXPANDED character the number of code points, and the code points
+    composition_keys, composition_values: uint64[4096], a hash table with linear probing; key 0 is an empty slot. The
+    key `first << 21 | second` has the composite. The key `composite` has the full decomposition: up to three code
+    points of 21 bits, the first one lowest. Hangul syllables are not in the table.
     entity_keys, entity_values: uint64[8192], a hash table by entity name with linear probing; key 0 is an empty slot.
     A value is the first code point, and the second, if any, shifted left by 32.
     """
 
     pages: NDArray[np.uint16]
     leaves: NDArray[np.uint32]
+    expansions: NDArray[np.uint32]
+    composition_keys: NDArray[np.uint64]
+    composition_values: NDArray[np.uint64]
     entity_keys: NDArray[np.uint64]
     entity_values: NDArray[np.uint64]
 
@@ -60,29 +95,40 @@ class TextTables:
 @cache
 def text_tables() -> TextTables:
     """The tables, read once per process. Raises RuntimeError if a file does not have its digest."""
-    pages, leaves = _character_arrays(frozen_lines("characters.txt"))
-    keys, values = _entity_arrays(frozen_lines("entities.txt"))
-    return TextTables(pages, leaves, keys, values)
+    return TextTables(
+        *_character_arrays(frozen_lines("characters.txt")),
+        *_composition_arrays(frozen_lines("compositions.txt")),
+        *_entity_arrays(frozen_lines("entities.txt")),
+    )
 
 
-def class_and_lower(code_point: int) -> tuple[int, int]:
-    """Class and lower case of a code point, from the frozen table."""
+def class_and_folding(character: str) -> tuple[int, str]:
+    """The class of a character, and the characters as which it is read; a separator, and an ignored one, as itself."""
     tables = text_tables()
-    leaf = int(tables.pages[code_point >> _LEAF_BITS]) << _LEAF_BITS
-    entry = int(tables.leaves[leaf | code_point & (1 << _LEAF_BITS) - 1])
-    return entry & 7, entry >> 3
+    page, place = divmod(ord(character), 1 << _LEAF_BITS)
+    entry = int(tables.leaves[int(tables.pages[page]) << _LEAF_BITS | place])
+    kind, folded = entry & CLASS_MASK, entry >> 3 & CODE_POINT_MASK
+    if kind == EXPANDED:
+        count = int(tables.expansions[folded])
+        return kind, "".join(map(chr, tables.expansions[folded + 1 : folded + 1 + count].tolist()))
+    return kind, character if kind == SEPARATOR else chr(folded)
+
+
+def normalised(text: str) -> str:
+    """The text as the kernel reads it, with its separators: folded, without ignored characters, and in NFC."""
+    folded = [folding for kind, folding in map(class_and_folding, text) if kind != IGNORED]
+    decomposed = unicodedata.normalize("NFD", "".join(folded)).replace("\u0345", "\u03b9")
+    return unicodedata.normalize("NFC", _DOTTED_I.sub(r"i\1", decomposed))
 
 
 def is_token(word: str) -> bool:
     """Whether `word` is a token: normalised, and not cut by a separator."""
-    if not word:
+    if not word or normalised(word) != word:
         return False
-    kinds = [class_and_lower(ord(character))[0] for character in word]
-    if any(class_and_lower(ord(character))[1] != ord(character) for character in word):
-        return False
-    if kinds == [IDEOGRAPH]:
-        return True
-    return kinds[0] == WORD and all(kind in (WORD, MARK) for kind in kinds)
+    first, *others = (class_and_folding(character)[0] for character in word)
+    if first in (IDEOGRAPH, OPEN_IDEOGRAPH):
+        return not others
+    return first in (WORD, JOINING) and all(kind in (WORD, JOINING, MARK) for kind in others)
 
 
 def frozen_lines(name: str) -> list[str]:
@@ -97,21 +143,54 @@ def frozen_lines(name: str) -> list[str]:
     return [line for line in written.decode("ascii").splitlines() if not line.startswith("#")]
 
 
-def _character_arrays(lines: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+def _character_arrays(lines: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.uint32], NDArray[np.uint32]]:
+    columns = [line.split() for line in lines]
+    combining = sorted({0, *(int(line[3]) for line in columns if line[1] == "m")})
     entries = np.arange(_CODE_POINTS, dtype=np.uint32) << np.uint32(3)
-    for line in lines:
-        span, kind, delta = line.split()
+    expansions: list[int] = []
+    for span, kind, *values in columns:
         first, last = (int(end, 16) for end in span.split("-"))
-        lower = np.arange(first, last + 1, dtype=np.int64) + int(delta)
-        entries[first : last + 1] = lower << 3 | _CLASSES[kind]
+        if kind == "e":
+            entries[first : last + 1] = len(expansions) << 3 | EXPANDED
+            expansions += [len(values), *(int(value, 16) for value in values)]
+            continue
+        folded = np.arange(first, last + 1, dtype=np.int64) + int(values[0])
+        order, joins = 0, 0
+        if kind == "m":
+            order = combining.index(int(values[1]))
+            joins = sum(_JOINS.get(other, 0) for other in values[2])
+        entries[first : last + 1] = joins | order << ORDER_SHIFT | folded << 3 | _CLASSES[kind]
     rows = entries.reshape(-1, 1 << _LEAF_BITS)
-    # Most leaves hold only separators. They share one leaf, because the lower case of a separator is never read.
-    separators = (rows & np.uint32(7) == SEPARATOR).all(axis=1)
+    # Most leaves hold only separators. They share one leaf, because the folding of a separator is never read.
+    separators = (rows & np.uint32(CLASS_MASK) == SEPARATOR).all(axis=1)
     others = np.flatnonzero(~separators)
     pages = np.zeros(len(rows), dtype=np.uint16)
     pages[others] = np.arange(1, len(others) + 1)
     leaves = np.vstack([np.zeros((1, 1 << _LEAF_BITS), dtype=np.uint32), rows[others]])
-    return pages, np.ascontiguousarray(leaves.reshape(-1))
+    return pages, np.ascontiguousarray(leaves.reshape(-1)), np.array(expansions, dtype=np.uint32)
+
+
+def _composition_arrays(lines: list[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    parts = {composite: (first, second) for composite, first, second in (_code_points(line) for line in lines)}
+    table: dict[int, int] = {}
+    for composite, (first, second) in parts.items():
+        table[first << CODE_POINT_BITS | second] = composite
+        decomposed = [first, second]
+        while decomposed[0] in parts:
+            decomposed[:1] = parts[decomposed[0]]
+        table[composite] = sum(one << CODE_POINT_BITS * place for place, one in enumerate(decomposed))
+    slots = 1 << COMPOSITION_SLOT_BITS
+    keys, values = np.zeros(slots, dtype=np.uint64), np.zeros(slots, dtype=np.uint64)
+    for key, value in table.items():
+        slot = (key * int(COMPOSITION_MULTIPLIER) % 2**64) >> (64 - COMPOSITION_SLOT_BITS)
+        while keys[slot]:
+            slot = (slot + 1) % slots
+        keys[slot], values[slot] = key, value
+    return keys, values
+
+
+def _code_points(line: str) -> list[int]:
+    return [int(column, 16) for column in line.split()]
 
 
 def _entity_arrays(lines: list[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -126,6 +205,14 @@ def _entity_arrays(lines: list[str]) -> tuple[NDArray[np.uint64], NDArray[np.uin
         keys[slot] = key
         values[slot] = int(first, 16) | (int(second[0], 16) << 32 if second else 0)
     return keys, values
+
+
+@part
+def character_entry(state, code_point):  # int64, int64 -> int64
+    """The entry of a code point in the character table."""
+    page = np.int64(load_short(load_int(state + scan_layout.PAGES) + ((code_point >> 7) << 1)))
+    leaf = load_int(state + scan_layout.LEAVES) + (((page << 7) | (code_point & 127)) << 2)
+    return np.int64(load_word(leaf) & np.uint64(0xFFFFFFFF))
 
 
 # UTF-8
@@ -161,6 +248,13 @@ def encode(address, code_point):  # int64, int64 -> int64
     put_byte(address + 2, 0x80 | code_point >> 6 & 63)
     put_byte(address + 3, 0x80 | code_point & 63)
     return 4
+
+
+@part
+def character_length(address):  # int64 -> int64
+    """Bytes of the valid UTF-8 character at `address`."""
+    lead = byte_at(address)
+    return np.int64(1) + np.int64(lead >= 0xC0) + np.int64(lead >= 0xE0) + np.int64(lead >= 0xF0)
 
 
 @part

@@ -28,8 +28,16 @@ TITLE_START, TITLE_END = 72, 80
 TOKENS, BLOCKS, SPELLED, TRACE = 88, 96, 104, 112
 PAGES, LEAVES, ENTITY_KEYS, ENTITY_VALUES = 120, 128, 136, 144
 NAMES, TRAITS, NAME_MULTIPLIER = 152, 160, 168
-STATE_SLOTS = 24
+EXPANSIONS, COMPOSITION_KEYS, COMPOSITION_VALUES, POINTS, LAST_MARK = 176, 184, 192, 200, 208
+ORDER_COUNTS = 216
+STATE_SLOTS = 27 + 65
 LAST_CLEARED = TITLE_END
+
+OPEN_IDEOGRAPH, DISORDERED = 1 << 40, 1 << 41
+LENGTH_MASK = (1 << 40) - 1
+"""WORD_LENGTH is the number of bytes of the open word, with two flags: the word is an ideograph, and it is perhaps not
+in NFC. LAST_MARK is the length of the word up to its last mark, shifted left by ORDER_BITS, and the order of the mark.
+ORDER_COUNTS are 65 integers, scratch (stream/sign/text/normalisation.py)."""
 
 BLOCK_SHIFT = 5
 """A block record takes 2^5 bytes: number of tokens before its end, int32; number of these tokens in links, int32;

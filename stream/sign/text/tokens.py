@@ -66,7 +66,7 @@ def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[n
 
 @kernel
 def _extract_batch(batch, state):
-    """batch: TextBatch of n pages  state: int64[24]  ->  hashes: uint64[m]  bounds: int64[n + 1]"""
+    """batch: TextBatch of n pages  state: int64[92]  ->  hashes: uint64[m]  bounds: int64[n + 1]"""
     ends = np.zeros(batch.pages + 1, dtype=np.int64)
     hashes = np.empty(512 * batch.pages + 64, dtype=np.uint64)
     for page in range(batch.pages):

@@ -1,18 +1,34 @@
 """Scans text one character at a time: UTF-8, character references, and the normalisation of a word.
 
+A word is spelled as NFKC_Casefold spells it (stream/sign/text/generate_tables.py has the exceptions), so canonically
+and compatibly equivalent texts have the same tokens. Each character is folded by a table. A word that is perhaps not
+composed, or not in order, is normalised when it ends (stream/sign/text/normalisation.py).
+
 It is the slow path. The scanner (html/scan.py) takes plain ASCII words in strides, and calls these functions for all
 other text. They also record tokens and blocks in the state (stream/sign/text/scan_layout.py).
 """
 
 import numpy as np
 
-from spotsieve.stream.base.jit import part
+from spotsieve.stream.base.jit import inlined, part
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.characters import (
+    CLASS_MASK,
+    CODE_POINT_MASK,
+    EXPANDED,
     IDEOGRAPH,
-    IGNORED,
+    JOINING,
+    JOINS_LETTERS,
+    JOINS_MARKS,
     MARK,
+    OPEN_IDEOGRAPH,
+    ORDER_BITS,
+    ORDER_MASK,
+    ORDER_SHIFT,
+    SEPARATOR,
     WORD,
+    character_entry,
+    character_length,
     decode,
     encode,
     is_alphanumeric,
@@ -22,13 +38,13 @@ from spotsieve.stream.sign.text.hashing import LONE, digit_flag, hash_bytes, lon
 from spotsieve.stream.sign.text.machine import (
     byte_at,
     load_int,
-    load_short,
-    load_word,
+    load_int32,
     put_byte,
     put_int,
     put_int32,
     put_word,
 )
+from spotsieve.stream.sign.text.normalisation import normalise_word
 
 
 @part
@@ -58,9 +74,21 @@ def close_word(state):  # int64 -> None
     length = load_int(state + scan_layout.WORD_LENGTH)
     if length > 0:
         address = load_int(state + scan_layout.SPELLED)
+        if length > scan_layout.LENGTH_MASK:
+            length = settled_length(state, address, length)
         token = hash_bytes(address, length) | digit_flag(address, length) | lone_flag(address, length)
         add_token(state, token, address, length, np.uint8(0))
         put_int(state + scan_layout.WORD_LENGTH, np.int64(0))
+
+
+@part
+def settled_length(state, address, length):  # int64, int64, int64 -> int64
+    """Normalise the open word at `address`, as the flags of its length demand. Returns its bytes."""
+    ideograph = length & scan_layout.OPEN_IDEOGRAPH != 0
+    if length & scan_layout.DISORDERED != 0:
+        length = normalise_word(state, length & scan_layout.LENGTH_MASK)
+    # Marks that do not compose with an ideograph are dropped.
+    return character_length(address) if ideograph else length & scan_layout.LENGTH_MASK
 
 
 @part
@@ -101,13 +129,15 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     spelled = load_int(state + scan_layout.SPELLED)
     while address < end:
         character = byte_at(address)
+        first, second, length = np.int64(32), np.int64(0), np.int64(1)
         if character >= 0x80:
-            code_point, length = decode(address, end)
-            spell_character(state, code_point)
-            address += length
+            first, length = decode(address, end)
         elif is_alphanumeric(character):
             length = load_int(state + scan_layout.WORD_LENGTH)
-            put_byte(spelled + length, np.int64(character) | 0x20)
+            if length & scan_layout.OPEN_IDEOGRAPH != 0:
+                close_word(state)
+                length = np.int64(0)
+            put_byte(spelled + (length & scan_layout.LENGTH_MASK), np.int64(character) | 0x20)
             put_int(state + scan_layout.WORD_LENGTH, length + 1)
             address += 1
             continue
@@ -116,35 +146,90 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
         elif character == 0 and kind == scan_layout.MARKUP:
             address += 1
             continue
-        else:
-            first, second, length = np.int64(32), np.int64(0), np.int64(1)
-            if character == 38 and kind != scan_layout.RAW:
-                first, second, length = reference(state, address, end)
-            spell_character(state, first)
-            if second != 0:
-                spell_character(state, second)
-            address += length
+        elif character == 38 and kind != scan_layout.RAW:
+            first, second, length = reference(state, address, end)
+        spell_character(state, first)
+        if second != 0:
+            # Only the first character of an entity can be EXPANDED.
+            spell_folded(state, character_entry(state, second))
+        address += length
         if kind == scan_layout.MARKUP and load_int(state + scan_layout.WORD_LENGTH) == 0 and byte_at(address) < 0x80:
             return address
     return address
 
 
-@part
+@inlined
 def spell_character(state, code_point):  # int64, int64 -> None
     """Add one character to the open word, or end the word. Classes of characters: stream/sign/text/characters.py"""
-    page = np.int64(load_short(load_int(state + scan_layout.PAGES) + ((code_point >> 7) << 1)))
-    leaf = load_int(state + scan_layout.LEAVES) + (((page << 7) | (code_point & 127)) << 2)
-    entry = np.int64(load_word(leaf) & np.uint64(0xFFFFFFFF))
-    kind = entry & 7
+    entry = character_entry(state, code_point)
+    kind = entry & CLASS_MASK
     length = load_int(state + scan_layout.WORD_LENGTH)
-    if kind == WORD or (kind == MARK and length > 0):
-        put_int(
-            state + scan_layout.WORD_LENGTH, length + encode(load_int(state + scan_layout.SPELLED) + length, entry >> 3)
-        )
+    if kind == WORD and length & scan_layout.OPEN_IDEOGRAPH == 0:
+        target = load_int(state + scan_layout.SPELLED) + (length & scan_layout.LENGTH_MASK)
+        put_int(state + scan_layout.WORD_LENGTH, length + encode(target, entry >> 3))
     elif kind == IDEOGRAPH:
+        spell_ideograph(state, entry >> 3)
+    elif kind == SEPARATOR:
         close_word(state)
-        address = load_int(state + scan_layout.SPELLED)
-        length = encode(address, entry >> 3)
-        add_token(state, hash_bytes(address, length) | np.uint64(LONE), address, length, np.uint8(0))
-    elif kind != IGNORED and kind != MARK:
+    elif kind == MARK:
+        if length > 0:
+            spell_mark(state, entry, length)
+    elif kind != EXPANDED:
+        spell_folded(state, entry)
+    else:
+        place = load_int(state + scan_layout.EXPANSIONS) + ((entry >> 3 & CODE_POINT_MASK) << 2)
+        for _ in range(load_int32(place)):
+            place += 4
+            spell_folded(state, character_entry(state, load_int32(place)))
+
+
+@part
+def spell_ideograph(state, code_point):  # int64, int64 -> None
+    """End the open word, and append a token of one character."""
+    close_word(state)
+    address = load_int(state + scan_layout.SPELLED)
+    length = encode(address, code_point)
+    add_token(state, hash_bytes(address, length) | np.uint64(LONE), address, length, np.uint8(0))
+
+
+@part
+def spell_folded(state, entry):  # int64, int64 -> None
+    """The same for an entry of the character table that is not EXPANDED."""
+    kind, folded = entry & CLASS_MASK, entry >> 3 & CODE_POINT_MASK
+    length, spelled = load_int(state + scan_layout.WORD_LENGTH), load_int(state + scan_layout.SPELLED)
+    if kind == IDEOGRAPH:
+        spell_ideograph(state, folded)
+    elif kind == OPEN_IDEOGRAPH:
         close_word(state)
+        put_int(state + scan_layout.WORD_LENGTH, encode(spelled, folded) | scan_layout.OPEN_IDEOGRAPH)
+    elif kind == MARK:
+        if length > 0:
+            spell_mark(state, entry, length)
+    elif kind in (WORD, JOINING):
+        if length & scan_layout.OPEN_IDEOGRAPH != 0:
+            close_word(state)
+            length = np.int64(0)
+        length += encode(spelled + (length & scan_layout.LENGTH_MASK), folded)
+        put_int(state + scan_layout.WORD_LENGTH, length | (scan_layout.DISORDERED if kind == JOINING else 0))
+    elif kind == SEPARATOR:
+        close_word(state)
+
+
+@part
+def spell_mark(state, entry, length):  # int64, int64, int64 -> None
+    """Add a mark to the open word, whose length is not 0, and note whether the word must be normalised.
+
+    It need not be if the mark has its place behind the last one and composes with nothing, as most marks of Arabic and
+    Indic scripts (the quick check of Unicode 14, annex 15, sec. 9).
+    """
+    size = length & scan_layout.LENGTH_MASK
+    order, last = entry >> ORDER_SHIFT & ORDER_MASK, load_int(state + scan_layout.LAST_MARK)
+    after_mark = last >> ORDER_BITS == size
+    disordered = (
+        length & scan_layout.OPEN_IDEOGRAPH != 0
+        or entry & JOINS_LETTERS != 0
+        or (after_mark and (entry & JOINS_MARKS != 0 or 0 < order < last & ORDER_MASK))
+    )
+    added = encode(load_int(state + scan_layout.SPELLED) + size, entry >> 3 & CODE_POINT_MASK)
+    put_int(state + scan_layout.LAST_MARK, (size + added) << ORDER_BITS | order)
+    put_int(state + scan_layout.WORD_LENGTH, (length + added) | (scan_layout.DISORDERED if disordered else 0))

@@ -18,7 +18,7 @@ from spotsieve.stream.sign.features.languages import (
     word_table,
 )
 from spotsieve.stream.sign.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
-from spotsieve.stream.sign.text.characters import IDEOGRAPH, class_and_lower, is_token
+from spotsieve.stream.sign.text.characters import IDEOGRAPH, OPEN_IDEOGRAPH, class_and_folding, is_token
 from spotsieve.stream.sign.text.hashing import hash_token
 from tests.conftest import REPOSITORY
 from tests.reference.languages import choose_path, word_index
@@ -40,7 +40,7 @@ def indexes_of(text: str) -> list[int]:
 
 
 def is_lone(token: str) -> bool:
-    return len(token) == 1 and class_and_lower(ord(token))[0] == IDEOGRAPH
+    return len(token) == 1 and class_and_folding(token)[0] in (IDEOGRAPH, OPEN_IDEOGRAPH)
 
 
 def path_of(indexes: list[int]) -> str:
