@@ -9,10 +9,9 @@ from typing import Any
 
 from spotsieve.stream.base.errors import MOST_REJECTED_SHARE, InputError, PageError, RejectReason
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.files.file_format import FileFormat
+from spotsieve.stream.files.file_format import FileFormat, Record
 from spotsieve.stream.files.formats import ADVICE_FOR_PAGES, foreign_format, names_of_formats
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.sign.intake import shorten
 from spotsieve.stream.sign.intake.decoder import parse_object
 from spotsieve.stream.sign.intake.fields import find_preset

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.files.compression import COMPRESSORS
-from spotsieve.stream.files.file_format import FileFormat, InputFormat
+from spotsieve.stream.files.file_format import FileFormat, InputFormat, Record
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK, JSON_LINES
 from spotsieve.stream.files.parquet.format import PARQUET
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
 from spotsieve.stream.sign.intake import shorten
 

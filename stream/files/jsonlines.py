@@ -5,8 +5,17 @@ from collections.abc import Iterator
 from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.compression import CompressedStream
-from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, FormatWriter, Intake
-from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record, Span, too_large
+from spotsieve.stream.files.file_format import (
+    MAX_RECORD_BYTES,
+    FileContent,
+    FileFormat,
+    FileRecord,
+    FormatWriter,
+    Intake,
+    Record,
+    Span,
+    too_large,
+)
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

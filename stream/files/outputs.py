@@ -13,10 +13,9 @@ from typing import BinaryIO, Self
 
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.files.compression import COMPRESSORS, CompressedStream
-from spotsieve.stream.files.file_format import FileFormat, FormatWriter
+from spotsieve.stream.files.file_format import FileFormat, FormatWriter, Record
 from spotsieve.stream.files.formats import check_named, formats_named
 from spotsieve.stream.files.jsonlines import JSON_LINES
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.remote import shown_url
 from spotsieve.stream.files.targets import STDOUT, target_of, write_error
 

@@ -10,11 +10,10 @@ from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import GzipMembers, compression_of, read_chunks
-from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, Intake
+from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, FileContent, FileFormat, FileRecord, Intake, Record
 from spotsieve.stream.files.foreign_formats import Tally
 from spotsieve.stream.files.formats import format_of
 from spotsieve.stream.files.inputs import Input, RandomAccess, open_input, unreadable
-from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record
 
 _MOST_WHITE_SPACE_BYTES = 2**20
 

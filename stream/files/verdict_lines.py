@@ -26,8 +26,8 @@ from spotsieve.stream.base.signature import Entry, page_id_text
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.files.records import Record
 
 _VERDICT_TEXT: Mapping[int, str] = {kind: kind.name.lower() for kind in Kind}
 _REASON_TEXT: Mapping[int, str] = {reason: reason.label for reason in Reason}

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, IndexedPages, IndexUpdate, StateView
 from spotsieve.stream.base.arrays import sizes_of
-from spotsieve.stream.base.poison import isolate
+from spotsieve.stream.base.errors import isolate
 from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, candidate_columns
 from spotsieve.stream.base.verdict import Reason, Verdicts
 from spotsieve.stream.judge.by_host.confirmation import confirm_all
@@ -224,7 +224,7 @@ def judge_isolated(judge: JudgeRecord, signatures: Signatures) -> tuple[Verdicts
 
     A poison page counts as empty: it matches nothing, is unchecked (INTERNAL_ERROR) and is not indexed. It is found
     over the same state, so every reader of the log isolates the same pages. Raises
-    spotsieve.stream.base.poison.ENVIRONMENT_ERRORS.
+    spotsieve.stream.base.errors.ENVIRONMENT_ERRORS.
     """
     (verdicts, index_update), poison = isolate(
         lambda rows: judge(as_empty(signatures, rows) if rows else signatures), len(signatures)

@@ -13,10 +13,10 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import logged_url
 from spotsieve.stream.base.verdict import Reason, Verdicts
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.reader import RecordResult
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 from spotsieve.stream.files.warc import is_about_page, is_revisit, read_record_fields
 from spotsieve.stream.files.warc.companions import Companions

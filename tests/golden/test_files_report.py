@@ -6,7 +6,7 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 
 PAGES = [

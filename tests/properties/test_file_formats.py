@@ -18,14 +18,21 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.cli import filter as filter_command
 from spotsieve.stream.files.compression import COMPRESSORS
-from spotsieve.stream.files.file_format import FileContent, FileFormat, FileRecord, FormatWriter, InputFormat, Intake
+from spotsieve.stream.files.file_format import (
+    FileContent,
+    FileFormat,
+    FileRecord,
+    FormatWriter,
+    InputFormat,
+    Intake,
+    Record,
+)
 from spotsieve.stream.files.formats import FORMATS, WRITTEN_FORMATS, format_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.parquet.format import PARQUET
 from spotsieve.stream.files.reader import FileReader, RecordResult
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
 from tests.fixtures.pages.warc_records import warc
 

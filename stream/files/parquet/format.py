@@ -13,10 +13,10 @@ from spotsieve.stream.files.file_format import (
     FileRecord,
     FormatWriter,
     Intake,
+    Record,
     check_installed,
 )
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.records import Record
 
 
 class Parquet(FileFormat):

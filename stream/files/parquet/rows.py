@@ -15,11 +15,10 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from spotsieve.stream.base.errors import InputError, SettingError
-from spotsieve.stream.files.file_format import FileRecord, FormatWriter
+from spotsieve.stream.files.file_format import FileRecord, FormatWriter, Record, RowPlace, too_large
 from spotsieve.stream.files.inputs import Input, open_input_seeking
 from spotsieve.stream.files.parquet.cells import json_of, row_bytes, rows_of
 from spotsieve.stream.files.parquet.page_sizes import largest_of
-from spotsieve.stream.files.records import Record, RowPlace, too_large
 
 GROUP_BYTES = 64 * 2**20
 """Bytes of rows after which the writer ends a row group."""

@@ -17,7 +17,7 @@ from warcio.statusandheaders import StatusAndHeadersParserException
 from warcio.timeutils import timestamp_to_iso_date
 
 from spotsieve.stream.base.errors import InputError, RejectReason
-from spotsieve.stream.files.records import Record, too_large
+from spotsieve.stream.files.file_format import Record, too_large
 
 _MAX_HEADER_BYTES = 64 * 2**10
 _READ_AHEAD_BYTES = 2**20

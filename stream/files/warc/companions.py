@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import xxhash
 
-from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.warc.http import field_lines, header_end
 from spotsieve.stream.files.warc.records import is_about_page, uri_of
 

@@ -22,10 +22,10 @@ from spotsieve.stream.files.file_format import (
     FormatWriter,
     InputFormat,
     Intake,
+    Record,
     check_installed,
 )
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.records import capture_of, closed, is_about_page, read_record_fields, split_warc
 
 MOST_DIRECTORY_BYTES = 2**26

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
-from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
+from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
 from spotsieve.stream.files.warc.http import header_end, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 

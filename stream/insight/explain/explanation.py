@@ -17,8 +17,8 @@ from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
 
 if TYPE_CHECKING:
-    from spotsieve.stream.insight.explain.page_blocks import PageBlocks
     from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
+    from spotsieve.stream.insight.explain.shown_text import PageBlocks
     from spotsieve.stream.insight.explain.texts import TextPair
 
 MAX_NEAREST = 50

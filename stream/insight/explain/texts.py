@@ -15,8 +15,7 @@ from typing import NamedTuple
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.page_text import SHINGLE, WIDE_SHINGLE
 from spotsieve.stream.base.settings.schemes import SchemeSettings, SpotsieveSettings
-from spotsieve.stream.insight.explain.page_blocks import BlockRole, PageBlocks
-from spotsieve.stream.insight.explain.shown_text import read_text, spell_out
+from spotsieve.stream.insight.explain.shown_text import BlockRole, PageBlocks, read_text, spell_out
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT, FRESH_RUN
 from spotsieve.stream.sign.features.sieve import ScoredBlock, blocks_of
 

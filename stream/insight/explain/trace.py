@@ -28,7 +28,7 @@ from spotsieve.stream.insight.explain.explanation import (
     PairThreshold,
     TextPart,
 )
-from spotsieve.stream.insight.explain.page_blocks import PageBlocks
+from spotsieve.stream.insight.explain.shown_text import PageBlocks
 from spotsieve.stream.judge import judge_alone
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page

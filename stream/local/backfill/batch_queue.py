@@ -15,9 +15,9 @@ from typing import BinaryIO, Self, cast
 from spotsieve.stream.base.errors import InputError, StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.compression import compression_of
+from spotsieve.stream.files.file_format import content_number
 from spotsieve.stream.files.inputs import Input, open_input, unreadable
 from spotsieve.stream.files.reader import RecordResult
-from spotsieve.stream.files.records import content_number
 from spotsieve.stream.local.batch_reader import FileBatch
 
 _HEAD_BYTES = 8

@@ -12,8 +12,7 @@ from spotsieve.state.index import IndexUpdate
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.base.poison import isolate
+from spotsieve.stream.base.errors import StateError, isolate
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures

@@ -12,7 +12,7 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.terminal import escape_control_characters
-from spotsieve.stream.files.records import content_number
+from spotsieve.stream.files.file_format import content_number
 from spotsieve.stream.sign.intake import Acceptance, make_page, shorten
 from spotsieve.stream.sign.intake.decoder import read_status
 from spotsieve.stream.sign.intake.fields import join_texts, read_rank, read_time

@@ -1,19 +1,22 @@
 """Appends micro-batches to the log, applies the log to the state, and returns the verdicts of the micro-batches.
 
+RecentPartitions finds the partitions of the latest entries.
+
 Records of this worker are cached until they are read back, so that they are not decoded again.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import LogRecord, checksum_of, encode_and_keep, split
-from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.checkpoints import Requests
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures, page_id_text
@@ -255,3 +258,32 @@ async def verdicts_of(futures: list[asyncio.Future[ApplyResult]]) -> Verdicts:
     """Wait until all records of a micro-batch are judged. Returns its verdicts."""
     parts = [(await future).verdicts for future in futures]
     return parts[0] if len(parts) == 1 else concatenate(parts)
+
+
+MOST_ENTRIES = 2**18
+"""Number of latest entries that are read, in about a second: a partition in use has some among them."""
+_AT_ONCE = 4096
+
+
+class RecentPartitions:
+    """The partitions of a state's latest entries.
+
+    Each entry is read once, for any number of partitions. Otherwise 1,000 new partitions would take a second each.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._seen = 0
+        self._known: set[tuple[str, int]] = set()
+
+    def has(self, source: str, partition: int) -> bool:
+        """Whether a page of this partition is among the latest entries. Raises CorruptRecord, StateError."""
+        state, end = self._state, self._state.entry_count
+        first = max(self._seen, state.clock.floor, end - MOST_ENTRIES, 0)
+        while first < end:
+            last = min(first + _AT_ONCE, end)
+            for page_id in state.page_ids(np.arange(first, last, dtype=np.uint64)):
+                if page_id is not None:
+                    self._known.add((page_id[0], page_id[1]))
+            first = self._seen = last
+        return (source, partition) in self._known

@@ -11,9 +11,8 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.batches import batches
-from spotsieve.stream.base.errors import PageError
+from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, PageError, isolate
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.poison import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.service.pages.ownership import OwnedPartition
@@ -137,7 +136,7 @@ def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) ->
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
     """Decode all messages and sign their pages: sets rows, rejections, faults and signatures of the micro-batch.
 
-    Raises spotsieve.stream.base.poison.ENVIRONMENT_ERRORS except PageError, because they are not the fault of a page.
+    Raises spotsieve.stream.base.errors.ENVIRONMENT_ERRORS except PageError, because they are not the fault of a page.
     """
     pages: dict[int, Page] = {}
     rows = np.empty(len(batch.messages), np.int64)

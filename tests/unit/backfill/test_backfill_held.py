@@ -10,9 +10,9 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.batch_reader import FileBatch
 

@@ -17,7 +17,6 @@ PACKAGE = "spotsieve"
 PATTERNS = ("stream/*.py", "state/*.py")
 
 EXCEPTIONS = {
-    "state/recent.py": "it reads only the state, and its user is a module of the service",
     "stream/kafka/tls.py": "certificates and logins are an idea of their own beside the clients",
     "stream/cli/standard_streams.py": "it must run before any other import of the command line",
 }

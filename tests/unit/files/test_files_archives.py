@@ -14,9 +14,9 @@ from warcio.archiveiterator import ArchiveIterator
 from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader, RecordResult
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import formats
 from spotsieve.stream.files.warc.arc import split_arc
 from tests.fixtures.filter_crawl import filter_json, page, refused, warc_record

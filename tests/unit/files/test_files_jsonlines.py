@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotsieve.stream.base.errors import InputError, RejectReason
+from spotsieve.stream.files.file_format import SHOWN_BYTES, Record
 from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.files.records import SHOWN_BYTES, Record
 
 
 def lines(*chunks: bytes, most: int = 100) -> list[Record]:

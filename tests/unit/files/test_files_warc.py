@@ -10,7 +10,7 @@ import zstandard
 
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from spotsieve.stream.files.warc.formats import WARC
 from tests.fixtures.pages.warc_records import HTML, chunked, http, warc

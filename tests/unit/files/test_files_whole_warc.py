@@ -19,7 +19,7 @@ from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.cli import main
 from spotsieve.stream.files.compression import GzipMembers, read_chunks
-from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.warc import companions, split_warc
 from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.revisits import NEAR_PROFILE, Originals, revisit_of

@@ -11,9 +11,9 @@ import zstandard
 
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
-from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc.formats import WARC
 
 

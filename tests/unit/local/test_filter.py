@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spotsieve.stream.files.records import content_number
+from spotsieve.stream.files.file_format import content_number
 from tests.fixtures.filter_crawl import (
     DATA,
     filter_json,

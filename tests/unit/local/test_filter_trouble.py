@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.files.records import content_number
+from spotsieve.stream.files.file_format import content_number
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
 from tests.fixtures.waiting import SECONDS, wait_until
 

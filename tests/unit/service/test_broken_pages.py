@@ -9,9 +9,8 @@ import pytest
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.store.memory import memory_state
-from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.errors import StateError, isolate
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.poison import isolate
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.base.verdict import Kind, Reason

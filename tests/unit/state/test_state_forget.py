@@ -18,7 +18,7 @@ from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STAT
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.files.records import content_number
+from spotsieve.stream.files.file_format import content_number
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.fixtures.filter_crawl import filter_json, lines, page

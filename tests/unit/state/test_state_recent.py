@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.state import recent
-from spotsieve.state.recent import RecentPartitions
 from spotsieve.stream.base.page import PageId
+from spotsieve.stream.service.log import signature_log
+from spotsieve.stream.service.log.signature_log import RecentPartitions
 from tests.fixtures.states.local_states import apply_log, open_state
 
 
 def test_the_partitions_of_filed_pages_are_known_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "_AT_ONCE", 7)
+    monkeypatch.setattr(signature_log, "_AT_ONCE", 7)
     with open_state(tmp_path) as state:
         recent_partitions = RecentPartitions(state)
         assert not recent_partitions.has("pages", 0)

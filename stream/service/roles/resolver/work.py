@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from spotsieve.stream.base.poison import Result, isolate
+from spotsieve.stream.base.errors import Result, isolate
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.service.roles.responses import confirmed_candidates
 from spotsieve.stream.service.roles.round_messages import RoundMessage

@@ -8,8 +8,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.state.index import LiveView, OutcomeRef, StateView
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.base.poison import ENVIRONMENT_ERRORS, isolate
+from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, StateError, isolate
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import forget
 from spotsieve.stream.service.roles.log_records import has_pages
