@@ -82,7 +82,7 @@ class Page(NamedTuple):
     rank: float | None = None
     """The rank that policy.keep = highest or lowest compares; a page without a rank (None) loses to all others."""
     text_source: str = ""
-    """The kind of script whose text was put before the body (stream/sign/intake/script_text.py); "" for none."""
+    """The kind of script whose text was put before the body (stream/sign/text/script_text.py); "" for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A wrapper around any scheme that reads the text in scripts where a page shows little text (input.script_text).
 
 The inner scheme signs all pages. Only a page whose signature has few words is read again, by
-stream/sign/intake/script_text.py, and signed again if its scripts hold its text. So other pages cost next to nothing.
+stream/sign/text/script_text.py, and signed again if its scripts hold its text. So other pages cost next to nothing.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ import numpy as np
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.page_text import sum_outside_links
 from spotsieve.stream.base.signature import FINGERPRINTED, IN_NEED, Signatures, SignatureStatus, join_signatures
-from spotsieve.stream.sign.intake.script_text import THIN_WORDS, read_script_text
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import WrappedScheme
+from spotsieve.stream.sign.text.script_text import THIN_WORDS, read_script_text
 
 _TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
 

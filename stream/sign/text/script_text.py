@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from spotsieve.stream.base.page import FilterReason, Page
-from spotsieve.stream.sign.intake.prose import (
+from spotsieve.stream.sign.text.prose import (
     MARKUP,
     Prose,
     count_words,
