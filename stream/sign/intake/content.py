@@ -9,7 +9,7 @@ import functools
 import re
 
 from spotsieve.stream.base.page import FilterReason, Markup, Page
-from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8
+from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -215,6 +215,8 @@ def make_page(
     repaired = False
     if judgeable and not decoded:
         raw, repaired = to_utf8(raw, label_of_set)
+    if judgeable:
+        raw = undo_double_encoding(raw)
     return Page(
         source=source,
         partition=partition,

@@ -2,11 +2,19 @@
 
 import codecs
 import itertools
+import time
 
 import pytest
 from webencodings.labels import LABELS
 
-from spotsieve.stream.sign.intake.charset import MIN_VALID_RATIO, declared_in_markup, find_codec, to_utf8
+from spotsieve.stream.sign.intake.charset import (
+    LEAST_DOUBLED,
+    MIN_VALID_RATIO,
+    declared_in_markup,
+    find_codec,
+    to_utf8,
+    undo_double_encoding,
+)
 
 GERMAN = "Der Bürgermeister sprach über größere Häuser. "
 RUSSIAN = "Сегодня в столице прошло заседание правительства, на котором обсуждались вопросы экономики. "
@@ -288,3 +296,62 @@ def test_repaired_utf8_is_told_from_every_other_text() -> None:
         assert not to_utf8(b"\xef\xbb\xbf" + text, label).repaired
     assert not to_utf8(html(RUSSIAN * 20).encode("cp1251"), "windows-1251").repaired
     assert not to_utf8(b"ascii").repaired
+
+
+HINDI = "संसद में आज बजट पर चर्चा हुई और वित्त मंत्री ने कई सवालों के जवाब दिए। "
+TEXTS = {
+    "German": GERMAN,
+    "Russian": RUSSIAN,
+    "Japanese": JAPANESE,
+    "Hindi": HINDI,
+    "Thai": "วันนี้รัฐสภาประชุมเรื่องงบประมาณ และรัฐมนตรีตอบคำถามหลายข้อ ",
+    "Arabic": "ناقش البرلمان اليوم الميزانية وأجاب الوزير عن أسئلة كثيرة. ",
+    "quotes": "“It's done,” she said – “and that’s all.” ",
+    "emoji": "😀 🎉 🚀 👍 😀 🎉 ",
+}
+
+
+def doubled(text: str, codec: str) -> bytes:
+    """The text in UTF-8, read by windows-1252 (with C1 controls for its gaps) or ISO-8859-1, and written as UTF-8."""
+    read = [bytes([byte]).decode(codec) if byte not in b"\x81\x8d\x8f\x90\x9d" else chr(byte) for byte in text.encode()]
+    return "".join(read).encode()
+
+
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_that_was_encoded_twice_is_decoded_once_more(name: str, codec: str) -> None:
+    page = html(TEXTS[name] * 3)
+    assert undo_double_encoding(doubled(page, codec)) == page.encode()
+    assert undo_double_encoding(page.encode()) == page.encode()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_few_or_mixed_doubled_characters_stay(name: str) -> None:
+    some = doubled(GERMAN, "cp1252")
+    one = html("x Ã¼ " * (LEAST_DOUBLED - 1)).encode()
+    assert undo_double_encoding(one) == one
+    mixed = html(TEXTS[name]).encode() + some
+    changed = undo_double_encoding(mixed)
+    assert (
+        changed == mixed
+        if name not in ("quotes", "emoji")
+        else changed in (mixed, (html(TEXTS[name]) + GERMAN).encode())
+    )
+
+
+def test_legitimate_text_with_such_letters_stays() -> None:
+    for text in ("MAÇÃ\u00a0E MELÃO, LIMÃO\u00a0E MAMÃO", "À\u00a0« Paris »", "Â£ Ã Ä Å", "naïve café – 20 °C ± 2 µm"):
+        body = html(text * 5).encode()
+        assert undo_double_encoding(body) == body
+
+
+def test_hostile_doubled_text_takes_linear_time() -> None:
+    for piece in ("Ã¼", "Ã", "Ã¼ÿ", "â€", "Ã\u00a0"):
+        sizes = (100_000, 800_000)
+        spent = []
+        for size in sizes:
+            body = (piece * size).encode()
+            before = time.thread_time()
+            undo_double_encoding(body)
+            spent.append(time.thread_time() - before)
+        assert spent[1] < 20 * spent[0] + 0.2, piece
