@@ -144,3 +144,20 @@ def test_a_page_in_windows_1258_is_a_copy_of_the_page_in_utf_8() -> None:
     first, second = halves(TEXTS["vi"])
     page = windows_1258(html(second, "y", "two"))
     assert verdicts(html(first, "x", "one"), page, types) == ["novel", "novel"]
+
+
+@pytest.mark.parametrize("language", DECOMPOSING)
+@pytest.mark.parametrize("is_text", [False, True])
+def test_an_article_that_was_encoded_twice_is_a_copy_and_two_such_articles_are_novel(
+    language: str, is_text: bool
+) -> None:
+    def doubled(text: str) -> str | bytes:
+        twice = text.encode().decode("latin-1")
+        return twice if is_text else twice.encode()
+
+    assert verdicts(html(TEXTS[language], "x", "one"), doubled(html(TEXTS[language], "y", "two"))) == [
+        "novel",
+        "duplicate",
+    ]
+    first, second = halves(TEXTS[language])
+    assert verdicts(doubled(html(first, "x", "one")), doubled(html(second, "y", "two"))) == ["novel", "novel"]
