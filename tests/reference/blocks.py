@@ -71,14 +71,13 @@ class NotedWords(Words):
         super().read(character)
         if self.word and not before:
             self.word_linked = self.in_link
-        if len(self.block) > len(self.linked) - self.before:
-            # a character that stands alone
-            self.linked.append(self.in_link)
 
     def end_word(self) -> None:
         if self.word:
             self.linked.append(self.word_linked)
         super().end_word()
+        # a character may end a word and begin the next one
+        self.word_linked = self.in_link
 
     def end_block(self) -> None:
         if self.hidden:
