@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_DEFECT, SettingError, SpotsieveError
-from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
 
 if TYPE_CHECKING:
+    from spotsieve.stream.base.settings.model import Settings
     from spotsieve.stream.service.run import ProcessState
 
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_DEFECT
 
 
-def opener_of(role: str, shard: int | None, settings: Settings) -> "Callable[[Settings], ProcessState]":
+def opener_of(role: str, shard: int | None, settings: "Settings") -> "Callable[[Settings], ProcessState]":
     """The function that opens a process of this role.
 
     role: worker, shard, resolver, or "" for a process without shards
