@@ -121,7 +121,7 @@ def test_blocks_that_differ_in_numbers_share_their_identity_and_not_their_digest
 
 
 @pytest.mark.parametrize(
-    ("digit", "counts"), [("9", True), ("&#57;", True), ("９", False), ("٩", False), ("九", False)]
+    ("digit", "counts"), [("9", True), ("&#57;", True), ("９", True), ("①", True), ("٩", False), ("九", False)]
 )
 def test_a_number_has_an_ascii_digit(digit: str, counts: bool) -> None:
     (block,) = sieved(f"<p>é{digit}é</p>").blocks[:1]

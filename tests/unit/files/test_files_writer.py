@@ -69,7 +69,9 @@ def test_warc_records_are_compressed_one_by_one(tmp_path: Path, ending: str) -> 
     output.complete()
     assert read(path) == b"".join(records)
     first = (
-        gzip.compress(records[0], 6, mtime=0) if ending == ".gz" else zstandard.ZstdCompressor(3).compress(records[0])
+        gzip.compress(records[0], 6, mtime=0)
+        if ending == ".gz"
+        else zstandard.ZstdCompressor(3, write_checksum=True).compress(records[0])
     )
     assert path.read_bytes().startswith(first)
 

@@ -239,7 +239,7 @@ def test_a_shell_cut_anywhere_is_no_copy_of_another_article(name: str) -> None:
         assert kinds <= {"novel", "unchecked"}
 
 
-def test_markup_in_the_text_of_a_script_is_shown_and_never_becomes_markup_of_the_page() -> None:
+def test_markup_in_the_text_of_a_script_never_becomes_markup_of_the_page() -> None:
     text = "The tags <script> and <!-- and </main> are named in this text. " + " ".join(STORIES["English", 1])
     whole = page(shell(script({"articleBody": text.replace("<", "&lt;")}, LINKED)))
     read = read_script_text(whole, 0)
