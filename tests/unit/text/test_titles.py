@@ -23,7 +23,7 @@ TITLES = {
     "<TITLE lang=en\n>Blue\n lamp</Title\t>": ("blue", "lamp"),
     "<title>Blue Blue bLUE</title>": ("blue",),
     "<title>Caf&eacute; &amp; b&#97;r</title>": ("café", "bar"),
-    "<title>Straße Ünder 漢字 ไท</title>": ("straße", "ünder", "漢", "字", "ไ", "ท"),
+    "<title>Straße Ünder 漢字 ไท</title>": ("strasse", "ünder", "漢", "字", "ไ", "ท"),
     "<title>a <b>blue</b> lamp</title>": ("a", "b", "blue", "lamp"),
     "<title>a <!-- blue --> lamp</title>": ("a", "blue", "lamp"),
     "<title></title><title>second</title>": (),
