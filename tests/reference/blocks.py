@@ -41,7 +41,7 @@ def noted_blocks_of(page: bytes, markup: int) -> list[Noted]:
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _BlockEnd:
     """A block as it ended: its tokens, and how many tags came before its end."""
 
     tokens: tuple[str, ...]
@@ -54,7 +54,7 @@ class NotedWords(Words):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ended: list[_Ended] = []
+        self.ended: list[_BlockEnd] = []
         self.before = 0
         # of every token of the page
         self.linked: list[bool] = []
@@ -84,7 +84,7 @@ class NotedWords(Words):
             return
         self.end_word()
         if self.block:
-            self.ended.append(_Ended(tuple(self.block), len(self.history), self.lead))
+            self.ended.append(_BlockEnd(tuple(self.block), len(self.history), self.lead))
             self.before += len(self.block)
         super().end_block()
 
@@ -95,7 +95,7 @@ class NotedWords(Words):
             self.in_link = self.word_linked = False
 
     def noted(self) -> list[Noted]:
-        """The blocks. A section without an end tag is around none of them."""
+        """The blocks. A section without an end tag is around no block."""
         self.end_unclosed_link()
         unclosed, found = self.history[-1].copy(), list[Noted]()
         last, tags = len(self.linked), len(self.history)

@@ -279,7 +279,7 @@ _NOT_ASCII = bytes(range(128, 256))
 
 
 def _repair_utf8(body: bytes, not_ascii: int, min_trail_bytes: int) -> bytes | None:
-    """The body with U+FFFD in place of each invalid sequence; None if it has too few valid sequences.
+    """Replace each invalid sequence of the body by U+FFFD; None if the body has too few valid sequences.
 
     not_ascii: number of bytes from 128 to 255 in the body
     min_trail_bytes: number of trail bytes that valid sequences must have

@@ -159,7 +159,7 @@ def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
 
 
 def find_preset(fields: Collection[str]) -> str | None:
-    """The preset whose URL and body, and most other paths, are in the fields, given as paths; None if there is none."""
+    """The preset with the most paths among these fields, its URL and body included; None if no preset fits."""
     found: dict[str, int] = {}
     for preset, paths in PRESETS.items():
         hits = [name for name, path in paths.items() if any(one in fields for one in _alternatives(path))]

@@ -17,6 +17,7 @@ UTF-8 is read and written one character at a time (Unicode 14, table 3-7). Chara
 import hashlib
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -179,14 +180,7 @@ def _composition_arrays(lines: list[str]) -> tuple[NDArray[np.uint64], NDArray[n
         while decomposed[0] in parts:
             decomposed[:1] = parts[decomposed[0]]
         table[composite] = sum(one << CODE_POINT_BITS * place for place, one in enumerate(decomposed))
-    slots = 1 << COMPOSITION_SLOT_BITS
-    keys, values = np.zeros(slots, dtype=np.uint64), np.zeros(slots, dtype=np.uint64)
-    for key, value in table.items():
-        slot = (key * int(COMPOSITION_MULTIPLIER) % 2**64) >> (64 - COMPOSITION_SLOT_BITS)
-        while keys[slot]:
-            slot = (slot + 1) % slots
-        keys[slot], values[slot] = key, value
-    return keys, values
+    return _hash_table(table, COMPOSITION_SLOT_BITS, int(COMPOSITION_MULTIPLIER))
 
 
 def _code_points(line: str) -> list[int]:
@@ -194,17 +188,41 @@ def _code_points(line: str) -> list[int]:
 
 
 def _entity_arrays(lines: list[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    slots = 1 << ENTITY_SLOT_BITS
-    keys, values = np.zeros(slots, dtype=np.uint64), np.zeros(slots, dtype=np.uint64)
+    table: dict[int, int] = {}
     for line in lines:
         name, first, *second = line.split()
-        key = hash_token(name.encode("ascii"))
-        slot = key >> (64 - ENTITY_SLOT_BITS)
+        table[hash_token(name.encode("ascii"))] = int(first, 16) | (int(second[0], 16) << 32 if second else 0)
+    return _hash_table(table, ENTITY_SLOT_BITS, 1)
+
+
+def _hash_table(
+    table: Mapping[int, int], slot_bits: int, multiplier: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Keys and values in 2^slot_bits slots, for table_value. A key stands at or behind slot_of(key * multiplier)."""
+    slots = 1 << slot_bits
+    keys, values = np.zeros(slots, dtype=np.uint64), np.zeros(slots, dtype=np.uint64)
+    for key, value in table.items():
+        slot = (key * multiplier % 2**64) >> (64 - slot_bits)
         while keys[slot]:
             slot = (slot + 1) % slots
-        keys[slot] = key
-        values[slot] = int(first, 16) | (int(second[0], 16) << 32 if second else 0)
+        keys[slot], values[slot] = key, value
     return keys, values
+
+
+@part
+def table_value(keys, values, slot_bits, mixed, key):  # int64, int64, int64, uint64, uint64 -> uint64
+    """The value of a key in a hash table with linear probing, or 0.
+
+    keys, values: addresses of uint64[2^slot_bits]; key 0 is an empty slot  mixed: its highest bits are the first slot
+    """
+    slot = np.int64(mixed >> np.uint64(64 - slot_bits))
+    while True:
+        found = load_word(keys + (slot << 3))
+        if found == key:
+            return load_word(values + (slot << 3))
+        if found == np.uint64(0):
+            return found
+        slot = (slot + 1) & ((1 << slot_bits) - 1)
 
 
 @part
@@ -323,15 +341,8 @@ def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int
 @part
 def entity_value(state, key):  # int64, uint64 -> uint64
     """The value in the entity table for the hash of an entity name, or 0."""
-    slot = np.int64(key >> np.uint64(64 - ENTITY_SLOT_BITS))
-    keys = load_int(state + scan_layout.ENTITY_KEYS)
-    while True:
-        found = load_word(keys + (slot << 3))
-        if found == key:
-            return load_word(load_int(state + scan_layout.ENTITY_VALUES) + (slot << 3))
-        if found == np.uint64(0):
-            return found
-        slot = (slot + 1) & ((1 << ENTITY_SLOT_BITS) - 1)
+    keys, values = load_int(state + scan_layout.ENTITY_KEYS), load_int(state + scan_layout.ENTITY_VALUES)
+    return table_value(keys, values, ENTITY_SLOT_BITS, key, key)
 
 
 @part

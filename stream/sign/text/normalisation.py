@@ -21,8 +21,9 @@ from spotsieve.stream.sign.text.characters import (
     character_entry,
     decode,
     encode,
+    table_value,
 )
-from spotsieve.stream.sign.text.machine import byte_at, copy_bytes, load_int, load_int32, load_word, put_int, put_int32
+from spotsieve.stream.sign.text.machine import byte_at, copy_bytes, load_int, load_int32, put_int, put_int32
 
 _FIRST_SYLLABLE, _FIRST_LEAD, _FIRST_VOWEL, _BEFORE_TAILS = 0xAC00, 0x1100, 0x1161, 0x11A7
 _LEADS, _VOWELS, _TAILS = 19, 21, 28
@@ -30,7 +31,6 @@ _LETTER_I, _DOT_ABOVE = 0x69, 0x307
 _IOTA_SUBSCRIPT, _IOTA = 0x345, 0x3B9
 _LONG_RUN = 16
 """Runs of up to this number of marks are sorted by insertion."""
-_SLOT_SHIFT = np.uint64(64 - COMPOSITION_SLOT_BITS)
 _FIRST_COMPOSITE, _FIRST_MARK, _FIRST_JOINING = 0xC0, 0x300, 0x900
 """No character below these decomposes, is a mark, or composes with the one before it without being a mark in order."""
 
@@ -168,12 +168,5 @@ def composed(state, first, second):  # int64, int64, int64 -> int64
 @part
 def composition_value(state, key):  # int64, uint64 -> uint64
     """The value of a key in the composition table, or 0 (stream/sign/text/characters.py)."""
-    slot = np.int64(key * COMPOSITION_MULTIPLIER >> _SLOT_SHIFT)
-    keys = load_int(state + scan_layout.COMPOSITION_KEYS)
-    while True:
-        found = load_word(keys + (slot << 3))
-        if found == key:
-            return load_word(load_int(state + scan_layout.COMPOSITION_VALUES) + (slot << 3))
-        if found == np.uint64(0):
-            return found
-        slot = (slot + 1) & ((1 << COMPOSITION_SLOT_BITS) - 1)
+    keys, values = load_int(state + scan_layout.COMPOSITION_KEYS), load_int(state + scan_layout.COMPOSITION_VALUES)
+    return table_value(keys, values, COMPOSITION_SLOT_BITS, key * COMPOSITION_MULTIPLIER, key)

@@ -3,8 +3,8 @@
 A block is a run of text between the tags of block-level elements. `<br>` and embedded content separate tokens but do
 not end the block. Every other tag, known or not, has no effect: `<b>w</b>ord` is the single token `word`. For each
 block the scanner records, without a tree, the last block tag before it (LEADS) and which elements of SECTIONS are open
-around it. All of these elements require their end tags, so valid HTML leaves none of them open. Those that a page
-leaves open are around no block.
+around it. All of these elements require their end tags, so valid HTML leaves no such element open. An
+element that a page leaves open is around no block.
 
 Foreign content follows the HTML standard (13.2.6.5): no tag switches to raw text, some start tags end it, and inside
 its integration points HTML continues. Only a tree would know whether the element of an end tag is open outside, or

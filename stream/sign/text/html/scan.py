@@ -78,8 +78,8 @@ def scan_markup(state, start, end, xml):  # int64, int64, int64, bool -> None
     count = np.int64(0)
     # Among the first `count` tokens, `links + in_link * count` begin in links. So a link's tag needs no branch.
     links, in_link = np.int64(0), np.int64(0)
-    # Number of tokens before the first block tag in the open link, -1 if there is none yet: if the link has no end tag,
-    # it ends there.
+    # Number of tokens before the first block tag in the open link, -1 before such a tag: a link without an end tag ends
+    # there.
     link_edge = np.int64(-1)
     sections, lead = _U0, np.int64(elements.LEAD_BODY)
     # The lowest depth of each section since the last recorded block.
