@@ -70,7 +70,10 @@ class Record:
 
 
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:
-    """A record with the fault TOO_LARGE in place of one of size bytes. shown: its beginning; most: the limit"""
+    """A record with the fault TOO_LARGE that replaces a record of `size` bytes.
+
+    shown: beginning of the replaced record  most: the limit in bytes
+    """
     return Record(number, shown[:SHOWN_BYTES], (RejectReason.TOO_LARGE, f"must have at most {most} bytes, has {size}"))
 
 

@@ -36,7 +36,7 @@ class RecordOutput:
     ) -> None:
         """Start without records.
 
-        revisits: whether to write a revisit record in place of each dropped page of a WARC file
+        revisits: whether a revisit record replaces each dropped page of a WARC file
         companion_uris: patterns of the URIs of records that a crawler writes about pages
         """
         self._out = out

@@ -8,7 +8,8 @@ last line with a source counts.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,31 @@ def check_and_note_inputs(
     new = [source for source in sources if noted.get(source) != wanted]
     if not new:
         return
+    append_json_line(path, {"input": wanted, "sources": new})
+
+
+def append_json_line(path: Path, value: Mapping[str, Any]) -> None:
+    """Append a line to a file of a state directory. Raises StateError."""
     try:
         with open_file(path, "ab") as file:
             # A killed run may have left half a line.
-            file.write(b"\n" + json.dumps({"input": wanted, "sources": new}).encode() + b"\n")
+            file.write(b"\n" + json.dumps(value).encode() + b"\n")
     except OSError as error:
         raise StateError(str(path), f"cannot be written: {error.strerror}", None, "free disk space") from None
+
+
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a file that append_json_line wrote; none if there is no file. Raises StateError."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(str(path), f"cannot be read: {error.strerror}", None, "check its permissions") from None
+    for line in lines:
+        # A killed run may leave half a line.
+        with suppress(ValueError):
+            yield json.loads(line)
 
 
 def as_json(settings: InputSettings) -> dict[str, Any]:
@@ -77,17 +97,7 @@ def _flat(values: dict[str, Any], prefix: str) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     """The noted settings by source."""
     defaults, noted = as_json(InputSettings()), dict[str, dict[str, Any]]()
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return noted
-    except OSError as error:
-        raise StateError(str(path), f"cannot be read: {error.strerror}", None, "check its permissions") from None
-    for line in lines:
-        try:
-            written = json.loads(line)
-        except ValueError:
-            continue
+    for written in read_json_lines(path):
         # A setting that a later release adds had its default.
         noted |= dict.fromkeys(written["sources"], defaults | written["input"])
     return noted

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import xxhash
 
 from spotsieve.stream.files.file_format import Record
-from spotsieve.stream.files.warc.http import field_lines, header_end
+from spotsieve.stream.files.warc.http import field_lines, first_values, header_end
 from spotsieve.stream.files.warc.records import is_about_page, uri_of
 
 MOST_WAITING = 256
@@ -148,7 +148,7 @@ class Companions:
 
     def _names_of(self, record: Record) -> _Names:
         fields = field_lines(record.raw[: header_end(record.raw)].decode("utf-8", "replace"))
-        first = {name.lower(): value for name, value in reversed(fields)}
+        first = first_values(fields)
         url = uri_of(first)
         return _Names(
             kind=first.get("warc-type", "").lower(),

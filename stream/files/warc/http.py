@@ -69,7 +69,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
             "look at the tool that wrote the file",
         )
     lines = field_lines(head.decode("latin-1"))
-    fields = {name.lower(): value for name, value in reversed(lines)}
+    fields = first_values(lines)
     transfer, content = _codings(lines, "transfer-encoding"), _codings(lines, "content-encoding")
     if len(transfer) + len(content) > MAX_CODINGS:
         raise PageError(
@@ -122,10 +122,12 @@ def header_end(data: bytes | bytearray, most: int | None = None) -> int:
 
 def read_fields(head: bytes) -> dict[str, str]:
     """The fields of a WARC header by their names in lower case; the first of equals counts."""
-    fields: dict[str, str] = {}
-    for name, value in field_lines(head.decode("utf-8", "replace")):
-        fields.setdefault(name.lower(), value)
-    return fields
+    return first_values(field_lines(head.decode("utf-8", "replace")))
+
+
+def first_values(lines: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The value of the first line of each field, by its name in lower case."""
+    return {name.lower(): value for name, value in reversed(lines)}
 
 
 def field_lines(head: str) -> list[tuple[str, str]]:
@@ -161,16 +163,16 @@ def _join_chunks(body: bytes) -> bytes:
         place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
 
 
-class _Decoded(NamedTuple):
+class _DecodedPayload(NamedTuple):
     """The decoded part of a body. whole: whether the body was decoded to its end"""
 
     text: bytes
     whole: bool = True
 
 
-def _decode(body: bytes, coding: str, most: int) -> _Decoded | None:
+def _decode(body: bytes, coding: str, most: int) -> _DecodedPayload | None:
     """Decode one coding of a body, up to `most` bytes; None for a body that does not begin like the coding."""
-    decoded: _Decoded | None = None
+    decoded: _DecodedPayload | None = None
     if coding in ("gzip", "x-gzip"):
         decoded = _decode_members(body, most, _gzip_header, _GZIP_TRAILER_BYTES)
     elif coding == "deflate":
@@ -186,7 +188,7 @@ def _decode(body: bytes, coding: str, most: int) -> _Decoded | None:
 
 def _decode_members(
     body: bytes, most: int, header_size: Callable[[bytes, int], int], trailer_bytes: int
-) -> _Decoded | None:
+) -> _DecodedPayload | None:
     """The content of all members of a body, up to `most` bytes; None if it begins with no readable member.
 
     Like browsers, this ignores a wrong checksum or length behind the content of a member.
@@ -206,14 +208,14 @@ def _decode_members(
             try:
                 decoded += member.decompress(body[place : place + size], most - len(decoded))
             except zlib.error:
-                return _Decoded(bytes(decoded), whole=False) if decoded else None
+                return _DecodedPayload(bytes(decoded), whole=False) if decoded else None
             place += size
             size *= 2
         if not member.eof:
-            return _Decoded(bytes(decoded), whole=len(decoded) >= most)
+            return _DecodedPayload(bytes(decoded), whole=len(decoded) >= most)
         place = min(place, len(body)) - len(member.unused_data) + trailer_bytes
         size_of_header = header_size(body, place)
-    return _Decoded(bytes(decoded), whole=size_of_header == 0 and place <= len(body))
+    return _DecodedPayload(bytes(decoded), whole=size_of_header == 0 and place <= len(body))
 
 
 def _gzip_header(body: bytes, start: int) -> int:
@@ -240,7 +242,7 @@ def _zlib_header(body: bytes, start: int) -> int:
     return 2 if is_header else 0
 
 
-def _inflate_bare(body: bytes, most: int) -> _Decoded | None:
+def _inflate_bare(body: bytes, most: int) -> _DecodedPayload | None:
     """A deflate stream without a header, which some servers send as "deflate"; None for other bytes.
 
     It has no header that distinguishes a second stream from garbage, so only the first one is decoded.
@@ -250,7 +252,7 @@ def _inflate_bare(body: bytes, most: int) -> _Decoded | None:
         text = stream.decompress(body, most)
     except zlib.error:
         return None
-    return _Decoded(text, whole=stream.eof or len(text) >= most or not body)
+    return _DecodedPayload(text, whole=stream.eof or len(text) >= most or not body)
 
 
 def _ends_within(body: bytes, start: int, magic: bytes) -> bool:
@@ -258,7 +260,7 @@ def _ends_within(body: bytes, start: int, magic: bytes) -> bool:
     return start < len(body) < start + len(magic) and magic.startswith(body[start:])
 
 
-def _decode_frames(body: bytes, most: int) -> _Decoded | None:
+def _decode_frames(body: bytes, most: int) -> _DecodedPayload | None:
     """The content of all zstd frames of a body, up to `most` bytes; None if it begins with no frame.
 
     Bytes behind a complete frame that begin no other are ignored.
@@ -274,8 +276,8 @@ def _decode_frames(body: bytes, most: int) -> _Decoded | None:
         while len(decoded) < most and (piece := reader.read(min(_READ_BYTES, most - len(decoded)))):
             decoded += piece
     except zstandard.ZstdError:
-        return _Decoded(bytes(decoded), whole=False)
-    return _Decoded(bytes(decoded), whole=whole or len(decoded) >= most)
+        return _DecodedPayload(bytes(decoded), whole=False)
+    return _DecodedPayload(bytes(decoded), whole=whole or len(decoded) >= most)
 
 
 def _end_of_frames(body: bytes) -> tuple[int, bool]:
@@ -319,13 +321,13 @@ class _WatchedBody(io.BytesIO):
         return data
 
 
-def _decode_brotli(body: bytes, most: int) -> _Decoded | None:
+def _decode_brotli(body: bytes, most: int) -> _DecodedPayload | None:
     """The content of a Brotli stream, up to `most` bytes; None for other bytes, which nothing else tells apart."""
     if not body:
         return None
     watched = _WatchedBody(body)
     try:
-        return _Decoded(bytes(BrotliReader(watched).read(most)))
+        return _DecodedPayload(bytes(BrotliReader(watched).read(most)))
     except OSError:
         if not watched.at_end:
             return None
@@ -333,4 +335,4 @@ def _decode_brotli(body: bytes, most: int) -> _Decoded | None:
     with contextlib.suppress(OSError):
         while len(decoded) < most and (piece := reader.read(min(_BROTLI_STEP, most - len(decoded)))):
             decoded += piece
-    return _Decoded(bytes(decoded), whole=False) if decoded else None
+    return _DecodedPayload(bytes(decoded), whole=False) if decoded else None

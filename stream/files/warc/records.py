@@ -116,7 +116,7 @@ def holds_http(fields: Mapping[str, str], block: bytes) -> bool:
 
 
 def uri_of(fields: Mapping[str, str]) -> str:
-    """The WARC-Target-URI in the fields of a header, without angle brackets; "" if there is none."""
+    """The WARC-Target-URI in the fields of a header, without angle brackets; "" for a header without a URI."""
     return fields.get("warc-target-uri", "").strip("<>")
 
 

@@ -15,14 +15,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, open_file
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.stream.base.errors import InputError, SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import write_whole
 from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.input_ledger import as_json, difference
+from spotsieve.stream.local.input_ledger import append_json_line, as_json, difference, read_json_lines
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 
 VERSION = 3
@@ -57,14 +57,7 @@ class RunFile:
 
     def finish(self, number: int, summary: FilterSummary) -> None:
         """Record that an input is finished. Raises StateError if the file cannot be written."""
-        line = json.dumps({"input": number, **_as_json(summary)}).encode() + b"\n"
-        try:
-            with open_file(self._directory / _DONE, "ab") as file:
-                file.write(line)
-        except OSError as error:
-            raise StateError(
-                str(self._directory / _DONE), f"cannot be written: {error.strerror}", None, "free disk space"
-            ) from None
+        append_json_line(self._directory / _DONE, {"input": number, **_as_json(summary)})
         self.done[number] = summary
 
     def complete(self, entries: int, faults: int) -> None:
@@ -113,15 +106,14 @@ def find_complete_run(directory: Path, wanted: Mapping[str, Any], inputs: Sequen
 
     wanted: this run, from run_description  inputs: files to check for later changes
     """
-    path = directory / DIRECTORY / _RUN
+    run = _ended_run(directory, wanted, _SAME)
     try:
-        run, ended = json.loads(path.read_bytes()), path.stat().st_mtime
+        ended = (directory / DIRECTORY / _RUN).stat().st_mtime
         unchanged = all(file.path is not None and file.path.stat().st_mtime <= ended for file in inputs)
-    except (OSError, ValueError):
+    except OSError:
         return None
     has_state = (directory / LOG_FILE).is_file() and (directory / INDEX_FOLDER).is_dir()
-    is_this = isinstance(run, dict) and all(run.get(name) == wanted[name] for name in ("version", *_SAME))
-    is_whole = is_this and run.get("complete") and not run.get("faults") and "entries" in run
+    is_whole = run is not None and not run.get("faults") and "entries" in run
     return run if unchanged and has_state and is_whole else None
 
 
@@ -130,14 +122,20 @@ def ended_with_faults(directory: Path, wanted: Mapping[str, Any]) -> bool:
 
     wanted: this run, from run_description
     """
+    run = _ended_run(directory, wanted, ("settings", "input", "outputs"))
+    if run is None or not run.get("faults"):
+        return False
+    return [source for source, _ in run["inputs"]] == [source for source, _ in wanted["inputs"]]
+
+
+def _ended_run(directory: Path, wanted: Mapping[str, Any], same: Sequence[str]) -> dict[str, Any] | None:
+    """The last run of a state directory, if it has ended and is like this run in these fields; else None."""
     try:
         run = json.loads((directory / DIRECTORY / _RUN).read_bytes())
     except (OSError, ValueError):
-        return False
-    if not isinstance(run, dict) or not (run.get("complete") and run.get("faults")):
-        return False
-    is_this = all(run.get(name) == wanted[name] for name in ("version", "settings", "input", "outputs"))
-    return is_this and [source for source, _ in run["inputs"]] == [source for source, _ in wanted["inputs"]]
+        return None
+    is_this = isinstance(run, dict) and all(run.get(name) == wanted[name] for name in ("version", *same))
+    return run if is_this and run.get("complete") else None
 
 
 _GIVE_UP = "or delete {} to abandon it"
@@ -187,15 +185,8 @@ def _as_json(summary: FilterSummary) -> dict[str, Any]:
 
 def _read_done(path: Path) -> dict[int, FilterSummary]:
     done = dict[int, FilterSummary]()
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return done
-    for line in lines:
-        try:
-            written = json.loads(line)
-        except ValueError:
-            continue  # A killed run may leave half a line. That input is read again.
+    # An input whose line was not written whole is read again.
+    for written in read_json_lines(path):
         counts = written["counts"]
         summary = FilterSummary()
         for name, value in counts.items():
