@@ -2,8 +2,9 @@
 
 A compiled kernel contains all functions that it calls and all constants that it names, from any module. But numba
 invalidates a cached kernel only if the file of the kernel itself changes: after an update of the HTML scanner, a worker
-would keep the old scanner. Therefore the kernels of this package have their own cache class. Its stamp is a digest of
-all source files that can become part of a kernel, and a kernel with another stamp is compiled again.
+would keep the old scanner. Therefore the kernels of this package have their own cache class. The stamp of a kernel is a
+digest of its module and of all modules of this package that it imports, directly or through others: everything that can
+become part of the kernel. A kernel with another stamp is compiled again.
 
 Other numba functions in the process keep numba's cache. numba still chooses the folder: NUMBA_CACHE_DIR, else
 __pycache__ next to the source, else the user's cache folder if that is read-only, or the locators of
@@ -11,8 +12,9 @@ NUMBA_CACHE_LOCATOR_CLASSES.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+import re
+from collections.abc import Callable
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -20,18 +22,10 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache
 
-KERNEL_FOLDERS = (
-    "state",
-    "stream/base",
-    "stream/judge",
-    "stream/research/models",
-    "stream/sharding",
-    "stream/sign",
+_PACKAGE = __name__.partition(".")[0]
+_IMPORT = re.compile(
+    rf"^[ \t]*(?:from {_PACKAGE}\.([\w.]+) import (\([^)]*\)|[^\n]*)|import {_PACKAGE}\.([\w.]+))", re.MULTILINE
 )
-"""The folders with kernels and with all modules that these import; a test compares this list with the tree.
-
-Edits elsewhere, such as in the command line, keep all compiled kernels.
-"""
 
 part = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Decorates a function that only kernels call: it needs neither wrappers for Python nor a cache."""
@@ -53,24 +47,51 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 @cache
-def source_digest() -> bytes:
-    """The SHA-256 of the Python files in KERNEL_FOLDERS, names and contents."""
+def source_digest(module: str) -> bytes:
+    """The SHA-256 of the sources of a module of this package and of the modules that it imports: names and contents.
+
+    module: its dotted name
+    """
     digest = hashlib.sha256()
-    package = files(__name__.partition(".")[0])
-    for folder in KERNEL_FOLDERS:
-        for name, source in _python_files(package / folder, folder):
-            digest.update(f"{name} {len(source)}\n".encode())
-            digest.update(source)
+    for path in sorted(imported_files(module)):
+        source = (_root() / path).read_bytes()
+        digest.update(f"{path} {len(source)}\n".encode())
+        digest.update(source)
     return digest.digest()
 
 
-def _python_files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """The path and bytes of each Python file below a folder, sorted by name."""
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".py"):
-            yield f"{path}/{entry.name}", entry.read_bytes()
-        elif entry.name != "__pycache__" and entry.is_dir():
-            yield from _python_files(entry, f"{path}/{entry.name}")
+def imported_files(module: str) -> set[str]:
+    """The files of a module and of all modules of this package that it imports: paths relative to the package."""
+    found = set[str]()
+    waiting = {_file_of(module.removeprefix(f"{_PACKAGE}."))}
+    while waiting:
+        path = waiting.pop()
+        if path is not None and path not in found:
+            found.add(path)
+            waiting |= _imports_of(path)
+    return found
+
+
+@cache
+def _root() -> Traversable:
+    return files(_PACKAGE)
+
+
+@cache
+def _imports_of(path: str) -> frozenset[str | None]:
+    """The files that the import statements of a file name; importing a module from a package names both."""
+    source = (_root() / path).read_text("utf-8")
+    found = set[str]()
+    for parent, names, module in _IMPORT.findall(source):
+        found |= {parent or module, *(f"{parent}.{name}" for name in re.findall(r"\w+", names))}
+    return frozenset(map(_file_of, found))
+
+
+@cache
+def _file_of(module: str) -> str | None:
+    """The file of a module, given by its dotted name inside the package; None if there is no such module."""
+    path = module.replace(".", "/")
+    return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (_root() / file).is_file()), None)
 
 
 class _StampedImplementation(CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped.
@@ -78,7 +99,7 @@ class _StampedImplementation(CompileResultCacheImpl):  # type: ignore[misc]  # n
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self.locator.get_source_stamp = source_digest
+        self.locator.get_source_stamp = partial(source_digest, function.__module__)
 
 
 class _StampedCache(FunctionCache):  # type: ignore[misc]
