@@ -18,7 +18,7 @@ from tests.reference.containment import (
 from tests.reference.host_memory import item_of
 
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
-LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
+LEAST_MAIN_ON_HOST = 60
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
@@ -100,7 +100,7 @@ class Pair:
         speaks = view.main_words >= (LEAST_MAIN_ON_HOST if self.same_host else LEAST_MAIN)
         other_text = view.other_words > 0
         if not self.same_host:
-            other_text = view.main_words < MAIN_SHARE * view.own_words or view.main_words <= view.prose_words
+            other_text = view.main_words <= view.prose_words
         with_common = self.same_host and self.common and view.whole_words >= LEAST_MAIN
         beside = speaks + (other_text or not speaks) + with_common > 1
         parts = []

@@ -76,10 +76,10 @@ from spotsieve.stream.sign.schemes import Confirmations
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
 """The pages of a host below which its template text is unknown, and the words of a page that may be template text
 then."""
-LEAST_MAIN_ON_HOST, MAIN_SHARE = 60, 0.05
+LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
-the other text is compared too if the main text is less than MAIN_SHARE of all distinctive words, or if there is as much
-other prose: a page that joins two texts is no copy of the one that selection kept."""
+the other text is compared too if there is as much other prose: a page that joins two texts is no copy of the one that
+selection kept."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
 CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.05
@@ -158,7 +158,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
     both = speaks and figures[OUTSIDE] > 0
     if not same:
-        both = speaks and (figures[MAIN] < MAIN_SHARE * figures[OWN] or figures[MAIN] <= figures[PROSE])
+        both = speaks and figures[MAIN] <= figures[PROSE]
     beside = speaks + (both or not speaks) + (same and common and figures[WHOLE] >= LEAST_MAIN) > 1
     score, enough = 2.0, True
     for part in range(PARTS):
