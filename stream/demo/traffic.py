@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
@@ -20,6 +20,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.demo.articles import ArticleEdit
 from spotsieve.stream.demo.crawl import HOME, RECRAWL, SYNDICATED, CrawlMessage
 from spotsieve.stream.kafka.clients import administrator, client_options
+from spotsieve.stream.kafka.driver.clients import KafkaConsumer, KafkaProducer
 from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topics import topic_facts
 
@@ -38,7 +39,7 @@ class OutputMessages:
 
 async def send_crawl(settings: Settings, crawl: Sequence[CrawlMessage]) -> None:
     """Send the crawl to the input topic, keyed by URL. Raises BrokerError."""
-    producer = AIOKafkaProducer(**client_options(settings.kafka), acks="all", linger_ms=5, max_batch_size=2**18)
+    producer = KafkaProducer(**client_options(settings.kafka), acks="all", linger_ms=5, max_batch_size=2**18)
     try:
         await producer.start()
         for sent in crawl:
@@ -81,7 +82,7 @@ async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
 
 
 async def _read_all(settings: Settings, topic: str, number: int) -> list[ConsumerRecord]:
-    consumer = AIOKafkaConsumer(
+    consumer = KafkaConsumer(
         **client_options(settings.kafka),
         isolation_level="read_committed",
         enable_auto_commit=False,
@@ -111,7 +112,7 @@ async def _written_ends(settings: Settings, partitions: list[TopicPartition]) ->
     A broker acknowledges a commit before it writes the markers. Until then the end that a read_committed consumer sees
     lies before committed messages.
     """
-    consumer = AIOKafkaConsumer(
+    consumer = KafkaConsumer(
         **client_options(settings.kafka), isolation_level="read_uncommitted", enable_auto_commit=False
     )
     await consumer.start()

@@ -17,15 +17,19 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
-from aiokafka.errors import NodeNotReadyError
-from aiokafka.producer import sender
 
 from spotsieve.stream.base.errors import BrokerError, SettingError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import KafkaSettings
-from spotsieve.stream.kafka.driver.connections import fail_closed_connections, read_frames
-from spotsieve.stream.kafka.driver.consumers import assignor
-from spotsieve.stream.kafka.driver.header_names import read_any_header_names
+from spotsieve.stream.kafka.driver.clients import (
+    KafkaAdmin,
+    KafkaClient,
+    KafkaConsumer,
+    KafkaProducer,
+    SharedClient,
+    SharedProducer,
+    assignor,
+)
 from spotsieve.stream.kafka.errors import BrokersFencedError, creation_error
 from spotsieve.stream.kafka.tls import ssl_context
 from spotsieve.stream.observe.logs import logger
@@ -33,27 +37,29 @@ from spotsieve.stream.observe.logs import logger
 UNFENCE_SECONDS, POLL_SECONDS = 30.0, 0.1
 """The controller unfences a killed broker when its former session ends: broker.session.timeout.ms, 9 s by default."""
 
-_LOOKUP = AIOKafkaClient.coordinator_lookup
+METADATA_MAX_AGE_MS = 30_000
+"""Interval at which a client looks for added partitions and moved leaders. With aiokafka's default of 5 minutes, pages
+of an added partition waited for 270 s."""
 PRODUCER_BATCH_BYTES = 900_000
 """Below the broker's default message.max.bytes (1,048,588), which limits a whole batch."""
 PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
 """Settings of [kafka] that name a secret file."""
 JOIN_MARGIN_MS = 5_000
-LAST_TRANSACTION_SECONDS = 0.004
-"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
-commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
-STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
+STOP_SECONDS = 2.0
+SHARED_CLIENTS = 8
+"""Clients for outputs; one more is for openings. Each has two connections per broker. A broker serves the requests of a
+connection one by one."""
 
 
 @asynccontextmanager
-async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
+async def administrator(**options: Any) -> AsyncIterator[KafkaAdmin]:
     """Start an admin client, wait for a controller, and close the client when the block ends.
 
     options: the result of client_options()
     Raises KafkaConnectionError if no broker responds, and BrokerError if the cluster has no controller within
     UNFENCE_SECONDS.
     """
-    admin = AIOKafkaAdminClient(**options)
+    admin = KafkaAdmin(**options)
     try:
         await admin.start()
         await wait_for_controller(admin)
@@ -62,12 +68,12 @@ async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
         await admin.close()
 
 
-async def wait_for_controller(admin: AIOKafkaAdminClient, seconds: float = UNFENCE_SECONDS) -> None:
+async def wait_for_controller(admin: KafkaAdmin, seconds: float = UNFENCE_SECONDS) -> None:
     """Wait until the metadata names a controller, which is a broker of the cluster.
 
     Raises BrokerError after `seconds`.
     """
-    client = admin._client
+    client = admin.client
     try:
         async with asyncio.timeout(seconds):
             while client.cluster.controller is None:
@@ -99,36 +105,18 @@ async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = U
         await asyncio.sleep(POLL_SECONDS)
 
 
-def retry_without_brokers() -> None:
-    """Make aiokafka retry the lookup of a coordinator while the metadata lists no broker.
-
-    Unpatched, aiokafka fails an assertion, and a client that starts at such a moment ends the service as a defect. The
-    patch is idempotent.
-    """
-    AIOKafkaClient.coordinator_lookup = _coordinator_lookup
-
-
-async def _coordinator_lookup(client: AIOKafkaClient, kind: int, key: str) -> Any:
-    if client.get_random_node() is None:
-        raise NodeNotReadyError("the cluster names no broker yet")
-    return await _LOOKUP(client, kind, key)
-
-
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """The options of all aiokafka clients. Also applies the patches of kafka/driver.
+    """The options of all clients.
 
     Raises SettingError for an invalid bootstrap address, a login without user or password, and unreadable certificates.
     """
     for check in CLIENT_CHECKS:
         check(kafka)
-    read_any_header_names()
-    retry_without_brokers()
-    fail_closed_connections()
-    read_frames()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": kafka.client_id,
         "request_timeout_ms": kafka.request_timeout_ms,
+        "metadata_max_age_ms": METADATA_MAX_AGE_MS,
         "security_protocol": kafka.security_protocol,
     }
     if "SSL" in kafka.security_protocol:
@@ -194,13 +182,13 @@ def warn_of_open_files(kafka: KafkaSettings) -> None:
                 )
 
 
-def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
+def pages_consumer(settings: Settings) -> KafkaConsumer:
     """The consumer of the input topic, not subscribed yet."""
     kafka = settings.kafka
     options = client_options(kafka)
     # The broker responds to JoinGroup when the other workers have joined, or after the rebalance time-out.
     options["request_timeout_ms"] = max(kafka.request_timeout_ms, kafka.rebalance_timeout_ms + JOIN_MARGIN_MS)
-    return AIOKafkaConsumer(
+    return KafkaConsumer(
         **options,
         group_id=kafka.group_id,
         partition_assignment_strategy=(assignor(),),
@@ -222,16 +210,16 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     )
 
 
-def edges_consumer(settings: Settings) -> AIOKafkaConsumer:
+def edges_consumer(settings: Settings) -> KafkaConsumer:
     """A consumer for queries of first and end offsets of input partitions. It has no group and reads nothing."""
-    return AIOKafkaConsumer(
+    return KafkaConsumer(
         **client_options(settings.kafka), enable_auto_commit=False, isolation_level=settings.kafka.isolation_level
     )
 
 
-def log_consumer(settings: Settings) -> AIOKafkaConsumer:
+def log_consumer(settings: Settings) -> KafkaConsumer:
     """The consumer of the log. It has no group: the state keeps the position."""
-    return AIOKafkaConsumer(
+    return KafkaConsumer(
         **client_options(settings.kafka),
         enable_auto_commit=False,
         auto_offset_reset="none",
@@ -241,9 +229,9 @@ def log_consumer(settings: Settings) -> AIOKafkaConsumer:
     )
 
 
-def round_consumer(settings: Settings) -> AIOKafkaConsumer:
+def round_consumer(settings: Settings) -> KafkaConsumer:
     """The consumer of `verdicts` and `matches`. It has no group and reads committed records only."""
-    return AIOKafkaConsumer(
+    return KafkaConsumer(
         **client_options(settings.kafka),
         enable_auto_commit=False,
         auto_offset_reset="none",
@@ -259,10 +247,10 @@ def resolver_group(settings: Settings) -> str:
     return f"{settings.topics.verdicts}.resolver"
 
 
-def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
+def resolver_consumer(settings: Settings) -> KafkaConsumer:
     """The consumer by which a resolver joins the election group, not subscribed yet."""
     session_ms = settings.cluster.resolver_session_ms
-    return AIOKafkaConsumer(
+    return KafkaConsumer(
         **client_options(settings.kafka),
         group_id=resolver_group(settings),
         # The active resolver stays active when another one joins.
@@ -275,19 +263,18 @@ def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
     )
 
 
-def log_producer(settings: Settings) -> AIOKafkaProducer:
+def log_producer(settings: Settings) -> KafkaProducer:
     """The idempotent producer of the log, acknowledged by all in-sync replicas."""
-    return AIOKafkaProducer(**producer_options(settings, "none"))
+    return KafkaProducer(**producer_options(settings, "none"))
 
 
-def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafkaProducer:
+def output_producer(settings: Settings, transactional_id: str | None) -> KafkaProducer:
     """A producer of outputs with its own connections, transactional if it has an id."""
-    return AIOKafkaProducer(**producer_options(settings, settings.service.compression, transactional_id))
+    return KafkaProducer(**producer_options(settings, settings.service.compression, transactional_id))
 
 
 def producer_options(settings: Settings, compression: str, transactional_id: str | None = None) -> dict[str, Any]:
     """The options of an idempotent producer, transactional if it has an id."""
-    sender.BACKOFF_OVERRIDE = LAST_TRANSACTION_SECONDS
     return {
         **client_options(settings.kafka),
         "acks": "all",
@@ -318,18 +305,39 @@ async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClie
         if isinstance(error, asyncio.CancelledError) and caller is not None and caller.cancelling():
             raise
         logger().debug("a Kafka client stopped with an error", error=type(error).__name__, detail=str(error))
-        if isinstance(client, AIOKafkaProducer):
-            await _abandon(client)
+        if isinstance(client, KafkaProducer):
+            await client.abandon()
 
 
-async def _abandon(producer: AIOKafkaProducer) -> None:
-    """Close the connections of a producer that could not be stopped.
+class SharedClients:
+    """The shared clients for the outputs of a worker. Each connects when its first producer starts.
 
-    Otherwise it would keep querying leaders, and would send its batches as soon as the broker is back.
+    Under exactly_once every input partition needs its own transactional id, by which the broker fences a former owner,
+    and so its own producer, but not its own connection. Without sharing, 200 idle partitions had 410 connections, each
+    with 0.3 MiB under TLS, and as many copies of the cluster metadata.
     """
-    sending = producer._sender.sender_task
-    if sending is not None:
-        sending.cancel()
-    with suppress(Exception):
-        async with asyncio.timeout(ABANDON_SECONDS):
-            await producer.client.close()
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lent: dict[int, SharedClient] = {}
+        self._opener: SharedClient | None = None
+
+    def producer(self, number: int, transactional_id: str | None) -> KafkaProducer:
+        """A producer for the input partition of this number, not started yet, transactional if it has an id."""
+        place = number % SHARED_CLIENTS
+        if place not in self._lent:
+            self._lent[place] = self._make()
+        if self._opener is None:
+            self._opener = self._make()
+        options = producer_options(self._settings, self._settings.service.compression, transactional_id)
+        return SharedProducer(self._opener, self._lent[place], options)
+
+    async def close(self) -> None:
+        """Close all connections. Stop the producers first."""
+        all_lent = [*self._lent.values(), *([self._opener] if self._opener else [])]
+        await asyncio.gather(*(stop_client(lent.owner) for lent in all_lent))
+        self._lent.clear()
+        self._opener = None
+
+    def _make(self) -> SharedClient:
+        return SharedClient(KafkaClient(**client_options(self._settings.kafka), retry_backoff_ms=20))

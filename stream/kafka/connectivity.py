@@ -5,7 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection, collect_hosts, create_conn
+from aiokafka.conn import AIOKafkaConnection, collect_hosts
 from aiokafka.errors import (
     AuthenticationFailedError,
     IllegalSaslStateError,
@@ -19,6 +19,7 @@ from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import KafkaSettings
 from spotsieve.stream.kafka.clients import client_options
+from spotsieve.stream.kafka.driver.connections import open_connection
 from spotsieve.stream.kafka.errors import on_one_line
 
 TRY_SECONDS = 10.0
@@ -73,11 +74,12 @@ async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, s
 
 async def _tried(options: Mapping[str, Any], seconds: float) -> AsyncIterator[tuple[str, Exception]]:
     """Yield the addresses that cannot be used, each with its error."""
-    connection_options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
+    of_clients = {"bootstrap_servers", "metadata_max_age_ms"}
+    connection_options = {name: value for name, value in options.items() if name not in of_clients}
     for host, port, _ in collect_hosts(options["bootstrap_servers"], randomize=False):
         try:
             async with asyncio.timeout(seconds):
-                await _probe(await create_conn(host, port, **connection_options))
+                await _probe(await open_connection(host, port, **connection_options))
         except (OSError, EOFError, KafkaError) as error:  # TimeoutError and ssl.SSLError are OSErrors.
             yield f"{host}:{port}", error
 

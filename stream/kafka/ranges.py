@@ -5,14 +5,14 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import client_options, stop_client
-from spotsieve.stream.kafka.driver.consumers import check_alive
+from spotsieve.stream.kafka.driver.clients import KafkaConsumer, check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.watch import Backoff
 
@@ -41,7 +41,7 @@ class RangeReader:
         self.gone = 0
         self._backoff = Backoff()
         self._silent_seconds = 0.0
-        self._consumer = AIOKafkaConsumer(
+        self._consumer = KafkaConsumer(
             **client_options(kafka),
             enable_auto_commit=False,
             auto_offset_reset="none",

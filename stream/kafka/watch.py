@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -18,6 +17,7 @@ from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import client_options, stop_client
 from spotsieve.stream.kafka.connectivity import refusal
+from spotsieve.stream.kafka.driver.clients import KafkaClient
 from spotsieve.stream.kafka.topics import names_of
 from spotsieve.stream.observe.metrics import Metrics
 
@@ -90,7 +90,7 @@ class BrokerWatch:
     async def run(self) -> None:
         """Poll for ever. Raises BrokerError if a topic was deleted, or if login or certificate are refused."""
         options = client_options(self._settings.kafka)
-        client = AIOKafkaClient(**options)
+        client = KafkaClient(**options)
         started = False
         try:
             while True:
@@ -111,7 +111,7 @@ class BrokerWatch:
         finally:
             await stop_client(client)
 
-    async def _poll(self, client: AIOKafkaClient) -> tuple[list[str], dict[str, int]]:
+    async def _poll(self, client: KafkaClient) -> tuple[list[str], dict[str, int]]:
         """Missing topics, and by topic the first partition without a leader."""
         # With auto-creation, the broker would recreate a deleted topic, empty.
         request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)

@@ -392,6 +392,11 @@ class Metrics:
         self.expired = self._counter(
             "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
         )
+        self.driver_patches = self._gauge(
+            "spotsieve_driver_patch",
+            "1 if a performance patch of the Kafka driver is applied, 0 if the installed aiokafka does not fit it.",
+            "patch",
+        )
         self.retries = self._counter(
             "spotsieve_broker_retries", "Waits for the broker before a retry, by step.", "step"
         )

@@ -29,6 +29,7 @@ from spotsieve.stream.base.tasks import TaskScope, first_of, race
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.engine import open_engine
 from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.kafka.driver.patches import PERFORMANCE, left_out
 from spotsieve.stream.kafka.topics import TopicFacts, check_topics
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.health import BEAT_SECONDS, HealthServer, Heartbeats
@@ -122,6 +123,7 @@ class Service:
             logger().info("compiling kernels; the first start takes tens of seconds, later starts read the cache")
             compile_kernels(scheme_of(self._settings.scheme))
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
+            self._report_driver()
             self._starting = "opening the state"
             opened = self._open(self._settings)
             freeze_loaded_objects()
@@ -141,6 +143,14 @@ class Service:
             if health is not None:
                 health.close()
         return EXIT_OK
+
+    def _report_driver(self) -> None:
+        """Report the performance patches of the Kafka driver that the installed aiokafka does not fit."""
+        for patch in PERFORMANCE:
+            why = left_out().get(patch.name)
+            self._metrics.driver_patches.labels(patch.name).set(why is None)
+            if why is not None:
+                logger().warning("a performance patch of the Kafka driver is left out", patch=patch.name, reason=why)
 
     def _failures(self) -> list[str]:
         return self._heartbeats.problems() + (

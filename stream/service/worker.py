@@ -17,7 +17,7 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.tasks import TaskScope, first_of, race
 from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.kafka.clients import pages_consumer, stop_client
-from spotsieve.stream.kafka.driver.consumers import bound_prefetch
+from spotsieve.stream.kafka.driver.clients import bound_prefetch
 from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.kafka.watch import BrokerWatch, Waits

@@ -64,6 +64,11 @@ ROWS = (
             each("spotsieve_assigned_partitions", legend="assigned {{instance}}"),
         ),
         graph(
+            "Driver patches left out",
+            "Performance patches of the Kafka driver that the installed aiokafka does not fit. Pages only take longer.",
+            asked("count by (instance) (spotsieve_driver_patch == 0)", legend="{{instance}}"),
+        ),
+        graph(
             "Log records skipped",
             (
                 "Log records that only moved the position: records of other programs (foreign), configurations that "

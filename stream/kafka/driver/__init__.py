@@ -1,1 +1,8 @@
-"""Changes to aiokafka: connections, record batches, header names and partition assignment."""
+"""Our aiokafka clients: subclasses with the changes that the tables of `patches.py` name.
+
+Importing a module of this package verifies the installed aiokafka first, and raises SettingError if it does not fit.
+"""
+
+from spotsieve.stream.kafka.driver.patches import require_workarounds
+
+require_workarounds()

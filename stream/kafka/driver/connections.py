@@ -1,4 +1,4 @@
-"""Patches aiokafka's connections: reads responses and sends record batches without copies, and detects closed ones.
+"""Our connections: they read responses and send record batches without copies, and detect closed ones.
 
 Reading. A response is a frame (Kafka's protocol guide, "Network"):
 
@@ -13,8 +13,7 @@ partition, topic, all topics, request, header and length. Here the parts go to t
 
 Closed connections. A request may be written after a connection has ended and before aiokafka learns of it. asyncio
 drops such a write; uvloop raises RuntimeError, which aiokafka 0.14 does not catch. The error silently ended the task
-that
-updates the metadata: the client never learned of a partition's new leader, and messages to it waited for ever.
+that updates the metadata: the client never learned of a partition's new leader, and messages to it waited for ever.
 """
 
 import asyncio
@@ -25,13 +24,15 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
+import aiokafka.util
 import numpy as np
 from aiokafka import conn
-from aiokafka.conn import AIOKafkaConnection, AIOKafkaProtocol, CloseReason
+from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.produce import ProduceRequest
-from aiokafka.util import wait_for
 from numpy.typing import NDArray
+
+from spotsieve.stream.kafka.driver.patches import left_out, rebound
 
 LANDING_BYTES = 2**16
 """Buffer for bytes that arrive before the length of the next response is known. Most responses without messages fit."""
@@ -43,15 +44,6 @@ FIRST_TRANSACTIONAL_VERSION = 3
 """First version of the produce request with the layout of all later versions that aiokafka writes."""
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT16, _INT32, _TWO_INT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">ii")
-_SEND = AIOKafkaConnection.send
-
-
-def read_frames() -> None:
-    """Patch aiokafka's connections to read frames without copies. The patch is idempotent."""
-    conn.AIOKafkaProtocol = FrameProtocol
-    # aiokafka's connection module uses io for BytesIO only, to read a response field by field.
-    conn.io = SimpleNamespace(BytesIO=_opened)
-    AIOKafkaConnection._read = staticmethod(_read)
 
 
 class ResponseFrame:
@@ -83,7 +75,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def __init__(self, closed: asyncio.Future[None], reader: asyncio.StreamReader, loop: Any) -> None:
         """The parameters of AIOKafkaProtocol. reader: receives the end of the connection, but no data"""
-        self._stream: Any = AIOKafkaProtocol(closed, reader, loop=loop)
+        self._stream: Any = conn.AIOKafkaProtocol(closed, reader, loop=loop)
         self._reader = reader
         self._landing = bytearray(LANDING_BYTES)
         self._landed = 0
@@ -207,29 +199,6 @@ def _answers_fetch(connection: Any) -> bool:
     return request is not None and request.API_KEY == _FETCH
 
 
-def send(connection: Any, request: Any, expect_response: bool = True) -> Any:
-    """AIOKafkaConnection.send without copies for produce requests that expect a response.
-
-    Raises KafkaConnectionError like the original.
-    """
-    if connection._writer is None or not expect_response or not isinstance(request, ProduceRequest):
-        return _SEND(connection, request, expect_response)
-    prepared = request.prepare(connection._versions)
-    if prepared.API_VERSION < FIRST_TRANSACTIONAL_VERSION:
-        return _SEND(connection, request, expect_response)
-    number = connection._next_correlation_id()
-    header = prepared.build_request_header(correlation_id=number, client_id=connection._client_id).encode()
-    parts = (header, *_produce_parts(prepared))
-    try:
-        connection._writer.writelines((_INT32.pack(sum(map(len, parts))), *parts))
-    except OSError as error:
-        connection.close(reason=CloseReason.CONNECTION_BROKEN)
-        raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
-    response = connection._loop.create_future()
-    connection._requests.append((number, prepared, response))
-    return wait_for(response, connection._request_timeout)
-
-
 def _produce_parts(request: Any) -> list[bytes | bytearray]:
     """The bytes of a produce request: transactional id, acks, time-out, and a record batch per topic and partition."""
     return [
@@ -254,16 +223,46 @@ def _text(text: str | None) -> bytes:
     return _INT16.pack(len(encoded)) + encoded
 
 
-def fail_closed_connections() -> None:
-    """Patch aiokafka so that a write to a closed connection fails like a broken one, and is repeated. Idempotent."""
-    AIOKafkaConnection.send = _send
+class KafkaConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka's class is untyped
+    """A connection of our clients."""
+
+    if "frames" not in left_out():
+        connect = rebound(AIOKafkaConnection.connect, AIOKafkaProtocol=FrameProtocol)
+        # The original uses io for BytesIO only, to read a response field by field.
+        _handle_frame = rebound(AIOKafkaConnection._handle_frame, io=SimpleNamespace(BytesIO=_opened))
+        _read = staticmethod(_read)
+
+    def send(self, request: Any, expect_response: bool = True) -> Any:
+        """Send a request. Raises KafkaConnectionError if the connection has ended, whichever event loop runs."""
+        try:
+            if "produce" in left_out() or not expect_response or not isinstance(request, ProduceRequest):
+                return super().send(request, expect_response)
+            return self._send_parts(request)
+        except RuntimeError as error:
+            if self._writer is None or not self._writer.is_closing():
+                raise
+            self.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
+            raise KafkaConnectionError(f"Connection at {self.host}:{self.port} closed") from error
+
+    def _send_parts(self, request: ProduceRequest) -> Any:
+        """Send a produce request without copies, if the broker knows a version of the layout that we write."""
+        if self._writer is None:
+            return super().send(request)
+        prepared = request.prepare(self._versions)
+        if prepared.API_VERSION < FIRST_TRANSACTIONAL_VERSION:
+            return super().send(request)
+        number = self._next_correlation_id()
+        header = prepared.build_request_header(correlation_id=number, client_id=self._client_id).encode()
+        parts = (header, *_produce_parts(prepared))
+        try:
+            self._writer.writelines((_INT32.pack(sum(map(len, parts))), *parts))
+        except OSError as error:
+            self.close(reason=CloseReason.CONNECTION_BROKEN)
+            raise KafkaConnectionError(f"Connection at {self.host}:{self.port} broken: {error}") from error
+        response = self._loop.create_future()
+        self._requests.append((number, prepared, response))
+        return aiokafka.util.wait_for(response, self._request_timeout)
 
 
-def _send(connection: Any, request: Any, expect_response: bool = True) -> Any:
-    try:
-        return send(connection, request, expect_response)
-    except RuntimeError as error:
-        if connection._writer is None or not connection._writer.is_closing():
-            raise
-        connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
-        raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} closed") from error
+open_connection = rebound(conn.create_conn, AIOKafkaConnection=KafkaConnection)
+"""aiokafka's create_conn(), for our connections."""

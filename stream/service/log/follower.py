@@ -18,7 +18,7 @@ from spotsieve.stream.base.errors import DamagedRecord, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import log_consumer, stop_client
-from spotsieve.stream.kafka.driver.consumers import check_alive
+from spotsieve.stream.kafka.driver.clients import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger

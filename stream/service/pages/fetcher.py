@@ -9,7 +9,7 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.kafka.driver.consumers import check_alive
+from spotsieve.stream.kafka.driver.clients import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.base.errors import PageError, RejectReason
@@ -14,7 +15,7 @@ from spotsieve.stream.base.signature import MAX_URL_BYTES, page_id_text
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
-from spotsieve.stream.kafka.driver.prepared_batch import PreparedBatch
+from spotsieve.stream.kafka.driver.clients import new_batch
 from spotsieve.stream.kafka.topics import HEADER_TEXT_BYTES, KEY_BYTES, Headers, TopicFacts, record_bytes
 from spotsieve.stream.service.pages.microbatch import (
     POISON,
@@ -38,7 +39,7 @@ OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 class OutputBatches:
     """Batches ready to send, as (topic, partition, builder), and the numbers of dead letters and tombstones in them."""
 
-    batches: list[tuple[str, int, PreparedBatch]]
+    batches: list[tuple[str, int, BatchBuilder]]
     dead_letters: Counter[str]
     tombstones: int
 
@@ -216,8 +217,8 @@ class _TopicWriter:
         self._transactional = transactional
         self._topic = topic
         self._partition = partition
-        self._full: list[PreparedBatch] = []
-        self._open: PreparedBatch | None = None
+        self._full: list[BatchBuilder] = []
+        self._open: BatchBuilder | None = None
 
     def add(
         self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
@@ -252,13 +253,13 @@ class _TopicWriter:
             self._open.append(timestamp=timestamp, key=key, value=value, headers=listed)
         return True
 
-    def finish(self) -> list[tuple[str, int, PreparedBatch]]:
+    def finish(self) -> list[tuple[str, int, BatchBuilder]]:
         """Close and compress the last batch. Returns all batches."""
         self._close()
         return [(self._topic, self._partition, batch) for batch in self._full]
 
-    def _new_batch(self, compression: str) -> PreparedBatch:
-        return PreparedBatch(PRODUCER_BATCH_BYTES, compression, transactional=self._transactional)
+    def _new_batch(self, compression: str) -> BatchBuilder:
+        return new_batch(PRODUCER_BATCH_BYTES, compression, transactional=self._transactional)
 
     def _close(self) -> None:
         if self._open is not None:

@@ -12,11 +12,10 @@ from spotsieve.state.index import CommitMark
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import StartTask
-from spotsieve.stream.kafka.clients import stop_client
-from spotsieve.stream.kafka.committed import stable_committed
-from spotsieve.stream.kafka.driver.consumers import remember_generation
+from spotsieve.stream.kafka.clients import SharedClients, stop_client
+from spotsieve.stream.kafka.driver.clients import remember_generation
+from spotsieve.stream.kafka.driver.committed import stable_committed
 from spotsieve.stream.kafka.errors import final_error, stops
-from spotsieve.stream.kafka.shared_clients import SharedClients
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import uvloop
-from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from spotsieve.stream.kafka.driver.connections import fail_closed_connections
+from spotsieve.stream.kafka.driver.connections import KafkaConnection
 
 
 async def send_when_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,13 +18,13 @@ async def send_when_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         await reader.read()
         writer.close()
 
-    async def no_question(connection: AIOKafkaConnection) -> None:
+    async def no_question(connection: KafkaConnection) -> None:
         """Ask no broker which versions it knows."""
 
-    monkeypatch.setattr(AIOKafkaConnection, "_do_version_lookup", no_question)
+    monkeypatch.setattr(KafkaConnection, "_do_version_lookup", no_question)
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        connection = AIOKafkaConnection("127.0.0.1", port, request_timeout_ms=200)
+        connection = KafkaConnection("127.0.0.1", port, request_timeout_ms=200)
         await connection.connect()
         assert connection._writer is not None
         connection._writer.transport.abort()
@@ -41,6 +40,5 @@ async def send_when_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request_on_a_connection_that_has_ended_fails_as_one_that_broke(
     loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fail_closed_connections()
     with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(KafkaConnectionError):
         runner.run(send_when_closed(monkeypatch))

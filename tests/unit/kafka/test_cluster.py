@@ -9,6 +9,7 @@ from aiokafka.errors import InvalidReplicationFactorError, NodeNotReadyError
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.kafka import clients
 from spotsieve.stream.kafka.clients import create, wait_for_controller
+from spotsieve.stream.kafka.driver.clients import KafkaClient
 
 FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
 TOO_FEW = "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered."
@@ -28,12 +29,9 @@ class Silent:
             self.cluster.controller = "a broker"
         return True
 
-    def get_random_node(self) -> None:
-        return None
-
 
 def admin_of(client: Silent) -> Any:
-    return SimpleNamespace(_client=client)
+    return SimpleNamespace(client=client)
 
 
 async def test_a_cluster_is_asked_until_it_has_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +78,7 @@ async def test_brokers_that_stay_out_refuse_a_topic_in_the_end() -> None:
 
 
 async def test_a_coordinator_is_asked_for_again_where_no_broker_is_named() -> None:
+    client = KafkaClient(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(NodeNotReadyError) as error:
-        await clients._coordinator_lookup(Silent(1), 0, "group")
+        await client.coordinator_lookup(0, "group")
     assert error.value.retriable

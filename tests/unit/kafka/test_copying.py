@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import time
-from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection
@@ -12,7 +11,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.driver.connections import _SEND, _produce_parts, send
+from spotsieve.stream.kafka.driver.connections import KafkaConnection, _produce_parts
 from spotsieve.stream.kafka.driver.header_names import _TolerantRecords
 from spotsieve.stream.kafka.driver.prepared_batch import CODECS, PreparedBatch, _short_name
 
@@ -54,16 +53,16 @@ class Wire:
         """Nothing waits."""
 
 
-def connection_to(wire: Wire, newest: int) -> AIOKafkaConnection:
-    connection = AIOKafkaConnection("broker", 9092, client_id="Prüfer", request_timeout_ms=5_000)
+def connection_to(kind: type[AIOKafkaConnection], wire: Wire, newest: int) -> AIOKafkaConnection:
+    connection = kind("broker", 9092, client_id="Prüfer", request_timeout_ms=5_000)
     connection._writer, connection._versions = wire, {ProduceRequest.API_KEY: (0, newest)}
     return connection
 
 
-async def written(send_it: Any, newest: int, request: ProduceRequest, expected: bool = True) -> Wire:
+async def written(kind: type[AIOKafkaConnection], newest: int, request: ProduceRequest, expected: bool = True) -> Wire:
     """What a connection to a broker of these versions writes; the answer, where one is expected, is not read."""
     wire = Wire()
-    answer = send_it(connection_to(wire, newest), request, expected)
+    answer = connection_to(kind, wire, newest).send(request, expected)
     answer.close()
     return wire
 
@@ -74,17 +73,19 @@ def test_a_connection_sends_the_bytes_of_aiokafkas_own(newest: int, expected: bo
     for transactional_id, *fields in REQUESTS:
         if newest >= 3 or transactional_id is None:
             request = ProduceRequest(transactional_id, *fields)
-            ours, theirs = (asyncio.run(written(way, newest, request, expected)) for way in (send, _SEND))
+            ours, theirs = (
+                asyncio.run(written(way, newest, request, expected)) for way in (KafkaConnection, AIOKafkaConnection)
+            )
             assert ours.content == theirs.content
             assert ours.joined == (newest < 3 or not expected)
 
 
 def test_a_connection_that_breaks_while_a_batch_is_written_says_so() -> None:
     async def break_it() -> AIOKafkaConnection:
-        connection = connection_to(Wire(OSError(errno.EPIPE, "Broken pipe")), 8)
+        connection = connection_to(KafkaConnection, Wire(OSError(errno.EPIPE, "Broken pipe")), 8)
         connection._reader, connection._read_task = asyncio.StreamReader(), asyncio.get_running_loop().create_future()
         with pytest.raises(KafkaConnectionError, match=r"broker:9092 broken: .*Broken pipe"):
-            send(connection, ProduceRequest(*REQUESTS[2]))
+            connection.send(ProduceRequest(*REQUESTS[2]))
         return connection
 
     assert not asyncio.run(break_it()).connected()

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 import uvloop
-from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest_v11
 from aiokafka.protocol.group import SyncGroupRequest_v1, SyncGroupResponse_v1
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.kafka.driver.connections import LANDING_BYTES, FrameProtocol, ResponseFrame, read_frames
+from spotsieve.stream.kafka.driver.connections import LANDING_BYTES, FrameProtocol, KafkaConnection, ResponseFrame
 
 SIZES = st.one_of(st.integers(0, 12), st.sampled_from([LANDING_BYTES - 4, LANDING_BYTES, 3 * LANDING_BYTES + 1]))
 
@@ -115,10 +114,9 @@ def test_a_server_that_is_no_broker_ends_the_request(
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            connection = AIOKafkaConnection("127.0.0.1", port, request_timeout_ms=5_000)
+            connection = KafkaConnection("127.0.0.1", port, request_timeout_ms=5_000)
             await connection.connect()
 
-    read_frames()
     # A test before may have started a command, which silences the client.
     caplog.set_level(logging.ERROR, "aiokafka")
     with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(KafkaConnectionError):
@@ -141,13 +139,13 @@ def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.Ab
             await writer.wait_closed()
             ended.set()
 
-        async def no_question(connection: AIOKafkaConnection) -> None:
+        async def no_question(connection: KafkaConnection) -> None:
             """Ask no broker which versions it knows."""
 
-        monkey.setattr(AIOKafkaConnection, "_do_version_lookup", no_question)
+        monkey.setattr(KafkaConnection, "_do_version_lookup", no_question)
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            connection = AIOKafkaConnection("127.0.0.1", port, request_timeout_ms=5_000)
+            connection = KafkaConnection("127.0.0.1", port, request_timeout_ms=5_000)
             await connection.connect()
             assert isinstance(connection._protocol, FrameProtocol)
             try:
@@ -158,7 +156,6 @@ def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.Ab
                 await ended.wait()
             return answered
 
-    read_frames()
     with asyncio.Runner(loop_factory=loop) as runner, pytest.MonkeyPatch.context() as monkey:
         answered = runner.run(ask(monkey))
     assert answered == answer
@@ -177,12 +174,11 @@ def test_only_messages_are_views_however_an_answer_is_cut() -> None:
         connection = SimpleNamespace(
             _protocol=protocol, _requests=[(7, request, None)], _handle_frame=handled.set_result
         )
-        reading = asyncio.ensure_future(AIOKafkaConnection._read(lambda: connection))
+        reading = asyncio.ensure_future(KafkaConnection._read(lambda: connection))
         found = await handled
         reading.cancel()
         return found
 
-    read_frames()
     found = asyncio.run(read(SimpleNamespace(API_KEY=SyncGroupRequest_v1.API_KEY)))
     assert isinstance(found, bytes)
     assert SyncGroupResponse_v1.decode(io.BytesIO(found[4:])).member_assignment == assigned

@@ -1,12 +1,11 @@
 """Records whose header names are not UTF-8 are read, and the rest of a batch is as aiokafka reads it."""
 
 import pytest
-from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.driver.header_names import _TolerantRecords, read_any_header_names
+from spotsieve.stream.kafka.driver.header_names import _TolerantRecords
 from tests.fixtures.brokers.odd_headers import AnyName
 
 
@@ -67,9 +66,3 @@ def test_batches_of_the_formats_before_headers_are_read(magic: int, time: int | 
         (number, -1 if time is None else time, None, b"value%d" % number) for number in range(3)
     ]
     assert len(found) == 4
-
-
-def test_consumers_read_so_once_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
-    read_any_header_names()
-    assert fetcher.MemoryRecords is _TolerantRecords

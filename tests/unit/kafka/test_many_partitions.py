@@ -6,15 +6,19 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.client import AIOKafkaClient
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.structs import TopicPartition
 
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.kafka.clients import log_producer, pages_consumer
-from spotsieve.stream.kafka.driver.consumers import assignor, bound_prefetch, remember_generation, waiting_bytes
-from spotsieve.stream.kafka.shared_clients import CLIENTS, SharedClients
+from spotsieve.stream.kafka.clients import SHARED_CLIENTS, SharedClients, log_producer, pages_consumer
+from spotsieve.stream.kafka.driver.clients import (
+    KafkaClient,
+    assignor,
+    bound_prefetch,
+    remember_generation,
+    waiting_bytes,
+)
 from spotsieve.stream.kafka.tls import ssl_context
 from tests.fixtures.brokers.certificates import Authority
 
@@ -81,26 +85,26 @@ def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> No
 async def test_a_thousand_producers_share_nine_clients_and_stopping_one_leaves_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    connected: list[AIOKafkaClient] = []
-    closed: list[AIOKafkaClient] = []
+    connected: list[KafkaClient] = []
+    closed: list[KafkaClient] = []
 
-    async def bootstrap(client: AIOKafkaClient) -> None:
+    async def bootstrap(client: KafkaClient) -> None:
         connected.append(client)
 
-    async def close(client: AIOKafkaClient) -> None:
+    async def close(client: KafkaClient) -> None:
         closed.append(client)
 
     async def start(_: object) -> None:
         pass
 
-    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
-    monkeypatch.setattr(AIOKafkaClient, "close", close)
+    monkeypatch.setattr(KafkaClient, "bootstrap", bootstrap)
+    monkeypatch.setattr(KafkaClient, "close", close)
     monkeypatch.setattr("aiokafka.producer.sender.Sender.start", start)
     clients = SharedClients(Settings())
     producers = [clients.producer(number, f"id-{number}") for number in range(1000)]
     for producer in producers:
         await producer.start()
-    assert len(connected) == len(set(connected)) == CLIENTS + 1 == 9
+    assert len(connected) == len(set(connected)) == SHARED_CLIENTS + 1 == 9
     for producer in producers:
         await producer.stop()
     assert not closed
@@ -111,9 +115,9 @@ async def test_a_thousand_producers_share_nine_clients_and_stopping_one_leaves_t
 async def test_after_a_start_that_failed_the_configured_addresses_are_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    connected: list[AIOKafkaClient] = []
+    connected: list[KafkaClient] = []
 
-    async def bootstrap(client: AIOKafkaClient) -> None:
+    async def bootstrap(client: KafkaClient) -> None:
         connected.append(client)
 
     async def fail(_: object) -> None:
@@ -122,7 +126,7 @@ async def test_after_a_start_that_failed_the_configured_addresses_are_asked_agai
     async def start(_: object) -> None:
         pass
 
-    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
+    monkeypatch.setattr(KafkaClient, "bootstrap", bootstrap)
     clients = SharedClients(Settings())
 
     async def try_to_start() -> AIOKafkaProducer:

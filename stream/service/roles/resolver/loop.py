@@ -14,7 +14,7 @@ from spotsieve.stream.base.errors import BrokerTrouble, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import TaskScope, race
 from spotsieve.stream.kafka.clients import resolver_consumer, stop_client
-from spotsieve.stream.kafka.driver.consumers import check_alive, remember_generation
+from spotsieve.stream.kafka.driver.clients import check_alive, remember_generation
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger

@@ -1,0 +1,302 @@
+"""Our aiokafka clients: consumer, producer, admin client and the client below them, and what they need beside it.
+
+check_alive() detects a fetching task that has ended. bound_prefetch() limits the prefetched messages over all
+partitions together. assignor() lets each worker keep as many partitions as possible when workers join or leave.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaError, NodeNotReadyError
+from aiokafka.producer import sender
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.protocol.metadata import MetadataRequest
+
+from spotsieve.stream.base.errors import BrokerTrouble
+from spotsieve.stream.kafka.driver.connections import open_connection
+from spotsieve.stream.kafka.driver.header_names import TolerantFetcher
+from spotsieve.stream.kafka.driver.patches import left_out, rebound
+
+KNOWN_BROKERS_SECONDS = 10.0
+"""A metadata request to known brokers that takes longer is repeated at the bootstrap servers. A broker that is gone may
+refuse a connection at once, or never answer."""
+LAST_TRANSACTION_SECONDS = 0.004
+"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
+commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
+ABANDON_SECONDS = 0.5
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""The codecs by their numbers in a record batch."""
+
+
+class KafkaClient(AIOKafkaClient):  # type: ignore[misc]  # aiokafka's class is untyped
+    """A client that finds its cluster again, wherever the brokers went."""
+
+    bootstrap = rebound(AIOKafkaClient.bootstrap, create_conn=open_connection)
+    _get_conn = rebound(AIOKafkaClient._get_conn, create_conn=open_connection)
+
+    async def coordinator_lookup(self, coordinator_type: int, coordinator_key: str) -> Any:
+        """The node that coordinates a group or a transactional id. Raises NodeNotReadyError without brokers."""
+        if self.get_random_node() is None:
+            raise NodeNotReadyError("the cluster names no broker yet")
+        return await super().coordinator_lookup(coordinator_type, coordinator_key)
+
+    async def _metadata_update(self, cluster_metadata: ClusterMetadata, topics: Any) -> bool:
+        """Update the metadata from a known broker, or from a bootstrap server if none responds."""
+        try:
+            async with asyncio.timeout(KNOWN_BROKERS_SECONDS):
+                if await super()._metadata_update(cluster_metadata, topics):
+                    return True
+        except TimeoutError:
+            pass
+        return await self._bootstrap_again(cluster_metadata, topics)
+
+    async def _bootstrap_again(self, cluster_metadata: ClusterMetadata, topics: Any) -> bool:
+        for host, port, _ in self.hosts:
+            try:
+                connection = await self._open(host, port)
+            except (OSError, KafkaError):
+                continue
+            try:
+                metadata = await connection.send(MetadataRequest(list(topics) if topics else None))
+            except (OSError, KafkaError):
+                continue
+            finally:
+                connection.close()
+            if metadata.brokers:
+                cluster_metadata.update_metadata(metadata)
+                self._leave_former_addresses()
+                return True
+        return False
+
+    async def _open(self, host: str, port: int) -> Any:
+        return await open_connection(
+            host,
+            port,
+            client_id=self._client_id,
+            request_timeout_ms=self._request_timeout_ms,
+            ssl_context=self._ssl_context,
+            security_protocol=self._security_protocol,
+            max_idle_ms=self._connections_max_idle_ms,
+            sasl_mechanism=self._sasl_mechanism,
+            sasl_plain_username=self._sasl_plain_username,
+            sasl_plain_password=self._sasl_plain_password,
+        )
+
+    def _leave_former_addresses(self) -> None:
+        """Close connections to addresses without a broker: their requests would wait for the whole time-out."""
+        brokers = {(broker.host, broker.port) for broker in self.cluster.brokers()}
+        for connection in list(self._conns.values()):
+            if (connection.host, connection.port) not in brokers:
+                connection.close()
+
+
+class KafkaAdmin(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka's class is untyped
+    """An admin client over our client."""
+
+    _initialize = rebound(AIOKafkaAdminClient.__init__, AIOKafkaClient=KafkaClient)
+
+    def __init__(self, **options: Any) -> None:
+        self._initialize(**options)
+
+    @property
+    def client(self) -> KafkaClient:
+        """The client below it, with the metadata of the cluster."""
+        client: KafkaClient = self._client
+        return client
+
+
+class KafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka's class is untyped
+    """A consumer over our client that reads header names of any bytes."""
+
+    _initialize = rebound(AIOKafkaConsumer.__init__, AIOKafkaClient=KafkaClient)
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        self._initialize(*topics, **options)
+
+    start = rebound(AIOKafkaConsumer.start, Fetcher=TolerantFetcher)
+
+
+class _Sender(sender.Sender):  # type: ignore[misc]  # aiokafka's class is untyped
+    """The sender of our producers, which repeats a refused begin of a transaction sooner."""
+
+    if "transactions" not in left_out():
+
+        class _Adding(sender.AddPartitionsToTxnHandler):  # type: ignore[misc]  # aiokafka's class is untyped
+            handle_response = rebound(
+                sender.AddPartitionsToTxnHandler.handle_response, BACKOFF_OVERRIDE=LAST_TRANSACTION_SECONDS
+            )
+
+        _do_add_partitions_to_txn = rebound(sender.Sender._do_add_partitions_to_txn, AddPartitionsToTxnHandler=_Adding)
+
+
+class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]  # aiokafka's class is untyped
+    """A producer over our client."""
+
+    _initialize = rebound(AIOKafkaProducer.__init__, AIOKafkaClient=KafkaClient, Sender=_Sender)
+
+    def __init__(self, **options: Any) -> None:
+        self._initialize(**options)
+
+    async def abandon(self) -> None:
+        """Close the connections of a producer that could not be stopped.
+
+        Otherwise it would keep querying leaders, and would send its batches as soon as the broker is back.
+        """
+        sending = self._sender.sender_task
+        if sending is not None:
+            sending.cancel()
+        with suppress(Exception):
+            async with asyncio.timeout(ABANDON_SECONDS):
+                await self.client.close()
+
+
+class SharedClient:
+    """A client that several producers share: stopping a producer does not close it."""
+
+    def __init__(self, owner: KafkaClient) -> None:
+        self.owner = owner
+        self._connecting = asyncio.Lock()
+        self._connected = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.owner, name)
+
+    async def bootstrap(self) -> None:
+        """Read the cluster metadata from the bootstrap servers, at the first call and after doubt()."""
+        async with self._connecting:
+            if not self._connected:
+                await self.owner.bootstrap()
+                self._connected = True
+
+    async def close(self) -> None:
+        """Keep the client open for other producers."""
+
+    def doubt(self) -> None:
+        """Read the metadata again at the next bootstrap(), because the brokers may have moved to other addresses."""
+        self._connected = False
+
+
+class SharedProducer(KafkaProducer):
+    """A producer over shared clients instead of its own."""
+
+    def __init__(self, opener: SharedClient, lent: SharedClient, options: dict[str, Any]) -> None:
+        """opener: client for the start, so that its requests do not wait behind outputs of other partitions"""
+        super().__init__(**options)
+        self._opener, self._lent = opener, lent
+        self._use(lent)
+
+    async def start(self) -> None:
+        self._use(self._opener)
+        try:
+            await super().start()
+            await self._lent.bootstrap()
+        except BaseException:
+            self._opener.doubt()
+            self._lent.doubt()
+            raise
+        finally:
+            self._use(self._lent)
+
+    def _use(self, lent: SharedClient) -> None:
+        self.client = self._sender.client = lent
+        self._metadata = self._message_accumulator._cluster = lent.cluster
+
+
+class PlainBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is untyped
+    """aiokafka's own batch, with the methods of PreparedBatch. It is encoded when it is sent."""
+
+    def __init__(self, most_bytes: int, compression: str, *, transactional: bool) -> None:
+        self._limits = (most_bytes, _CODECS.index(compression))
+        self._appended: list[dict[str, Any]] = []
+        super().__init__(*self._limits, is_transactional=int(transactional))
+
+    def append(self, **record: Any) -> Any:
+        appended = super().append(**record)
+        if appended is not None:
+            self._appended.append(record)
+        return appended
+
+    def prepare(self) -> int:
+        # A copy shows the encoded size, because a batch is numbered before it is encoded.
+        self.close()
+        trial = BatchBuilder(*self._limits)
+        for record in self._appended:
+            trial.append(**record)
+        self._appended.clear()
+        return len(trial._build())
+
+
+def new_batch(most_bytes: int, compression: str, *, transactional: bool) -> BatchBuilder:
+    """An empty record batch with the methods of PreparedBatch.
+
+    most_bytes: limit for the records before compression; the first record may exceed it
+    """
+    if "batch" in left_out():
+        return PlainBatch(most_bytes, compression, transactional=transactional)
+    from spotsieve.stream.kafka.driver.prepared_batch import PreparedBatch
+
+    return PreparedBatch(most_bytes, compression, transactional=transactional)
+
+
+def check_alive(consumer: AIOKafkaConsumer) -> None:
+    """Raise BrokerTrouble if the fetching task of the consumer has ended.
+
+    aiokafka's getmany() does not check that task. After it has ended, by an error or a misdirected cancellation
+    (aiokafka issue 983), every fetch is empty for ever.
+    """
+    fetching = consumer._fetcher._fetch_task
+    if fetching.done():
+        error = None if fetching.cancelled() else fetching.exception()
+        raise BrokerTrouble("kafka", "consumer has stopped fetching", repr(error.__cause__ or error) if error else None)
+
+
+def bound_prefetch(consumer: AIOKafkaConsumer, most_bytes: int) -> None:
+    """Make a started consumer fetch only while fewer than most_bytes of prefetched messages wait.
+
+    aiokafka limits each partition only: it fetches all partitions without waiting messages, whatever the others hold.
+    1,000 partitions with a backlog then hold 4.3 GB. One response per broker comes on top of the limit.
+
+    Pausing partitions does not help: aiokafka drops the prefetched messages of a paused partition, and fetches again
+    before the next check.
+    """
+    fetcher = consumer._fetcher
+    plan = fetcher._get_actions_per_node
+
+    def bounded(assignment: Any) -> Any:
+        requests, *others = plan(assignment)
+        # Taking messages wakes the loop of aiokafka, and it plans again.
+        return ([] if requests and waiting_bytes(consumer) >= most_bytes else requests, *others)
+
+    fetcher._get_actions_per_node = bounded
+
+
+def waiting_bytes(consumer: AIOKafkaConsumer) -> int:
+    """Bytes of prefetched messages; a partly taken partition counts in full."""
+    fetched = (getattr(result, "_partition_records", None) for result in consumer._fetcher._records.values())
+    return sum(records._records.size_in_bytes() for records in fetched if records is not None)
+
+
+def assignor() -> Any:
+    """A new sticky assignor class for one consumer.
+
+    A consumer must have one assignor only. aiokafka 0.14 sends a join request per assignor, and every request triggers
+    a rebalance: workers that started together disturbed each other for minutes and got no partition.
+    """
+    # aiokafka keeps the partitions of a consumer in the class, so two consumers must not share one.
+    return type("Sticky", (StickyPartitionAssignor,), {})
+
+
+def remember_generation(consumer: AIOKafkaConsumer) -> None:
+    """Record the group generation of the consumer's partitions. Call it at every assignment.
+
+    aiokafka does not record it. Without it, a worker that returns after others took its partitions would claim them
+    with the same priority.
+    """
+    for strategy in consumer._partition_assignment_strategy:
+        strategy.on_generation_assignment(consumer._coordinator.generation)
