@@ -58,6 +58,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import bounds_of
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
+from spotsieve.stream.base.terminal import escape_json
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS
 
 VERSION = 3
@@ -276,11 +277,11 @@ def _packed(rows: Sequence[Sequence[Sequence[int]]]) -> tuple[NDArray[np.uint64]
 
 
 def dumped(fields: Fields) -> bytes:
-    """Write JSON on one line. orjson rejects lone surrogates, json accepts them."""
+    """Write JSON on one line, safe for a terminal. orjson rejects lone surrogates, json accepts them."""
     try:
-        return orjson.dumps(fields)
+        return escape_json(orjson.dumps(fields))
     except orjson.JSONEncodeError:
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return escape_json(json.dumps(fields, separators=(",", ":")).encode())
 
 
 def loaded(line: bytes) -> Any:

@@ -1,8 +1,13 @@
-"""Makes foreign text safe for logs, terminals and headers. All printing goes through here (ruff T20)."""
+"""Makes foreign text safe for logs, terminals and headers. All printing goes through here (ruff T20).
 
+Text gets the escapes of Python, and JSON those of JSON, so that its parsed value stays the same.
+"""
+
+import json
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TextIO
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 # Line and paragraph separators start a new line in some viewers. The others change the direction of the text.
@@ -19,6 +24,36 @@ def escape_control_characters(text: str) -> str:
     """The text with escapes for characters that move the cursor, start a line or change the direction."""
     # Escaped characters are not printable, and nearly all text is. translate() takes 2 us for a short text.
     return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def json_text(value: object, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+    """A value as JSON in ASCII, with JSON escapes for everything that escape_control_characters() escapes.
+
+    indent, default: as of json.dumps()
+    """
+    # json.dumps() escapes C0 controls and everything outside ASCII, and leaves DEL.
+    return json.dumps(value, indent=indent, default=default).replace("\x7f", "\\u007f")
+
+
+# The UTF-8 bytes of the characters in _ESCAPES. In UTF-8 they are never a part of another character.
+_JSON_CONTROLS = re.compile(
+    rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])"
+)
+_HARMLESS = bytes(byte for byte in range(256) if byte == 0x0A or not (byte < 0x20 or byte in b"\x7f\xc2\xd8\xe2"))
+
+
+def escape_json(lines: bytes) -> bytes:
+    """JSON in UTF-8 with JSON escapes for everything that escape_control_characters() escapes. Line feeds stay.
+
+    The parsed values stay the same: in valid JSON, C0 controls are white space, and the others are parts of texts.
+    """
+    # translate() takes 10 us for 20 KB, and the expression a hundred times as long.
+    return _JSON_CONTROLS.sub(_json_escape, lines) if lines.translate(None, _HARMLESS) else lines
+
+
+def _json_escape(found: re.Match[bytes]) -> bytes:
+    code = ord(found[0].decode())
+    return b" " if code < 0x20 else b"\\u%04x" % code
 
 
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "bad": "31", "mark": "33"}

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import SettingError, StateError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
 from spotsieve.stream.cli.options import (
     add_force_argument,
@@ -168,7 +167,7 @@ def run(options: argparse.Namespace) -> int:
 def _print_summary(summary: "FilterSummary", as_json: bool) -> int:
     """Print the summary and return the exit code."""
     if as_json:
-        show(json.dumps(summary.as_json()))
+        show(json_text(summary.as_json()))
     else:
         show(*summary.as_text().split("\n"), to=sys.stderr)
     return summary.exit_code

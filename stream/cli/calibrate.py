@@ -2,13 +2,12 @@
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _by_labels(options: argparse.Namespace) -> int:
             "reaches_precision": not missed,
             "choices": [estimate_json(one) for one in estimates],
         }
-        show(*json.dumps(figures, indent=2).split("\n"))
+        show(*json_text(figures, indent=2).split("\n"))
         return EXIT_OK
     lines = (*notes(estimates, labels), *estimate_lines(estimates), *fresh_text_lines(estimates))
     show(*(f"# {line}" for line in lines))
@@ -95,7 +94,7 @@ def _by_labels(options: argparse.Namespace) -> int:
         show(f"# no value reaches a precision of {options.precision:g}: this is the most precise value")
     own, threshold = best.choice.settings.scheme, best.choice.settings.scheme.threshold
     names = (threshold.setting, *threshold.beside(getattr(own, threshold.setting)))
-    values = [f"{name} = {json.dumps(getattr(own, name))}" for name in names]
+    values = [f"{name} = {json_text(getattr(own, name))}" for name in names]
     show(f"# recommended{': the configured value' * best.choice.own}", "[scheme]", f'name = "{own.name}"', *values)
     return EXIT_OK
 
@@ -134,13 +133,13 @@ def _by_sampling(options: argparse.Namespace) -> int:
             "share_processed": share,
             "classes": [class_json(one, ratio) for one, ratio in zip(classes, ratios, strict=True)],
         }
-        show(*json.dumps(facts, indent=2).split("\n"))
+        show(*json_text(facts, indent=2).split("\n"))
         return EXIT_OK
     show(f"# {sample.pages:,} pages, {len(sample):,} distinct texts; precision of each ratio, by words of a page")
     show(*(f"# {row}" for row in class_lines(classes, ratios)))
     show(f"# {share:.1%} of the shingles are sampled", "[scheme]", f'name = "{CALIBRATED}"', f"w = {own.w}")
     show(f"resemblance = {own.resemblance}", f"min_shingles = {own.min_shingles}")
-    show(f"sizes = {json.dumps(table[0])}", f"ratios = {json.dumps(table[1])}")
+    show(f"sizes = {json_text(table[0])}", f"ratios = {json_text(table[1])}")
     return EXIT_OK
 
 

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import dataclasses
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
@@ -91,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     totals = grouping.totals
     if options.json:
         errors = [str(fault) for fault in faults]
-        show(json.dumps({**dataclasses.asdict(totals), "listed": listed, "errors": errors}))
+        show(json_text({**dataclasses.asdict(totals), "listed": listed, "errors": errors}))
     else:
         show(*_as_text(totals, listed), *(f"  {fault}" for fault in faults), to=sys.stderr)
     return EXIT_INPUT if faults else EXIT_OK

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, NotFoundError, SettingError
-from spotsieve.stream.base.terminal import show, show_styled, wants_colour
+from spotsieve.stream.base.terminal import json_text, show, show_styled, wants_colour
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_scheme_arguments,
@@ -88,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         from spotsieve.stream.insight.explain.json_form import as_json
 
-        show(json.dumps(as_json(explanation), ensure_ascii=False))
+        show(json_text(as_json(explanation)))
         return EXIT_OK
     from spotsieve.stream.insight.explain.rendering import as_text
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import signal
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import SettingError, StateError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_scheme_arguments,
@@ -142,7 +141,7 @@ def run(options: argparse.Namespace) -> int:
         summary.seconds = time.monotonic() - began
     caution = settings.scheme.caution()
     if options.json:
-        show(json.dumps(summary.as_json() | ({"caution": caution} if caution else {})))
+        show(json_text(summary.as_json() | ({"caution": caution} if caution else {})))
     else:
         show(*summary.as_text().split("\n"), *([f"  {caution}"] if caution else []), to=sys.stderr)
     return summary.exit_code

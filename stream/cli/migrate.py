@@ -2,13 +2,12 @@
 
 import argparse
 import contextlib
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     report = _of_service(options) if options.from_state is None else _of_files(options)
     from spotsieve.stream.insight.migrate.report import as_json, as_text
 
-    show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
+    show(*(json_text(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
     return EXIT_OK
 
 

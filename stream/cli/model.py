@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import add_settings_arguments, settings_of
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def run(options: argparse.Namespace) -> int:
     model, digest = read_model(path)
     facts = {"pages": model.pages, "terms": len(model.terms), "digest": digest}
     if options.json:
-        show(*json.dumps(facts | {"about": json.loads(model.about)}, indent=2).split("\n"))
+        show(*json_text(facts | {"about": json.loads(model.about)}, indent=2).split("\n"))
     elif name:
         show(f"# {_counts(model)}", "[scheme]", f'name = "{name}"')
-        show(f"idf_model = {json.dumps(path)}", f'idf_digest = "{digest}"')
+        show(f"idf_model = {json_text(path)}", f'idf_digest = "{digest}"')
     else:
         show(_counts(model), f"digest {digest}", f"about {model.about}")
     return EXIT_OK

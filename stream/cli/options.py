@@ -5,7 +5,6 @@ Everything that loads the state, Kafka or kernels is imported inside the functio
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import SettingError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 
 if TYPE_CHECKING:
     from spotsieve.state.store.state import State
@@ -181,7 +180,7 @@ def progress_line() -> "Iterator[OnProgress]":
 
 def show_json(fields: Mapping[str, Any]) -> None:
     """Print an indented JSON object."""
-    show(*json.dumps(fields, indent=2).split("\n"))
+    show(*json_text(fields, indent=2).split("\n"))
 
 
 # Labels of a review (score --labels, calibrate --labels)

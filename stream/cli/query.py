@@ -2,13 +2,12 @@
 
 import argparse
 import contextlib
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
@@ -107,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         summary.seconds = time.monotonic() - began
         outputs.complete()
     if options.json:
-        show(json.dumps(_as_json(summary, query.passes)))
+        show(json_text(_as_json(summary, query.passes)))
     else:
         show(*_as_text(summary).split("\n"), to=sys.stderr)
     return EXIT_INPUT if summary.faults else EXIT_OK

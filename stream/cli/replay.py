@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import sys
 import tempfile
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_scheme_arguments,
@@ -98,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
         report = Replay(
             ReplayRequest(service, judged, directory, first, end, options.examples, options.into), on_progress
         ).run()
-    show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
+    show(*(json_text(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
     if report.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_DIFFERENT if options.fail_on_difference and not report.equal else EXIT_OK

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import add_settings_arguments, settings_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _show_status(settings: "Settings", as_json: bool) -> None:
-    import json
 
     from spotsieve.stream.insight.shards.reading import read_ends
     from spotsieve.stream.insight.shards.status import status_lines, status_of
@@ -59,7 +58,7 @@ async def _show_status(settings: "Settings", as_json: bool) -> None:
     now_ms = int(time.time() * 1000)
     ends = await read_ends(settings, now_ms)
     status = status_of(ends, max(now_ms, int(time.time() * 1000)))
-    show(*(json.dumps(status.as_json(), indent=2).split("\n") if as_json else status_lines(status)))
+    show(*(json_text(status.as_json(), indent=2).split("\n") if as_json else status_lines(status)))
 
 
 async def _resize(settings: "Settings", shards: int) -> None:

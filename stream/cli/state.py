@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE, SettingError
-from spotsieve.stream.base.terminal import show
+from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli import forget
 from spotsieve.stream.cli.options import (
     add_force_argument,
@@ -81,7 +81,7 @@ def _info(options: argparse.Namespace) -> int:
         show(f"{name:<{width}} {value}")
     show("settings that change verdicts:")
     for name, value in settings.items():
-        show(f"  {name:<{width - 2}} {json.dumps(value)}")
+        show(f"  {name:<{width - 2}} {json_text(value)}")
     return EXIT_OK
 
 

@@ -1,18 +1,15 @@
 """Writes the report of the demo as plain ASCII within 100 columns, or as JSON."""
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from spotsieve.stream.base.page_text import SHINGLE
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
-from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.base.terminal import escape_control_characters, json_text
 from spotsieve.stream.demo.articles import ArticleEdit
 from spotsieve.stream.demo.crawl import RECRAWL, CrawlMessage, crawl_summary
 from spotsieve.stream.demo.explain import DuplicateExample, default_scheme
@@ -73,7 +70,7 @@ def as_json(result: DemoResult) -> str:
         "dead_letters": [_headers(record.headers).get("spotsieve-reason", "") for record in received.rejected],
         "good": outcome.good,
     }
-    return json.dumps(fields, indent=2)
+    return json_text(fields, indent=2)
 
 
 def to_look_at(explanation: Path | None) -> str:
@@ -192,7 +189,7 @@ def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterat
     verdict = {name: report[name] for name in ("scheme", "score", "reason")}
     yield from _labelled(
         "verdict",
-        f"{orjson.dumps(verdict).decode()} for {report['page']['id']}, duplicate of {report['duplicate_of']['id']}",
+        f"{json_text(verdict)} for {report['page']['id']}, duplicate of {report['duplicate_of']['id']}",
     )
     words, main = explanation.words, explanation.main_words
     yield from _labelled(

@@ -2,16 +2,19 @@
 
 A file is written as NAME.partial and renamed to NAME when the run is complete. An interrupted run closes the file
 properly and leaves it as NAME.partial, which is readable and cannot be mistaken for a complete file. Pipes, devices
-such as /dev/null and standard output are written directly.
+such as /dev/null and standard output are written directly. JSON lines on standard output are escaped, because a
+terminal may be at the end of the pipe; their parsed values stay the same.
 """
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Self
 
 from spotsieve.stream.base.errors import InputError, SettingError
+from spotsieve.stream.base.terminal import escape_control_characters, escape_json
 from spotsieve.stream.files.compression import COMPRESSORS, CompressedStream
 from spotsieve.stream.files.file_format import FileFormat, FormatWriter, Record
 from spotsieve.stream.files.formats import check_named, formats_named
@@ -53,6 +56,8 @@ class OutputFile:
         self._writer: FormatWriter | None = None
         self._is_empty = True
         self._target = target_of(name, stdout, private)
+        self._is_terminal = self._target.file.isatty()
+        self._is_shown, self._is_text = name == STDOUT or self._is_terminal, bool(writes)
         self._stream = CompressedStream(self._target.file, shown_name)
 
     def write_line(self, line: bytes) -> None:
@@ -62,11 +67,12 @@ class OutputFile:
     def write_record(self, record: Record, format_: FileFormat) -> None:
         """Write a record: a line, a WARC record or a row.
 
-        Raises SettingError if records of several formats, or rows of several schemas, would be mixed in one output.
+        Raises SettingError if records of several formats, or rows of several schemas, would be mixed in one output, and
+        if records that are not lines would be written to a terminal.
         """
         writer = self._writer_of(format_)
         self._is_empty = False
-        self._guard(writer.write, record)
+        self._guard(writer.write, self._shown(record, format_) if self._is_shown else record)
 
     def know_record(self, record: Record, format_: FileFormat) -> None:
         """Take the layout from a record without writing it, so that an output without rows has the input's columns.
@@ -100,6 +106,20 @@ class OutputFile:
         """Close and remove the output."""
         self._close()
         self._guard(self._target.discard)
+
+    def _shown(self, record: Record, format_: FileFormat) -> Record:
+        """The record as it goes to standard output or a terminal."""
+        if format_ is not JSON_LINES:
+            if self._is_terminal:
+                rule = f"is a terminal, which must not get {format_.name} records of strangers"
+                raise SettingError(self.name, rule, None, "name a file, or redirect standard output")
+            return record
+        if not self._is_text:
+            return dataclasses.replace(record, raw=escape_json(record.raw))
+        if not self._is_terminal:
+            return record  # A program reads it, and CSV has no escapes.
+        shown = escape_control_characters(record.raw.decode("utf-8", "surrogateescape"))
+        return dataclasses.replace(record, raw=shown.encode())
 
     def _check_named(self, format_: FileFormat) -> None:
         check_named(self.name, self._named, self._compressed, format_)

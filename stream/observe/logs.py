@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from spotsieve.stream.base.settings.runtime import LogSettings
-from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.base.terminal import escape_control_characters, json_text
 
 TRANSIENT_ERRORS = {
     # Kafka 4 sends this to older clients for milliseconds, while it completes a producer's last transaction.
@@ -32,13 +32,14 @@ def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _escape_values,
+        # JSON keeps the values: its renderer escapes them in JSON's own way.
+        *(() if as_json else (_escape_values,)),
     ]
     # If the package rich is installed, structlog prints the variables of each frame, which include the password.
     console = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
-    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer() if as_json else console
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer(json_text) if as_json else console
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

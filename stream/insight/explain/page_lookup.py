@@ -26,6 +26,7 @@ from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.signature import Entry, Signatures, page_id_text, page_of_id
+from spotsieve.stream.base.terminal import escape_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -181,11 +182,15 @@ def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
     from spotsieve.stream.files.jsonlines import split_lines
 
     found, mark = None, orjson.dumps(name)[1:-1]
+    marks = mark, escape_json(mark)  # Lines that were printed have escapes.
     for path in files:
         try:
             with path.open("rb") as file:
                 for record in split_lines(read_chunks(file, str(path))):
-                    if mark in record.raw and (line := parse_verdict(record.raw)) and name in (line.id, line.url):
+                    if not any(one in record.raw for one in marks):
+                        continue
+                    line = parse_verdict(record.raw)
+                    if line is not None and name in (line.id, line.url):
                         found = line
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None

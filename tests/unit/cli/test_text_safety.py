@@ -1,11 +1,15 @@
 """Foreign text reaches neither terminal nor log raw, whichever command prints it."""
 
+import ast
 import contextlib
 import io
 import json
 import logging
 import os
+import pty
 import re
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +18,11 @@ import pytest
 
 from spotsieve.stream.base.progress import ProgressLine
 from spotsieve.stream.base.settings.runtime import LogSettings
-from spotsieve.stream.base.terminal import escape_control_characters, show
-from spotsieve.stream.cli import main
+from spotsieve.stream.base.terminal import escape_control_characters, escape_json, json_text, show
+from spotsieve.stream.cli import COMMANDS, main
 from spotsieve.stream.observe.logs import configure_logs, logger
+from tests.conftest import REPOSITORY
+from tests.fixtures.filter_crawl import article
 
 NAME = b"p\x1b[31m\nspotsieve: forged\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\xff"
 """A file's name: an escape sequence, a forged line, its 8-bit form, a line separator, a turn of direction, no UTF-8."""
@@ -173,3 +179,177 @@ def test_no_log_line_holds_foreign_text_raw(style: str, capsys: pytest.CaptureFi
     shown = capsys.readouterr().err
     assert_harmless(shown)
     assert not re.search("^2026-01-01", shown, re.MULTILINE), "a line of an error's text looks like a log line"
+
+
+CONTROLS = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F))))
+CONTROLS += "".join(map(chr, range(0x2066, 0x206A)))
+"""C0, DEL, C1, line separators, and the controls of direction."""
+PRINTED_JSON = {
+    "filter": (
+        ["filter", "{pages}", "--json"],
+        ["filter", "{pages}", "--out", "-"],
+        ["filter", "{pages}", "--verdicts", "-"],
+        ["filter", "{pages}", "--duplicates", "-"],
+        ["filter", "{pages}", "--rejected", "-"],
+    ),
+    "query": (
+        ["query", "{pages}", "--state", "{state}"],
+        ["query", "{pages}", "--state", "{state}", "--all"],
+        ["query", "{pages}", "--state", "{state}", "--json"],
+        ["query", "{pages}", "--state", "{state}", "--rejected", "-", "--verdicts", "{folder}/v"],
+    ),
+    "explain": (["explain", "{id}", "--state", "{state}", "--pages", "{good}", "--json"],),
+    "clusters": (
+        ["clusters", "--state", "{state}", "--json", "--out", "{folder}/c"],
+        ["clusters", "--state", "{state}"],
+    ),
+    "state": (["state", "export", "--state", "{state}", "-o", "-"],),
+    "score": (["score", "{pages}", "--json"],),
+    "calibrate": (["calibrate", "{pages}", "--json", "--scheme", "adaptive-shingles", "--precision", "0.5"],),
+}
+"""Commands that print JSON with texts of pages, without a broker."""
+PRINTS_OTHERWISE = {
+    "filter": (["filter", "{pages}"],),
+    "explain": (["explain", "{id}", "--state", "{state}", "--pages", "{good}"],),
+    "state": (["state", "info", "{state}"],),
+    "score": (["score", "{pages}"],),
+    "review": (["review", "{pages}", "-o", "{folder}/review.html"],),
+    "sample": (["sample", "{pages}", "-o", "{folder}/sample"],),
+    "backfill": (["backfill", "{pages}", "--state", "{folder}/made", "--out", "{folder}/backfill"],),
+    "model": (["model", "build", "{pages}", "-o", "{folder}/model", "--scheme", "chain"],),
+}
+"""Commands that print text about pages, without a broker."""
+PRINTS_NO_PAGE = {"run", "serve", "replay", "migrate", "top", "shards", "demo", "topics", "config", "completion"}
+"""Commands that need a broker, a worker or a request, or print no text of pages. The tests of modules cover them."""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A crawl whose ids, URLs and bodies hold all control characters, raw where JSON allows it, and its state."""
+    folder = tmp_path_factory.mktemp("hostile")
+    pages = [
+        {"id": f"p{CONTROLS}{name}", "url": f"https://a.example/{CONTROLS}{name}", "body": f"<p>{CONTROLS}{text}</p>"}
+        for name, text in (("1", article(1)), ("2", article(2)), ("copy", article(1)))
+    ]
+    lines = [json.dumps(page, ensure_ascii=False) for page in pages]
+    broken = json.dumps({"id": f"broken{CONTROLS}", "url": "https://b.example/"}, ensure_ascii=False)
+    (folder / "pages.jsonl").write_text("\n".join([*lines, broken, ""]), "utf-8", newline="")
+    (folder / "good.jsonl").write_text("\n".join([*lines, ""]), "utf-8", newline="")
+    named = {
+        "good": str(folder / "good.jsonl"),
+        "folder": str(folder),
+        "pages": str(folder / "pages.jsonl"),
+        "state": str(folder / "state"),
+    }
+    assert main(["filter", named["pages"], "--state", named["state"]]) == 3
+    return {**named, "id": str(pages[2]["id"])}
+
+
+def assert_no_control(shown: bytes) -> None:
+    """No control character but line feeds."""
+    text = shown.decode()
+    assert text
+    assert not {f"U+{ord(one):04X}" for one in text if one in CONTROLS and one != "\n"}
+
+
+@pytest.mark.guarantee("foreign text reaches no terminal raw", fault="control characters in printed JSON")
+@pytest.mark.parametrize("arguments", [one for some in PRINTED_JSON.values() for one in some], ids=" ".join)
+def test_printed_json_has_no_control_character_and_the_values_of_a_file(
+    arguments: list[str], hostile: dict[str, str], capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    given = [argument.format(**hostile | {"folder": str(tmp_path)}) for argument in arguments]
+    code = main(given)
+    printed = capfdbinary.readouterr()
+    assert code in {0, 3}, printed.err
+    assert_no_control(printed.out)
+    assert_no_control(printed.err or b"\n")
+    values = json.loads(b"[%b]" % printed.out) if "--json" in given else list(map(json.loads, printed.out.splitlines()))
+    assert values
+    if "-" in given:
+        to_file = [str(tmp_path / "file") if argument == "-" else argument for argument in given]
+        main([*to_file, *(["--force"] if given[0] == "query" else [])])
+        assert values == list(map(json.loads, (tmp_path / "file").read_bytes().split(b"\n")[:-1]))
+
+
+@pytest.mark.parametrize("arguments", [one for some in PRINTS_OTHERWISE.values() for one in some], ids=" ".join)
+def test_printed_text_has_no_control_character(
+    arguments: list[str], hostile: dict[str, str], capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    main([argument.format(**hostile | {"folder": str(tmp_path)}) for argument in arguments])
+    printed = capfdbinary.readouterr()
+    assert_no_control(printed.out + printed.err)
+
+
+def test_every_command_is_named_with_what_it_prints() -> None:
+    assert sorted(COMMANDS) == sorted({*PRINTED_JSON, *PRINTS_OTHERWISE, *PRINTS_NO_PAGE})
+
+
+def test_no_module_that_prints_writes_json_by_another_function() -> None:
+    """A module that calls show() makes JSON by json_text() alone, and no module writes to standard output itself."""
+    wrong = []
+    for path in sorted((REPOSITORY / "stream").rglob("*.py")):
+        calls = {ast.unparse(one.func) for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)}
+        name = str(path.relative_to(REPOSITORY / "stream"))
+        if calls & {"show", "show_styled"} and calls & {"json.dumps", "orjson.dumps"} and name not in WRITES_PAGES:
+            wrong.append(name)
+        if any(call.startswith(("sys.stdout.write", "sys.stdout.buffer", "print")) for call in calls):
+            wrong.append(name)
+    assert not wrong
+
+
+WRITES_PAGES = {"warm.py"}
+"""Modules whose JSON is a page that they judge themselves."""
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_keeps_its_values_and_has_only_line_feeds(indent: int | None) -> None:
+    value = {CONTROLS: [CONTROLS, "漢 😀", 1.5, None]}
+    printed = json_text(value, indent=indent)
+    assert json.loads(printed) == value
+    assert_no_control(printed.encode())
+
+
+def test_escaped_lines_keep_their_values_and_other_text_its_bytes() -> None:
+    value = {"text": CONTROLS + "é ’ — \u2065 漢 😀 ¢ ؛", "list": [1]}
+    raw = json.dumps(value, ensure_ascii=False, indent="\t").replace("\n", "\r\n").encode()
+    assert json.loads(escape_json(raw)) == value
+    assert_no_control(escape_json(raw))
+    harmless = json.dumps({"text": "é ’ — 漢 😀 ¢ ؛"}, ensure_ascii=False).encode()
+    assert escape_json(harmless) is not raw
+    assert escape_json(harmless) == harmless
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["clusters", "--state", "{state}", "--csv"], b"p\\x00\\x01"),
+        (["filter", "{warc}", "--out", "-"], b"is a terminal"),
+        (["filter", "{pages}", "--out", "/dev/stdout"], b"\\u009b"),
+    ],
+    ids=["CSV", "WARC", "a device"],
+)
+def test_a_terminal_gets_no_control_character_of_other_formats(
+    arguments: list[str], says: bytes, hostile: dict[str, str], tmp_path: Path
+) -> None:
+    warc = tmp_path / "page.warc"
+    body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{article(5)}\x9b</p>".encode()
+    head = (
+        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://w.example/\r\nWARC-Date: 2024-01-01T00:00:00Z\r\n"
+    )
+    head += "WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000001>\r\n"
+    head += f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(body)}\r\n\r\n"
+    warc.write_bytes(head.encode() + body + b"\r\n\r\n")
+    given = [argument.format(**hostile, warc=warc) for argument in arguments]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "spotsieve.stream", *given], stdout=theirs, stderr=theirs, cwd=REPOSITORY
+    ):
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux ends a terminal without a writer by an error.
+            while part := os.read(ours, 65_536):
+                shown += part
+    os.close(ours)
+    assert says in shown
+    # The terminal itself adds carriage returns, and the progress line rewrites itself by them.
+    assert_no_control(shown.replace(b"\r", b""))
