@@ -99,7 +99,7 @@ def lets_others_in(path: Path) -> bool:
         return False  # The path does not exist, or we may not read it.
 
 
-INDEX_FOLDER, LOG_FILE = "index", "log"
+INDEX_FOLDER, LOG_FILE, INPUTS_FILE = "index", "log", "inputs.jsonl"
 """Names in a state directory: the database, and the local log if there is one."""
 
 

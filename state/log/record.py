@@ -233,6 +233,11 @@ def kind_of(record: memoryview) -> int | None:
     return record[len(MAGIC) + 1]
 
 
+def is_handover(record: bytes) -> bool:
+    """Whether a record declares to be a handover, unchecked."""
+    return kind_of(memoryview(record)) == KIND_HANDOVER
+
+
 def checksum_of(record: bytes) -> int:
     """Return the checksum that identifies a record: the stored one, unchecked, or the one of foreign bytes."""
     if record.startswith(MAGIC) and len(record) >= FRAME_BYTES:

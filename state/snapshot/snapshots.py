@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from spotsieve.state.directory import (
     DIRECTORY_MODE,
     INDEX_FOLDER,
+    INPUTS_FILE,
     LOG_FILE,
     close_files,
     lets_others_in,
@@ -141,7 +142,7 @@ def take_snapshot(
     """Snapshot the state in a directory as the new directory target, and return its manifest.
 
     A process that owns the state only makes a checkpoint; this process does the rest. A local log is copied too, so
-    that a restored snapshot can continue.
+    that a restored snapshot can continue, and the settings by which its files were read.
     Raises StateError if there is no state, target exists, another snapshot is under way, the owner does not respond in
     time, or there is no room. Then target does not exist.
     """
@@ -156,6 +157,9 @@ def take_snapshot(
         if not lets_others_in(directory / INDEX_FOLDER):  # otherwise files shared by hard links stay readable
             close_files(partial / INDEX_FOLDER)
         records = _copy_log(directory / LOG_FILE, partial / LOG_FILE)
+        if (directory / INPUTS_FILE).exists():
+            with (directory / INPUTS_FILE).open("rb") as source, open_file(partial / INPUTS_FILE, "wb") as into:
+                shutil.copyfileobj(source, into)
         manifest = _manifest(partial, records, on_progress)
         write_durably(partial / MANIFEST_FILE, encode_manifest(manifest))
         partial.rename(target)
@@ -242,6 +246,8 @@ def restore_snapshot(snapshot: Path, directory: Path, on_progress: OnProgress = 
     with made_beside(directory, PARTIAL) as partial:
         _copy(snapshot, partial, manifest, on_progress)
         _place_log(partial / LOG_FILE, directory / LOG_FILE)
+        if (partial / INPUTS_FILE).exists() and not (directory / INPUTS_FILE).exists():
+            (partial / INPUTS_FILE).rename(directory / INPUTS_FILE)
         put_in_place(partial / INDEX_FOLDER, directory)
     return manifest
 

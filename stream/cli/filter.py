@@ -88,10 +88,11 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
+    from spotsieve.stream.files.inputs import STDIN
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.engines import LocalEngine
     from spotsieve.stream.local.file_filter import filter_files
-    from spotsieve.stream.local.input_ledger import check_and_note_inputs
+    from spotsieve.stream.local.input_ledger import check_and_note_inputs, name_of_stream
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
@@ -116,8 +117,13 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
         if options.state is not None:
-            sources = [file.source for file in inputs]
+            sources = [file.source for file in inputs if file.source != STDIN]
             check_and_note_inputs(directory, settings.input, sources, local.knows_source)
+
+        def check_stream(number: int) -> None:
+            named = [name_of_stream(STDIN, number)]
+            check_and_note_inputs(directory, settings.input, named, lambda _: local.knows_source(STDIN))
+
         for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)
         outputs = stack.enter_context(FileOutputs.open(**names))
@@ -135,6 +141,7 @@ def run(options: argparse.Namespace) -> int:
                 stopping,
                 revisits=options.revisits,
                 on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
+                on_stream=check_stream,
             )
         if not summary.interrupted:
             outputs.complete()

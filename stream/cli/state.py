@@ -222,8 +222,8 @@ _EXPORT = """Writes the whole contents of a state as JSON Lines (state/FORMATS.m
 Reads a snapshot, or a checkpoint of a state that a process uses. A local log is not part of the export."""
 
 _IMPORT = """Creates a state that is byte-identical to the exported one, in a new directory. It follows the same log
-with the same settings and continues from the same position; for the state of a filter, also copy the file `log`. A
-damaged or truncated export is rejected (exit code 3), and no state is created."""
+with the same settings and continues from the same position; for the state of a filter, also copy the files `log` and
+`inputs.jsonl`. A damaged or truncated export is rejected (exit code 3), and no state is created."""
 
 _MERGE = """Creates the state of a single process from the states of all shards, in a new directory: for query, explain,
 export, serve and forget, and for a service that returns to one judge. Name the state directories, or snapshots, of all
@@ -270,7 +270,7 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _import(options: argparse.Namespace) -> int:
     """Create a state from an export and print its size."""
-    from spotsieve.state.directory import LOG_FILE
+    from spotsieve.state.directory import INPUTS_FILE, LOG_FILE
     from spotsieve.state.log.local import LocalLog
     from spotsieve.stream.local.maintenance import import_from_file
 
@@ -281,7 +281,10 @@ def _import(options: argparse.Namespace) -> int:
         return EXIT_OK
     show(f"imported {options.file} to {options.state}; the next start continues from there: {_totals(facts)}")
     if facts["log"] == LocalLog.name and not (options.state / LOG_FILE).exists():
-        show(f"Before you filter, copy the log, the file {LOG_FILE!r} of the exported state, to {options.state}.")
+        show(
+            f"Before you filter, copy the files {LOG_FILE!r} (the log) and {INPUTS_FILE!r} of the exported state to "
+            f"{options.state}."
+        )
     return EXIT_OK
 
 

@@ -13,8 +13,8 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import logged_url
 from spotsieve.stream.base.verdict import Reason, Verdicts
-from spotsieve.stream.files.file_format import Record
-from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.file_format import Record, content_number
+from spotsieve.stream.files.inputs import STDIN, Input
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.reader import RecordResult
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
@@ -115,12 +115,14 @@ def filter_files(
     stopping: threading.Event,
     revisits: bool = False,
     on_batch: Callable[[], None] = lambda: None,
+    on_stream: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Judge every record of the inputs, in order, and count into summary. Damaged files go into summary.faults.
 
     revisits: whether a WARC output gets a revisit record in place of each dropped page
     stopping: when it is set, the current micro-batch is finished and reading stops
     on_batch: called after each micro-batch
+    on_stream: called with the content number of the first record of standard input, before it is judged
     Raises StateError (disk full, damaged state) and SettingError (records of two formats for one output).
     """
     records = None
@@ -129,6 +131,8 @@ def filter_files(
     filtered_before = {file.source for file in inputs if local.knows_source(file.source)}
     with BatchReader(inputs, settings, stopping) as batches:
         for batch in batches:
+            if batch.file.source == STDIN and batch.outcomes and batch.outcomes[0].record.number == 0:
+                on_stream(content_number(batch.outcomes[0].record.raw))
             before = summary.unseen
             pages = count_pages(batch, settings, summary)
             write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, records)

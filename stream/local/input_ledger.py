@@ -4,7 +4,7 @@ A page that was judged keeps its verdict when its file is filtered again. Under 
 another text with the verdict of the former one, so such a run is rejected.
 
 DIR/inputs.jsonl  {"input": {setting: value, ...}, "sources": [path, ...]}, one line for each run with new files. The
-last line with a source counts.
+last line with a source counts. Standard input is another file in each run, so its first record belongs to its name.
 """
 
 import json
@@ -13,12 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.directory import open_file
+from spotsieve.state.directory import INPUTS_FILE, open_file
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.files.inputs import STDIN
 
-LEDGER_FILE = "inputs.jsonl"
+LEDGER_FILE = INPUTS_FILE
 
 
 def check_and_note_inputs(
@@ -26,14 +25,11 @@ def check_and_note_inputs(
 ) -> None:
     """Check that known files are read by the settings of their first run, and note the settings of the other files.
 
-    Standard input is not checked: it is another file in each run.
-
     directory: of the state  sources: the paths of the run's files  is_known: whether the state has pages of a path
     Raises SettingError, and StateError if the ledger cannot be read or written.
     """
     path, wanted = directory / LEDGER_FILE, as_json(settings)
     noted = _read(path)
-    sources = [source for source in sources if source != STDIN]
     for source in sources:
         before = noted.get(source, wanted)
         if before != wanted and is_known(source):
@@ -48,6 +44,23 @@ def check_and_note_inputs(
     if not new:
         return
     append_json_line(path, {"input": wanted, "sources": new})
+
+
+def name_of_stream(source: str, number: int) -> str:
+    """The name of an input without a path of its own. number: of the content of its first record (content_number)"""
+    return f"{source} with the first record {number:08x}"
+
+
+def carry_inputs(old: Path, new: Path, settings: InputSettings | None) -> None:
+    """Note in a new state how the files of an old one were read: their pages keep their ids.
+
+    settings: how they are read again; None: they are not. Raises StateError.
+    """
+    noted, known = _read(old / LEDGER_FILE), _read(new / LEDGER_FILE)
+    for source, before in noted.items():
+        wanted = before if settings is None else as_json(settings)
+        if known.get(source) != wanted:
+            append_json_line(new / LEDGER_FILE, {"input": wanted, "sources": [source]})
 
 
 def append_json_line(path: Path, value: Mapping[str, Any]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from spotsieve.state.log.bodies import origin_of
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.log.record import decode, encode_configuration
+from spotsieve.state.log.record import decode, encode_configuration, is_handover
 from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import ignore_progress
@@ -189,6 +190,63 @@ def test_a_migration_killed_at_any_step_ends_like_an_uninterrupted_one(
         assert remembered(state) == remembered(whole)
 
 
+@pytest.mark.guarantee("a migration that is killed goes on where it was", fault="killed after its end")
+@pytest.mark.parametrize("step", ["opened", "applied", "removed"])
+def test_a_migration_killed_after_its_end_is_complete(
+    tmp_path: Path, unbroken: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    new, act = settings_of(CHANGES["a stricter threshold"][1]), LocalLog.append
+
+    def killing(*given: Any) -> Any:
+        done = act(*given)
+        if is_handover(given[1]):
+            raise Killed
+        return done
+
+    def ending(journal: Journal) -> None:
+        if step == "removed":
+            shutil.rmtree(journal.old_directory)
+        raise Killed
+
+    monkeypatch.setattr(*((LocalLog, "append", killing) if step == "opened" else (Journal, "end", ending)))
+    with pytest.raises(Killed):
+        migrate_state(unbroken / "old", tmp_path / "new", new, ignore_progress)
+    monkeypatch.undo()
+    report = migrate_state(unbroken / "old", tmp_path / "new", new, ignore_progress)
+    assert report.open
+    counts = json.loads((unbroken / "new" / "migration" / "journal.json").read_bytes())["counts"]
+    assert report.counts == counts
+    assert not (tmp_path / "new" / "migration" / "old").exists()
+    with LocalEngine(tmp_path / "new", new, scheme_in_scope(new)):
+        pass
+    with opened(tmp_path / "new", new) as state, opened(unbroken / "new", new) as whole:
+        assert remembered(state) == remembered(whole)
+
+
+def test_a_migration_killed_near_its_end_is_refused_once_the_old_log_has_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, act = tmp_path / "old", settings_of(CHANGES["a stricter threshold"][1]), LocalLog.append
+    filtered(old, Settings())
+    end = len(records_of(old))
+
+    def killing(log: LocalLog, value: bytes) -> int:
+        record = decode(value)
+        if record.forgotten and origin_of(record.sequence).offset == end:
+            act(log, value)
+            raise Killed
+        return act(log, value)
+
+    monkeypatch.setattr(LocalLog, "append", killing)
+    with pytest.raises(Killed):
+        migrate_state(old, tmp_path / "new", new, ignore_progress)
+    monkeypatch.undo()
+    with LocalEngine(old, Settings(), scheme_in_scope(Settings())) as local:
+        list(local.judge(PAGES[:5]))
+    with pytest.raises(StateError, match=r"ends the migration of .* has more records now"):
+        migrate_state(old, tmp_path / "new", new, ignore_progress)
+
+
 @pytest.mark.parametrize("name", SCHEME_SETTINGS)
 def test_settings_that_do_not_affect_signing_leave_signatures_unchanged(name: str) -> None:
     given = settings_named(name)
@@ -227,8 +285,15 @@ def test_a_change_of_signing_settings_is_rejected_for_a_local_log_with_a_hint(
     assert main([*run, str(new), "--set", "scheme.min_containment=0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["pages"], found["open"], found["signed_again"]) == (5, True, False)
-    assert main([*run, str(new), "--set", "scheme.min_containment=0.9"]) == 4, "it has ended"
-    assert "has a completed migration" in capsys.readouterr().err
+    assert main([*run, str(new), "--set", "scheme.min_containment=0.9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found | {
+        "notices": ["the migration was already complete"],
+        "seconds": 0.0,
+    }
+    with LocalEngine(old, Settings(), scheme_in_scope(Settings())) as local:
+        list(local.judge(PAGES[5:6]))
+    assert main([*run, str(new), "--set", "scheme.min_containment=0.9"]) == 4, "later pages are not moved"
+    assert "has a completed migration of 2 records, and the old log has 3 records now" in capsys.readouterr().err
     with LocalEngine(tmp_path / "other", Settings(), scheme_in_scope(Settings())) as local:
         list(local.judge(PAGES[:5]))
     assert main([*run, str(tmp_path / "other")]) == 4

@@ -10,6 +10,7 @@ import pytest
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode, encode_configuration
+from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import VERDICTS_REVISION, settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -17,6 +18,7 @@ from spotsieve.stream.base.signature import page_id_text, page_of_id
 from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.migrate.archive import PAGES_FILE
+from spotsieve.stream.insight.migrate.record_move import Migration
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.migrations import (
@@ -99,6 +101,34 @@ def test_missing_pages_are_reported_and_pages_with_other_content_are_not_used(
     alike = ["migrate", "--from-state", str(old), "--state", to, "--set", "scheme.min_containment=0.9"]
     assert main([*alike, "--from-pages", str(file)]) == 0
     assert "the files of --from-pages were not needed" in capsys.readouterr().out
+
+
+def test_an_interrupted_migration_reads_the_same_files_in_the_same_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    filtered(old, Settings())
+    file, other = archived(tmp_path / "all.jsonl", PAGES), archived(tmp_path / "some.jsonl", PAGES[:60])
+    run = ["migrate", "--from-state", str(old), "--state", str(new), *SIGNING, "--from-pages"]
+
+    def killed(*_: object) -> None:
+        raise StateError("test", "is killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Migration, "note", killed)
+        assert main([*run, str(file)]) == 4
+    capsys.readouterr()
+    for command, rule in (
+        ([*run, str(other)], "has a migration with other files in --from-pages"),
+        (
+            [*run, str(file), "--set", "input.fields.body=title"],
+            'has a migration with other input settings: input.fields.body was "body"',
+        ),
+        (["migrate", "--from-state", str(old), "--state", str(new)], "has a migration with other input settings"),
+    ):
+        assert main(command) == 2
+        assert rule in capsys.readouterr().err
+    assert main([*run, str(file)]) == 0
 
 
 def test_a_log_of_an_earlier_revision_is_signed_again_from_files(

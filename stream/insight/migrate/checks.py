@@ -20,13 +20,14 @@ class OldLog(NamedTuple):
     """Facts about the old log.
 
     first: offset of the first record of ours  text: canonical settings of the log
-    digest: settings digest of its records
+    digest: settings digest of its records  checksum: of its first record
     judged_as_now: whether this release judges with these settings like the workers of the log
     """
 
     first: int
     text: str
     digest: bytes
+    checksum: int
     judged_as_now: bool
 
 
@@ -77,9 +78,9 @@ async def check_logs(old: Settings, new: Settings) -> OldLog:
     offset, record = found
     text, stored = verdict_settings_text(old), record.configuration
     if stored is not None and stored != text and stored_values(stored) == stored_values(text):
-        return OldLog(offset, stored, record.settings_digest, judged_as_now=False)
+        return OldLog(offset, stored, record.settings_digest, record.checksum, judged_as_now=False)
     check_first_record(record.settings_digest, stored, text, old.topics.log, offset)
-    return OldLog(offset, text, settings_digest(text), judged_as_now=True)
+    return OldLog(offset, text, settings_digest(text), record.checksum, judged_as_now=True)
 
 
 async def _first_moved(old: Settings) -> tuple[int, LogRecord] | None:

@@ -1,6 +1,6 @@
 """Stores the progress, the counts and the differing verdicts of a migration, so that a killed one can continue.
 
-    DIRECTORY/migration/journal.json        next offsets in both logs, lengths of the other files, counts
+    DIRECTORY/migration/journal.json        the run, next offsets in both logs, lengths of the other files, counts
     DIRECTORY/migration/differences.jsonl   a line for each page with differing verdicts
     DIRECTORY/migration/unsent.jsonl        pages that the old settings dropped and that are novel with the new ones
     DIRECTORY/migration/old/                the state of the old settings, until the migration ends
@@ -11,21 +11,25 @@ A line is written before the journal that counts it. After a kill, the files are
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
 from spotsieve.state.directory import make_directory, open_file
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.settings.model import InputSettings
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.local.input_ledger import as_json, difference
 
 FOLDER = "migration"
 OLD_FOLDER = "old"
 DIFFERENCES_FILE = "differences.jsonl"
 _UNSENT_FILE = "unsent.jsonl"
 _JOURNAL_FILE = "journal.json"
+_OF_RUN = {"old_log": "another old log", "input": "other input settings", "files": "other files in --from-pages"}
 
 
 class Journal:
@@ -34,6 +38,8 @@ class Journal:
     record: old log offset of the next record to move  offset: new log offset of the next record to apply
     counts: number of pages, by the names in record_move.py
     """
+
+    _run: dict[str, Any] | None
 
     def __init__(self, directory: Path) -> None:
         """directory: of the new state. Raises StateError."""
@@ -48,6 +54,35 @@ class Journal:
         except OSError as error:
             raise _unusable(self.folder, error) from None
         self._load()
+
+    def begin(self, old_log: int, pages: InputSettings | None, files: Sequence[Input] = ()) -> None:
+        """Note what the result depends on, or check that an interrupted migration depended on the same.
+
+        old_log: checksum of its first record  pages: how pages are read to be signed again; None: they are not
+        files: files in which they are looked up
+        Raises SettingError if something differs, StateError.
+        """
+        wanted = {
+            "old_log": f"{old_log:016x}",
+            "input": None if pages is None else as_json(pages),
+            "files": [] if pages is None else [[file.source, file.size] for file in files],
+        }
+        if self._run is None:
+            self._run = wanted
+            try:
+                self._save((0, 0))
+            except OSError as error:
+                raise _unusable(self.folder, error) from None
+        for name, value in wanted.items():
+            if self._run.get(name) != value:
+                before = self._run.get(name)
+                told = difference(before, value) if isinstance(before, dict) and isinstance(value, dict) else ""
+                raise SettingError(
+                    "--state",
+                    f"has a migration with {_OF_RUN[name]}{told}",
+                    str(self.folder.parent),
+                    "repeat that command, or restart with another log and another state directory",
+                )
 
     @property
     def old_directory(self) -> Path:
@@ -105,6 +140,7 @@ class Journal:
         path = self.folder / _JOURNAL_FILE
         try:
             fields = orjson.loads(path.read_bytes()) if path.exists() else {}
+            self._run = fields.get("run")
             self.record, self.offset = fields.get("record", 0), fields.get("offset", 0)
             self.counts = Counter(fields.get("counts", {}))
             self._differences.truncate(fields.get("differences_bytes", 0))
@@ -120,6 +156,7 @@ class Journal:
     def _save(self, lengths: tuple[int, int]) -> None:
         partial = self.folder / f"{_JOURNAL_FILE}.partial"
         fields = {
+            "run": self._run,
             "record": self.record,
             "offset": self.offset,
             "differences_bytes": lengths[0],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog
-from spotsieve.state.log.record import NO_PAGES, LogRecord, first_of_ours
+from spotsieve.state.log.record import NO_PAGES, decode, first_of_ours, is_handover
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.digest import (
@@ -23,9 +23,10 @@ from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.migrate.archive import ArchivedPages
 from spotsieve.stream.insight.migrate.journal import Journal
-from spotsieve.stream.insight.migrate.record_move import Migration
+from spotsieve.stream.insight.migrate.record_move import Migration, check_begun
 from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, ONLY_NOVEL, UNCOMPARED, MigrationReport
 from spotsieve.stream.local.engines import is_open, open_log
+from spotsieve.stream.local.input_ledger import carry_inputs
 
 
 def migrate_state(
@@ -40,7 +41,7 @@ def migrate_state(
     with ExitStack() as stack:
         old_log, notices = open_old_log(old)
         stack.enter_context(old_log)
-        text, stored = verdict_settings_text(settings), _configuration(old_log, old)
+        text, (stored, checksum) = verdict_settings_text(settings), _first_record(old_log, old)
         signing = signing_difference(stored, settings)
         if signing and not files:
             raise SettingError(
@@ -52,15 +53,30 @@ def migrate_state(
         new_log, new_notices = open_log(new)
         stack.enter_context(new_log)
         begun = first_of_ours(new_log.read_from(0), LocalLog.name)
-        engine = _engine(settings, new, stack)
-        journal = stack.enter_context(closing(Journal(new)))
+        if begun is not None:
+            check_begun(*begun, LocalLog.name, str(old))
+        journal, pages = stack.enter_context(closing(Journal(new))), settings.input if signing else None
+        if begun is not None:
+            journal.begin(checksum, pages, files)
+        compared = json.loads(stored)["revision"] == VERDICTS_REVISION
         differ = describe_difference(stored, text, "old log")
-        old_engine = _old_engine(stored, settings, journal.old_directory, stack)
-        report = MigrationReport(
-            str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None
-        )
+        report = MigrationReport(str(old), str(new), differ, bool(signing), journal.differences, compared=compared)
         report.notices = [*notices, *new_notices]
+        report.next_step = f"run spotsieve filter with --state {new} and these settings from now on"
+        if begun is not None and is_open(new_log):
+            _check_ended(new_log, journal.offset, old_log.end)
+            report.notices.append("the migration was already complete")
+            report.counts, report.record, report.open = journal.counts, old_log.end, True
+            journal.end()
+            return report
+        carry_inputs(old, new, pages)
+        engine = _engine(settings, new, stack)
+        old_engine = _old_engine(stored, settings, journal.old_directory, stack)
+        report.compared = old_engine is not None
         migration = Migration(str(old), old_engine, engine, journal, RECORD_BYTES, drops=True)
+        if begun is None:
+            new_log.append(migration.configuration(text))
+            journal.begin(checksum, pages, files)
         if files and not signing:
             report.notices.append(FILES_NOT_NEEDED)
         elif files:
@@ -69,14 +85,12 @@ def migrate_state(
             migration.archived = archived
         if old_engine is None:
             report.notices.append(f"{UNCOMPARED}; {ONLY_NOVEL}")
-        _begin(migration, new_log, begun, text)
         began = time.monotonic()
         _move(migration, old_log, new_log, on_progress)
         report.seconds = time.monotonic() - began
         report.counts, report.record, report.open = journal.counts, old_log.end, migration.open
         new_log.sync()
     journal.end()
-    report.next_step = f"run spotsieve filter with --state {new} and these settings from now on"
     return report
 
 
@@ -92,14 +106,17 @@ def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
     return open_log(directory)
 
 
-def _configuration(log: LocalLog, directory: Path) -> str:
-    """The canonical text of the settings of a local log. Raises StateError if the log is empty."""
+def _first_record(log: LocalLog, directory: Path) -> tuple[str, int]:
+    """The canonical text of the settings of a local log, and the checksum of the record that names them.
+
+    Raises StateError if the log is empty.
+    """
     first = first_of_ours(log.read_from(0), LocalLog.name)
     if first is None or first[1].configuration is None:
         raise StateError(
             "--from-state", "has an empty log", str(directory), "there is nothing to migrate: run spotsieve filter"
         )
-    return first[1].configuration
+    return first[1].configuration, first[1].checksum
 
 
 def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:
@@ -121,15 +138,18 @@ def _old_engine(stored: str, settings: Settings, directory: Path, stack: ExitSta
         return None
 
 
-def _begin(migration: Migration, log: LocalLog, begun: tuple[int, LogRecord] | None, text: str) -> None:
-    if begun is None:
-        log.append(migration.configuration(text))
-        return
-    migration.check_begun(*begun)
-    if is_open(log):
+def _check_ended(log: LocalLog, first: int, end: int) -> None:
+    """Check that a complete migration moved all records of the old log.
+
+    first: offset in the new log before the record that opens it  end: of the old log
+    Raises StateError if the old log has grown since.
+    """
+    opening = (decode(value, LocalLog.name, at).handover for at, value in log.read_from(first) if is_handover(value))
+    moved = next((one.offset for one in opening if one is not None and not one.closed), end)
+    if moved != end:
         raise StateError(
             "--state",
-            "has a completed migration",
+            f"has a completed migration of {moved:,} records, and the old log has {end:,} records now",
             str(log.path.parent),
             "use it as it is; to migrate later pages, choose another directory",
         )

@@ -21,6 +21,7 @@ from spotsieve.state.identity import check_last_record
 from spotsieve.state.log.bodies import Handover, Origin, is_migrating, migration_writer, origin_of, split_pages
 from spotsieve.state.log.record import (
     FRAME_BYTES,
+    KIND_FORGET,
     NO_PAGES,
     LogRecord,
     checksum_of,
@@ -29,6 +30,7 @@ from spotsieve.state.log.record import (
     encode_configuration,
     encode_forget,
     encode_handover,
+    kind_of,
     split,
 )
 from spotsieve.state.removal import ForgottenPage
@@ -203,6 +205,17 @@ class RecordMove:
     filled: ArchiveMatches | None = None
 
 
+def check_begun(offset: int, record: LogRecord, new_log: str, old_log: str) -> None:
+    """Check that a migration of the old log wrote the first record of the new log. Raises StateError."""
+    if record.writer != migration_writer(old_log):
+        raise StateError(
+            f"log {new_log}[{offset}]",
+            f"must be empty, or from an earlier run of the migration of {old_log!r}",
+            None,
+            "choose another log (topics.log) and another state directory for the new settings",
+        )
+
+
 class EndsInError(Exception):
     """Signals the handover record at the end of the old log. handover: its content"""
 
@@ -241,16 +254,6 @@ class Migration:
     def configuration(self, text: str) -> bytes:
         """The first record of the new log. text: canonical text of the new settings"""
         return encode_configuration(text, self._writer)
-
-    def check_begun(self, offset: int, record: LogRecord) -> None:
-        """Check that this migration wrote the first record of the new log. Raises StateError."""
-        if record.writer != self._writer:
-            raise StateError(
-                f"log {self._new.log_name}[{offset}]",
-                f"must be empty, or from an earlier run of the migration of {self._old_log!r}",
-                None,
-                "choose another log (topics.log) and another state directory for the new settings",
-            )
 
     def origin(self, offset: int, value: bytes) -> int:
         """The offset of a new record's origin in the old log; -1 without an origin.
@@ -319,6 +322,14 @@ class Migration:
         """Apply records of the new log, as (offset, bytes), whose origin is the moving record."""
         for offset, value in appended:
             judged = self._apply(offset, value)
+            if kind_of(memoryview(value)) == KIND_FORGET and not moving.record.forgotten:
+                # The migration was killed at its end, and the old log has grown since.
+                raise StateError(
+                    f"log {self._new.log_name}[{offset}]",
+                    f"ends the migration of {moving.offset:,} records, and {self._old_log} has more records now",
+                    None,
+                    "restart with another log (topics.log) and another state directory",
+                )
             self._taken = offset + 1
             if len(judged.signatures) or self.origin(offset, value) == moving.offset:
                 moving.new.append(judged)

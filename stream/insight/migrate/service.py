@@ -28,7 +28,7 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.migrate.archive import ArchivedPages
 from spotsieve.stream.insight.migrate.checks import OldLog, check_group, check_logs, check_sides
 from spotsieve.stream.insight.migrate.journal import Journal
-from spotsieve.stream.insight.migrate.record_move import PAGES, EndsInError, Migration, RecordMove
+from spotsieve.stream.insight.migrate.record_move import PAGES, EndsInError, Migration, RecordMove, check_begun
 from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, UNCOMPARED, MigrationReport
 from spotsieve.stream.insight.migrate.service_log import NewLogRecords, PageSigner
 from spotsieve.stream.kafka.clients import log_producer, stop_client
@@ -60,6 +60,8 @@ def migrate_service(
         stack.callback(engine.state.close)
         compile_kernels(engine.scheme)
         journal = stack.enter_context(closing(Journal(new.index.directory)))
+        # Files may be added in a later call: they are read for pages that the input topic has lost.
+        journal.begin(old_log.checksum, new.input if signing_difference(old_log.text, new) else None)
         old_engine = None
         if old_log.judged_as_now:
             placed = old.index.model_copy(update={"directory": journal.old_directory})
@@ -174,7 +176,7 @@ class _MigrationRun:
             await self._append([self._migration.configuration(verdict_settings_text(self._new))])
             found = await first_record(self._new)
         if found is not None:
-            self._migration.check_begun(*found)
+            check_begun(*found, self._new.topics.log, self._old.topics.log)
         await self._ahead.open()
 
     async def _catch_up(self) -> None:

@@ -88,6 +88,32 @@ def test_other_records_on_standard_input_may_be_read_by_any_settings(crawl: Path
         assert process.returncode == code
 
 
+def test_the_same_records_on_standard_input_are_not_read_by_other_settings(crawl: Path, tmp_path: Path) -> None:
+    for field, code in (("title", EXIT_SUSPICIOUS), ("title", EXIT_SUSPICIOUS), ("text", EXIT_SETTING)):
+        with spotsieve("-", "--state", tmp_path / "state", "--set", f"input.fields.body={field}") as process:
+            _, error = process.communicate(crawl.read_bytes())
+        assert process.returncode == code
+    assert b"has pages of - with the first record" in error
+    assert b'input.fields.body was "title"' in error
+
+
+@pytest.mark.parametrize("way", ["snapshot", "migrate"])
+def test_a_copy_of_a_state_knows_how_its_files_were_read(
+    way: str, crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert judged("filter", crawl, "title") == EXIT_SUSPICIOUS
+    old, copy = str(tmp_path / "state"), str(tmp_path / "copy")
+    more = ["--set", "scheme.min_containment=0.9"] if way == "migrate" else []
+    if way == "snapshot":
+        assert main(["state", "snapshot", str(tmp_path / "snapshot"), "--state", old]) == EXIT_OK
+        assert main(["state", "restore", str(tmp_path / "snapshot"), "--state", copy]) == EXIT_OK
+    else:
+        assert main(["migrate", "--from-state", old, "--state", copy, *more]) == EXIT_OK
+    given = ("--state", copy, "--set", "input.fields.body=text", *more)
+    assert main(["filter", str(crawl), *given]) == EXIT_SETTING
+    assert 'input.fields.body was "title"' in capsys.readouterr().err
+
+
 def test_only_known_files_are_checked_and_a_torn_line_is_passed_over(tmp_path: Path) -> None:
     check_and_note_inputs(tmp_path, BY_TITLE, ["a", "b"], lambda _: False)
     with (tmp_path / LEDGER_FILE).open("ab") as file:
