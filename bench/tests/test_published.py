@@ -1,12 +1,13 @@
 """Published archives and tests are compared by rules that find a difference, and name its reason."""
 
+import json
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from bench.published import archives
+from bench.published import archives, standards
 from bench.published.archives import CaptureBody, compare, find_reason, unpack
 from bench.published.repositories import Repository, RepositoryFile, commit_of, files_of
 from tests.fixtures.pages.warc_records import HTML, http, warc
@@ -85,3 +86,90 @@ def git_repository(tmp_path: Path) -> Path:
     for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "Add files", "--no-verify")):
         subprocess.run(["git", "-C", str(tree), *command], check=True)
     return tree
+
+
+def case_file(text: str | bytes, name: str = "a/b/c.dat") -> RepositoryFile:
+    return RepositoryFile(name, text.encode() if isinstance(text, str) else text)
+
+
+TREE = """#data
+<p>One <b>two</b><!-- x --><title>three</title>
+four
+#errors
+#document
+| <html>
+|   <head>
+|   <body>
+|     <p>
+|       "One "
+|       <b>
+|         "{word}"
+|       <!--  x  -->
+|       <title>
+|         "three"
+|       "
+four"
+"""
+
+
+def test_a_tree_passes_by_its_visible_words_and_fails_by_another_word() -> None:
+    (case,) = standards.trees(case_file(TREE.replace("{word}", "two")))
+    assert case is not None
+    assert case.expected == case.found == ["one", "two", "four"]
+    (case,) = standards.trees(case_file(TREE.replace("{word}", "lost")))
+    assert case is not None
+    assert (case.expected, case.found, case.reason) == (["one", "lost", "four"], ["one", "two", "four"], "")
+
+
+def test_a_lost_word_has_no_reason_in_a_table_and_a_moved_one_has() -> None:
+    page = "x<table>y"
+    assert standards.find_word_reason(page, ["xy"], ["x", "y"]) == "moved"
+    assert standards.find_word_reason(page, ["x", "y", "z"], ["x", "y"]) == ""
+    assert standards.find_word_reason("<p>x", ["x"], ["x", "y"]) == ""
+
+
+def test_a_fragment_is_left_out() -> None:
+    assert list(standards.trees(case_file(TREE.replace("#document", "#document-fragment\nbody\n#document")))) == [None]
+
+
+def test_the_characters_of_tokens_are_words() -> None:
+    output = [["Character", "a"], ["StartTag", "b", {}], ["Character", "b"], ["StartTag", "p", {}], ["Character", "é"]]
+    test = {"input": "a<b>b<p>&eacute;", "output": output}
+    escaped = {"input": "\\u0061", "output": [["Character", "\\u0061"]], "doubleEscaped": True}
+    other = {"input": "a", "output": [], "initialStates": ["RCDATA state"]}
+    hidden = {"input": "<title>a", "output": [["StartTag", "title", {}], ["Character", "a"]]}
+    found = list(standards.tokens(case_file(json.dumps({"tests": [test, escaped, other, hidden]}))))
+    assert [case and (case.expected, case.found) for case in found] == [
+        (["ab", "é"], ["ab", "é"]),
+        (["a"], ["a"]),
+        None,
+        None,
+    ]
+
+
+def test_labels_indexes_types_and_declarations_are_read_by_the_intake() -> None:
+    sets = [{"encodings": [{"name": "GBK", "labels": ["gb2312", "no label"]}]}]
+    assert [case and case.expected == case.found for case in standards.labels(case_file(json.dumps(sets)))] == [
+        True,
+        False,
+    ]
+    rows = "# Index\n\n  0\t0x3000\tx\n 188\t0x4E9C\tx\n"
+    found = list(standards.index(case_file(rows, "a/b/index-jis0208.txt")))
+    assert [case and (case.text, case.expected == case.found) for case in found] == [
+        ("euc-jp a1a1", True),
+        ("shift_jis 8140", True),
+        ("euc-jp a3a1", False),
+        ("shift_jis 8240", False),
+    ]
+    types = ["Basics", {"input": "text/html;charset=gbk", "output": "text/html;charset=gbk", "encoding": "GBK"}]
+    assert [case and case.expected == case.found for case in standards.content_types(case_file(json.dumps(types)))] == [
+        True,
+        True,
+    ]
+    pages = b"#data\n<meta charset=gbk>\n#encoding\nGBK\n\n#data\n\xef\xbb\xbf<meta charset=gbk>\n#encoding\nutf-8\n"
+    pages += b"\n#data\n<p>x\n#encoding\nGBK\n"
+    assert [case and case.expected == case.found for case in standards.declarations(case_file(pages))] == [
+        True,
+        True,
+        False,
+    ]

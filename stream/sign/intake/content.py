@@ -33,7 +33,10 @@ _XML_DECLARATION = re.compile(rb"<\?xml\s")
 _FEED = re.compile(_PROLOG + rb"<(?:rss|feed|(?:[\w.-]+:)?RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
 # The values of a header that commas join. A comma in a quoted string separates nothing.
 _VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*+(?:"|\\?$)|[^,"])++', re.DOTALL)
-_CHARSET = re.compile(r"[^a-z0-9*/]?charset\s*[=:][\s\"'(]*([^\s\"';,()]*)", re.IGNORECASE)
+_CHARSET = re.compile(
+    r"""[^a-z0-9*/]?charset\s*+[=:]\s*+(?:"((?:[^"\\]|\\.)++)"|[\s"'(]*([^\s"';,()]*))""", re.IGNORECASE | re.DOTALL
+)
+_QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
 # Chrome and Firefox end the type at a blank or a bracket too, not only at a semicolon.
 _ESSENCE = re.compile(r"(?<![a-z0-9.+_-])[a-z0-9][a-z0-9.+_-]*+/[a-z0-9](?:[a-z0-9.+_-]*[a-z0-9])?", re.IGNORECASE)
 
@@ -114,8 +117,9 @@ def _parse_content_type(value: str) -> tuple[str, str | None]:
     for part in _VALUE.findall(value):
         found = _ESSENCE.search(_CHARSET.sub(" ", part))
         essence = found.group().lower() if found else media_type
-        labels = filter(None, _CHARSET.findall(part))
-        label = next(labels, label if media_type in ("", essence) else None)
+        labels = [_QUOTED_PAIR.sub(r"\1", quoted) or plain for quoted, plain in _CHARSET.findall(part)]
+        known = (one for one in labels if find_codec(one))
+        label = next(known, next(filter(None, labels), label if media_type in ("", essence) else None))
         media_type = essence
     return media_type, label
 
