@@ -10,6 +10,7 @@ import re
 
 from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
+from spotsieve.stream.sign.intake.mhtml import read_mhtml
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -202,6 +203,8 @@ def make_page(
     filtered: why the settings exempt the page from judging; its bytes then stay unchanged
     rank: the rank that policy.keep = highest or lowest compares; None without one
 
+    The body of a saved page (MHTML) is its HTML. A page that is cut is exempt.
+
     A body that is not text, or is longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes.
     A time after latest_ms is replaced by latest_ms: otherwise one page from the year 2100 would move the deduplication
     window past all indexed pages. This happens here, before the log is written, so that the log alone decides.
@@ -209,6 +212,10 @@ def make_page(
     content, header_label = read_content_type(content_type)
     decoded = isinstance(body, str)
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    saved = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
+    if saved is not None:
+        content, raw, decoded = Content.HTML, saved.html, True
+        filtered = filtered if saved.whole else FilterReason.INCOMPLETE
     label_of_set = header_label or charset
     judgeable = (
         not filtered
