@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -91,6 +91,12 @@ classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the cl
 
 exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/measured/exactness.md
 	@$(PY) -m bench.exact $(ARGS)
+
+archives: $(INSTALLED) ## compare the reading of public WARC files with warcio and FastWARC; write docs/measured/archives.md (ARGS=CLONES)
+	@$(PY) -m bench.published.archives $(ARGS)
+
+standards: $(INSTALLED) ## run the tests that the web's standards publish; write docs/measured/standards.md (ARGS=CLONES)
+	@$(PY) -m bench.published.standards $(ARGS)
 
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/measured/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m bench.fuzz $(ARGS)

@@ -40,9 +40,9 @@ def lexbor_tokens(page: bytes) -> list[str]:
                 words.read(character)
         below = None
         if kind in HIDDEN:
-            _part(words, kind)
+            separate(words, kind)
         else:
-            _part(words, kind)
+            separate(words, kind)
             below = node.child
         if below is not None:
             node = below
@@ -50,13 +50,13 @@ def lexbor_tokens(page: bytes) -> list[str]:
         while node is not None and node.next is None:
             node = node.parent
             if node is not None:
-                _part(words, KINDS.get(node.tag or "", elements.INLINE))
+                separate(words, KINDS.get(node.tag or "", elements.INLINE))
         node = node.next if node is not None else None
     words.end_block()
     return [word for block in words.blocks for word in block]
 
 
-def _part(words: Words, kind: int) -> None:
+def separate(words: Words, kind: int) -> None:
     if kind == elements.BLOCK:
         words.end_block()
     elif kind not in (elements.INLINE, elements.HIDDEN, elements.SCRIPT):

@@ -18,6 +18,8 @@ MAX_HEADER_BYTES = 256 * 2**10
 MAX_CODINGS = 5
 """A body may be encoded so many times over, as in curl. Each of thousands of codings that hardly shrink it would be
 decoded to a whole page."""
+_STATUS_LINES = (b"HTTP", b"ICY ")
+"""The first letters of status lines. Some servers write "HTTP 200 OK", and SHOUTcast writes "ICY 200 OK"."""
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_CHECKSUM, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 2, 4, 8, 16
 _GZIP_TRAILER_BYTES = 8
@@ -60,7 +62,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     """
     end = header_end(block, MAX_HEADER_BYTES)
     head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
-    if not head.startswith(b"HTTP/") or len(head) > MAX_HEADER_BYTES:
+    if head[:4].upper() not in _STATUS_LINES or len(head) > MAX_HEADER_BYTES:
         raise PageError(
             RejectReason.BAD_WARC,
             "HTTP response",
@@ -137,7 +139,7 @@ def field_lines(head: str) -> list[tuple[str, str]]:
     for line in head.split("\n")[1:]:
         if line[:1] in (" ", "\t") and joining:
             name, value = found.pop()
-            found.append((name, f"{value} {line.strip()}"))
+            found.append((name, f"{value} {line.strip()}".strip()))
             continue
         name, colon, value = line.partition(":")
         joining = bool(colon and name.strip())

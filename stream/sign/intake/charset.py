@@ -22,13 +22,14 @@ with an ASCII head).
 """
 
 import codecs
+import contextlib
 import re
 from typing import NamedTuple
 
 import cchardet
 from webencodings.labels import LABELS
 
-PRESCAN_BYTES = 4096
+PRESCAN_BYTES = 16_384
 """The standard says 1,024, but many pages declare their set later, and browsers search further."""
 DETECT_BYTES = 16_384
 SURE_UTF8_BYTES = 16
@@ -81,7 +82,10 @@ _UTF16 = ("utf-16-le", "utf-16-be")
 _SEVEN_BIT = frozenset({"iso-2022-jp", "iso2022_kr", "hz"})
 _CJK = frozenset({"gb18030", "cp932", "euc-jp", "big5hkscs", "cp949", "johab", "euc_jis_2004"})
 
-_ATTRIBUTES = rb"""((?:"[^"]*+"|'[^']*+'|[^>"'])*+)>"""
+# An attribute as the HTML standard reads it: a quotation mark is special only as the first character of a value.
+_NAME = rb"[^\s/>][^\s/>=]*+"
+_VALUE = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+)"""
+_ATTRIBUTES = rb"((?:[\s/]++|" + _NAME + rb"(?:" + _VALUE + rb")?+(?!\s*+=))*+)>"
 _TOKEN = re.compile(
     rb"<!--(?:.*?-->|.*)|<meta(?=[\s/])" + _ATTRIBUTES + rb"|</?[a-z]" + _ATTRIBUTES + rb"|<[!/?][^>]*>"
     rb"|(?P<open><[a-z!/?])",
@@ -89,7 +93,7 @@ _TOKEN = re.compile(
 )
 _MAX_OPEN_TAGS = 32
 """The search stops after this number of unclosed tags, because it reads each of them to the end of the head."""
-_ATTRIBUTE = re.compile(rb"""([^\s=>/"']++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s>]*+))?""")
+_ATTRIBUTE = re.compile(rb"(" + _NAME + rb")(?:" + _VALUE.replace(rb"(?:", rb"(", 1) + rb")?+")
 _CONTENT_CHARSET = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.IGNORECASE)
 _BLANKS = re.compile(rb"(?:[\t\n\v\f\r ]++|\xc2\xa0|\xef\xbb\xbf)*+")
 _XML_DECLARATION = re.compile(rb"""\s{0,64}<\?xml[^>]{0,256}?encoding\s*=\s*["']([^"'>]{1,64})["']""", re.IGNORECASE)
@@ -118,6 +122,72 @@ _BYTE_OF = {code: code for code in range(0x80, 0x100)} | {
 _DOUBLED_RUN = re.compile(f"[{''.join(map(chr, sorted(_BYTE_OF)))}]+")
 _DOUBLED_SECONDS = frozenset(bytes([byte]) for byte in b"\xc2\xc5\xc6\xcb\xe2")
 """Behind the two bytes of a first character, the first byte of a second one, where a character was encoded twice."""
+
+
+def _table(codec: str, changes: dict[int, str]) -> str:
+    """The characters of a single-byte set, where changes has those that Python's codec lacks. U+FFFE is undefined."""
+    characters = bytes(range(256)).decode(codec, "replace").replace("\ufffd", "\ufffe")
+    return "".join(changes.get(byte, character) for byte, character in enumerate(characters))
+
+
+_TABLES = {
+    "koi8-u": _table("koi8-u", {0xAE: "ў", 0xBE: "Ў"}),
+    "windows-1255": _table("windows-1255", {0xCA: "\u05ba"}),
+}
+_VENDOR_2022 = dict(
+    zip(
+        (*range(0xE78D, 0xE797), 0xE81E, 0xE826, 0xE82B, 0xE82C, 0xE832, 0xE843, 0xE854, 0xE864, 0xE5E5, 0xE7C7),
+        "︐︒︑︓︔︕︖︗︘︙龴龵龶龷龸龹龺龻\u3000\u1e3f",
+        strict=True,
+    )
+)
+"""Characters of GB 18030 that have a place of their own since 2022, by the private characters of Python's codec."""
+_PRIVATE = re.compile("[\ue5e5\ue78d-\ue864]")
+_EUC_JP_FIRST, _ROW_BYTES = 0xA1, 94
+
+
+def _decode_vendor_kanji(error: UnicodeError) -> tuple[str, int]:
+    """Decode the characters of NEC and IBM in EUC-JP, such as ① and 髙: error handler "vendor-kanji".
+
+    Python's codec rejects them. In Shift_JIS they have the same rows and columns, and Python's cp932 knows them. Other
+    bytes are an error as before.
+    """
+    if isinstance(error, UnicodeDecodeError) and error.encoding == "euc_jp":
+        row, column = (byte - _EUC_JP_FIRST for byte in (error.object[error.start : error.start + 2] + b"\0\0")[:2])
+        if 0 <= row < _ROW_BYTES and 0 <= column < _ROW_BYTES:
+            lead, trail = divmod(row * _ROW_BYTES + column, 188)
+            pair = bytes([lead + (0x81 if lead < 0x1F else 0xC1), trail + (0x40 if trail < 0x3F else 0x41)])
+            with contextlib.suppress(UnicodeDecodeError):
+                return pair.decode("cp932"), error.start + 2
+    raise error
+
+
+def _decode_or_replace(error: UnicodeError) -> tuple[str, int]:
+    """The error handler "vendor-kanji-or-replace"."""
+    try:
+        return _decode_vendor_kanji(error)
+    except UnicodeDecodeError as other:
+        return "\ufffd", other.end
+
+
+codecs.register_error("vendor-kanji", _decode_vendor_kanji)
+codecs.register_error("vendor-kanji-or-replace", _decode_or_replace)
+
+
+def _decode(body: bytes, codec: str, *, strict: bool = False) -> str:
+    """The text of a body, also where the standard's set has characters that Python's codec lacks.
+
+    strict: raise UnicodeError for other bytes; otherwise they become U+FFFD
+    """
+    if codec == "euc-jp":
+        return body.decode(codec, "vendor-kanji" if strict else "vendor-kanji-or-replace")
+    errors = "strict" if strict else "replace"
+    if codec in _TABLES:
+        return codecs.charmap_decode(body, errors, _TABLES[codec])[0]
+    text = body.decode(codec, errors)
+    if codec == "gb18030":
+        return _PRIVATE.sub(lambda found: _VENDOR_2022.get(ord(found[0]), found[0]), text)
+    return text
 
 
 class DecodedBody(NamedTuple):
@@ -186,7 +256,7 @@ def skip_blanks(body: bytes) -> int:
 
 
 def declared_in_markup(body: bytes) -> str | None:
-    """The charset label of <meta charset>, <meta http-equiv> or the XML declaration; None without one.
+    """The first known charset label of <meta charset>, <meta http-equiv> or the XML declaration; None without one.
 
     It follows "prescan a byte stream" of the HTML standard, and in addition skips leading white space and reads the XML
     declaration and more bytes.
@@ -194,8 +264,8 @@ def declared_in_markup(body: bytes) -> str | None:
     start = skip_blanks(body)
     head = body[start : start + PRESCAN_BYTES]
     declaration = _XML_DECLARATION.match(head)
-    if declaration:
-        return declaration.group(1).decode("ascii", "replace")
+    if declaration and (label := _known_label(declaration.group(1))):
+        return label
     still_open = 0
     for token in _TOKEN.finditer(head):
         if token["open"] is not None:
@@ -203,21 +273,28 @@ def declared_in_markup(body: bytes) -> str | None:
             if still_open > _MAX_OPEN_TAGS:
                 return None
         elif token.group(1) is not None:
-            label = _meta_label(token.group(1))
+            label = _known_label(_meta_label(token.group(1)))
             if label:
                 return label
     return None
 
 
-def _meta_label(attributes: bytes) -> str | None:
+def _known_label(label: bytes | None) -> str | None:
+    """The label in markup; None if it names no character set. Markup readable as ASCII is not UTF-16, but UTF-8."""
+    text = (label or b"").decode("ascii", "replace")
+    codec = find_codec(text)
+    return "utf-8" if codec in _UTF16 else text if codec else None
+
+
+def _meta_label(attributes: bytes) -> bytes | None:
     values: dict[bytes, bytes] = {}
     for name, value in _ATTRIBUTE.findall(attributes):
-        values.setdefault(name.lower(), value.strip(b"\"'"))
+        values.setdefault(name.lower(), value[1:-1] if value[:1] in (b'"', b"'") else value)
     label = values.get(b"charset")
     if not label and values.get(b"http-equiv", b"").lower() == b"content-type":
         found = _CONTENT_CHARSET.search(values.get(b"content", b""))
         label = next(filter(None, found.groups()), None) if found else None
-    return label.decode("ascii", "replace") if label else None
+    return label or None
 
 
 def _by_mark(body: bytes) -> DecodedBody | None:
@@ -254,10 +331,7 @@ def _utf16_order(body: bytes, declared: str | None) -> str:
 
 
 def _from_legacy(body: bytes, header: str | None, first_bad: int) -> DecodedBody:
-    in_markup = find_codec(declared_in_markup(body))
-    # A <meta> that is readable as ASCII is not in UTF-16: its label then means UTF-8 (HTML standard).
-    in_markup = "utf-8" if in_markup in _UTF16 else in_markup
-    declared = [codec for codec in dict.fromkeys((header, in_markup)) if codec]
+    declared = [codec for codec in dict.fromkeys((header, find_codec(declared_in_markup(body)))) if codec]
     not_ascii = len(body) - len(body.translate(None, _NOT_ASCII))
     repaired = _repair_utf8(body, not_ascii, SURE_UTF8_BYTES if _CJK.intersection(declared) else 0)
     if repaired is not None:
@@ -267,7 +341,7 @@ def _from_legacy(body: bytes, header: str | None, first_bad: int) -> DecodedBody
         if utf8 is not None:
             return DecodedBody(utf8)
     for codec in declared:
-        text = body.decode(codec, "replace")
+        text = _decode(body, codec)
         if text.count("\ufffd") <= max(1, not_ascii * _MAX_BAD_SHARE):
             return DecodedBody(text.encode("utf-8", "replace"), repaired=codec == "utf-8")
     start = max(0, first_bad - 256)
@@ -294,13 +368,13 @@ def _repair_utf8(body: bytes, not_ascii: int, min_trail_bytes: int) -> bytes | N
 
 def _strict(body: bytes, codec: str) -> bytes | None:
     try:
-        return body.decode(codec).encode()
+        return _decode(body, codec, strict=True).encode()
     except UnicodeError:
         return None
 
 
 def _transcode(body: bytes, codec: str) -> bytes:
-    return body.decode(codec, "replace").encode("utf-8", "replace")
+    return _decode(body, codec).encode("utf-8", "replace")
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -10,6 +10,7 @@ import re
 
 from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
+from spotsieve.stream.sign.intake.mhtml import read_mhtml
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -33,7 +34,10 @@ _XML_DECLARATION = re.compile(rb"<\?xml\s")
 _FEED = re.compile(_PROLOG + rb"<(?:rss|feed|(?:[\w.-]+:)?RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
 # The values of a header that commas join. A comma in a quoted string separates nothing.
 _VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*+(?:"|\\?$)|[^,"])++', re.DOTALL)
-_CHARSET = re.compile(r"[^a-z0-9*/]?charset\s*[=:][\s\"'(]*([^\s\"';,()]*)", re.IGNORECASE)
+_CHARSET = re.compile(
+    r"""[^a-z0-9*/]?charset\s*+[=:]\s*+(?:"((?:[^"\\]|\\.)++)"|[\s"'(]*([^\s"';,()]*))""", re.IGNORECASE | re.DOTALL
+)
+_QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
 # Chrome and Firefox end the type at a blank or a bracket too, not only at a semicolon.
 _ESSENCE = re.compile(r"(?<![a-z0-9.+_-])[a-z0-9][a-z0-9.+_-]*+/[a-z0-9](?:[a-z0-9.+_-]*[a-z0-9])?", re.IGNORECASE)
 
@@ -114,8 +118,9 @@ def _parse_content_type(value: str) -> tuple[str, str | None]:
     for part in _VALUE.findall(value):
         found = _ESSENCE.search(_CHARSET.sub(" ", part))
         essence = found.group().lower() if found else media_type
-        labels = filter(None, _CHARSET.findall(part))
-        label = next(labels, label if media_type in ("", essence) else None)
+        labels = [_QUOTED_PAIR.sub(r"\1", quoted) or plain for quoted, plain in _CHARSET.findall(part)]
+        known = (one for one in labels if find_codec(one))
+        label = next(known, next(filter(None, labels), label if media_type in ("", essence) else None))
         media_type = essence
     return media_type, label
 
@@ -198,6 +203,8 @@ def make_page(
     filtered: why the settings exempt the page from judging; its bytes then stay unchanged
     rank: the rank that policy.keep = highest or lowest compares; None without one
 
+    The body of a saved page (MHTML) is its HTML. A page that is cut is exempt.
+
     A body that is not text, or is longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes.
     A time after latest_ms is replaced by latest_ms: otherwise one page from the year 2100 would move the deduplication
     window past all indexed pages. This happens here, before the log is written, so that the log alone decides.
@@ -205,6 +212,10 @@ def make_page(
     content, header_label = read_content_type(content_type)
     decoded = isinstance(body, str)
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    saved = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
+    if saved is not None:
+        content, raw, decoded = Content.HTML, saved.html, True
+        filtered = filtered if saved.whole else FilterReason.INCOMPLETE
     label_of_set = header_label or charset
     judgeable = (
         not filtered

@@ -16,7 +16,16 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import find_media_type, make_page
-from spotsieve.stream.sign.intake.fields import RankSource, join_texts, read_time, resolve_paths, shorten, whole_number
+from spotsieve.stream.sign.intake.fields import (
+    JsonObject,
+    RankSource,
+    join_texts,
+    read_time,
+    repeated_key,
+    resolve_paths,
+    shorten,
+    whole_number,
+)
 
 _STATUSES = range(100, 600)
 _REDIRECTS = range(300, 400)
@@ -101,6 +110,12 @@ class Decoder:
         self._status_header = settings.status_header.lower()
         self._acceptance = Acceptance(settings)
         self._ranks = RankSource(settings.rank_from)
+        # Programs write no blank between a key and its colon; a message that has one takes the slow check.
+        quoted = {
+            key: b'"' + key.encode("utf-8", "replace") + b'":' for path in self._paths.values() for key in path.keys
+        }
+        self._body_key = quoted.pop(self._paths["body"].path.rpartition(".")[2], b"")
+        self._keys = tuple(quoted.items())
 
     @property
     def body_field(self) -> str:
@@ -118,7 +133,37 @@ class Decoder:
             raise ValueError("a message without value is a tombstone, and has no page")
         if self._html:
             return self._decode_html(message, message.value)
-        return self.decode_fields(parse_object(message.value), message)
+        fields = parse_object(message.value)
+        if self._may_repeat(message.value, fields):
+            self._check_keys(message.value)
+        return self.decode_fields(fields, message)
+
+    def _may_repeat(self, value: bytes, fields: dict[str, Any]) -> bool:
+        """Whether a key that is read may occur twice in a message; a search without parsing.
+
+        Only the key of the body is searched for in the whole message. The others are not in the text of the body.
+        """
+        start = value.find(self._body_key)
+        if start < 0 or value.rfind(self._body_key) != start:
+            return True
+        body = self._paths["body"].find(fields)
+        behind = start + len(self._body_key) + (len(body) if isinstance(body, str) else 0)
+        for key, quoted in self._keys:
+            count = value.count(quoted, 0, start) + value.count(quoted, behind)
+            if count > 1 or (not count and key in fields):
+                return True
+        return False
+
+    def _check_keys(self, value: bytes) -> None:
+        """Raise PageError FIELD_TYPE if a field that is read has two values."""
+        try:
+            message = json.loads(value, object_pairs_hook=JsonObject)
+        except (ValueError, RecursionError):
+            return
+        for path in self._paths.values():
+            repeated = path.find_repeated(message) if path else None
+            if repeated is not None:
+                raise repeated_key(repeated)
 
     def decode_fields(self, fields: dict[str, Any], message: Message) -> Page:
         """The page of a message with parsed fields, such as a row of a table. Raises PageError."""
@@ -224,7 +269,7 @@ def _by_name(message: Message) -> dict[str, bytes]:
 
 
 def parse_object(value: bytes) -> dict[str, Any]:
-    """Parse a JSON object; the last of equal keys counts, and NaN and Infinity are null.
+    """Parse a JSON object; NaN and Infinity are null. Of equal keys, the last is in the object.
 
     Raises PageError NOT_JSON with the position of the mistake.
     """

@@ -230,6 +230,21 @@ def test_codings_in_several_lines_folded_lines_and_transfer_encoding_are_decoded
     assert (found.body, found.whole) == (HTML, True)
 
 
+def test_a_field_whose_value_begins_on_a_folded_line_is_read() -> None:
+    raw = warc(http())
+    for name in (b"Content-Length", b"WARC-Target-URI", b"WARC-Type", b"WARC-Date"):
+        for blanks in (b"\r\n ", b" \r\n\t", b"\r\n  \r\n "):
+            (record,) = split(raw.replace(name + b": ", name + b":" + blanks))
+            assert record.fault is None
+            assert capture(record.raw) == capture(raw)
+
+
+@pytest.mark.parametrize("line", ["HTTP 200 OK", "http/1.1 200 ok", "HTTPS/1.1 200", "ICY 200 OK", "HTTP/2 200"])
+def test_status_lines_that_servers_write_are_read(line: str) -> None:
+    found = capture(warc(http().replace(b"HTTP/1.1 200 OK", line.encode())))
+    assert (found.body, found.status) == (HTML, 200)
+
+
 def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
     text = b"".join(b"word %d " % number for number in range(2000))
     found = capture(warc(http(gzip.compress(text, mtime=0)[:-200], "Content-Encoding: gzip")), 10**6)

@@ -10,6 +10,7 @@ from webencodings.labels import LABELS
 from spotsieve.stream.sign.intake.charset import (
     LEAST_DOUBLED,
     MIN_VALID_RATIO,
+    PRESCAN_BYTES,
     declared_in_markup,
     find_codec,
     to_utf8,
@@ -69,6 +70,13 @@ def test_the_headers_charset_is_used_by_the_labels_of_the_web(label: str, text: 
         '<!-- <meta charset="koi8-r"> --><meta charset="windows-1251">',
         '<script data-x="<meta charset=koi8-r>"></script><meta charset="windows-1251">',
         "<style>" + " " * 2000 + '</style><meta charset="windows-1251">',
+        "<!--" + "x" * 9000 + '--><meta charset="windows-1251">',
+        '<meta charset="bogus"><meta charset="windows-1251">',
+        "<meta http-equiv=content-type content='text/html'><meta charset=windows-1251>",
+        """<meta http-equiv=content-type content="text/html; charset='windows-1251'">""",
+        """<meta http-equiv=content-type content='text/html; charset="windows-1251"'>""",
+        """<p title=it's><meta charset=windows-1251>""",
+        """<p title"><meta charset=windows-1251>""",
     ],
 )
 def test_the_charset_in_the_markup_is_used(head: str) -> None:
@@ -86,10 +94,49 @@ def test_the_charset_in_the_markup_is_used(head: str) -> None:
         b"<metacharset=koi8-r>",
         b"<meta charset",
         b"<meta charset=>",
+        b"<meta charset=bogus>",
+        b"<meta charset='koi8-r>",
+        b'<meta http-equiv="Content-Type<meta charset="koi8-r">',
+        b"<meta http-equiv=content-type content='text/html; charset=\"koi8-r'>",
     ],
 )
 def test_what_only_looks_like_a_declaration_declares_nothing(head: bytes) -> None:
     assert declared_in_markup(head) is None
+
+
+@pytest.mark.parametrize("piece", [b"<a b='", b'<meta a="', b"<meta a=b ", b"<a '", b"<a = ", b"<meta /", b"<p a=\"'"])
+def test_hostile_markup_before_a_declaration_takes_little_time(piece: bytes) -> None:
+    before = time.thread_time()
+    for end in (b"", b">", b"<meta charset=koi8-r>"):
+        declared_in_markup(piece * (PRESCAN_BYTES // len(piece)) + end)
+    assert time.thread_time() - before < 0.3
+
+
+def test_utf16_in_markup_that_is_readable_as_ascii_means_utf8() -> None:
+    assert declared_in_markup(b"<meta charset=utf-16>") == "utf-8"
+    assert declared_in_markup(b"<?xml version='1.0' encoding='UTF-16LE'?>") == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("label", "raw", "text"),
+    [
+        ("euc-jp", b"\xad\xa1\xc6\xfc\xcb\xdc\xf9\xa1\xfc\xe2", "①日本纊髙"),
+        ("x-euc-jp", b"\xad\xea\xad\xb5\xf9\xf5", "㈱Ⅰ﨑"),
+        ("koi8-u", b"\xae\xb4\xbe\xa4", "ўЄЎє"),
+        ("windows-1255", b"\xe5\xca\xe0", "ו\u05baא"),
+        ("gb18030", b"\xa8\xbc\xfe\x59\xa6\xd9\xb0\xa1", "ḿ龴︐啊"),
+        ("gb2312", b"\xb0\xa1\xa3\xa0\xb0\xa1", "啊\u3000啊"),
+    ],
+)
+def test_characters_of_the_standard_that_python_lacks_are_read(label: str, raw: bytes, text: str) -> None:
+    assert to_utf8(raw * 20, label).text.decode() == text * 20
+    damaged = to_utf8(b"\xff" + raw * 20, label).text.decode()
+    assert damaged.endswith(text * 20)
+
+
+def test_bytes_that_euc_jp_does_not_have_are_still_an_error() -> None:
+    found = to_utf8(JAPANESE.encode("euc-jp") * 3 + b"\xa9\xfe", "euc-jp").text.decode()
+    assert found.startswith(JAPANESE * 3 + "\ufffd")
 
 
 def test_an_xml_declaration_declares_too() -> None:

@@ -1,0 +1,1 @@
+"""Runs published files of other projects through the intake: `make archives` and `make standards`."""

@@ -1,0 +1,178 @@
+"""A page that was saved as MHTML is judged by its HTML, whatever the encodings of its parts."""
+
+import base64
+import quopri
+import time
+
+import pytest
+
+from spotsieve.stream.base.page import FilterReason, Markup, Page
+from spotsieve.stream.sign.intake.content import make_page
+from spotsieve.stream.sign.intake.mhtml import MAX_PARTS, read_mhtml
+
+TEXT = "Der Bürgermeister sprach über größere Häuser, und der Rat = die Mehrheit stimmte zu. " * 3
+RUSSIAN = "Сегодня в столице прошло заседание правительства по вопросам экономики. " * 3
+
+
+def html(text: str, charset: str = "") -> str:
+    meta = f"<meta charset={charset}>" if charset else ""
+    return f"<!DOCTYPE html><html><head>{meta}<title>x</title></head><body>\n<p>{text}</p>\n</body></html>"
+
+
+def part(content: bytes, encoding: str = "quoted-printable", media_type: str = "text/html", **fields: str) -> bytes:
+    match encoding:
+        case "quoted-printable":
+            content = quopri.encodestring(content).replace(b"\n", b"\r\n")
+        case "base64":
+            content = base64.encodebytes(content).replace(b"\n", b"\r\n")
+    lines = [f"Content-Type: {media_type}", f"Content-Transfer-Encoding: {encoding}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
+
+
+def mhtml(
+    *parts: bytes, boundary: str = "----MultipartBoundary--x----", head: str = "", kind: str = "related"
+) -> bytes:
+    lines = [
+        "From: <Saved by a browser>",
+        "Snapshot-Content-Location: https://example.com/a",
+        "MIME-Version: 1.0",
+        f'Content-Type: multipart/{kind};\r\n\ttype="text/html";{head}\r\n\tboundary="{boundary}"',
+    ]
+    body = b"".join(f"\r\n--{boundary}\r\n".encode() + one for one in parts) + f"\r\n--{boundary}--\r\n".encode()
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+IMAGE = part(b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "base64", "image/png", Content_Location="https://example.com/i")
+STYLE = part(b"p { color: red }", "quoted-printable", "text/css")
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit", "binary", "7bit"])
+@pytest.mark.parametrize(("charset", "text"), [("utf-8", TEXT), ("windows-1252", TEXT), ("koi8-r", RUSSIAN)])
+@pytest.mark.parametrize("declared", ["header", "markup"])
+def test_every_encoding_and_charset_gives_the_page(encoding: str, charset: str, text: str, declared: str) -> None:
+    page = html(text, charset if declared == "markup" else "")
+    media_type = f'text/html; charset="{charset}"' if declared == "header" else "text/html"
+    saved = mhtml(part(page.encode(charset), encoding, media_type), IMAGE, STYLE)
+    found = read_mhtml(saved)
+    assert found is not None
+    assert found.whole
+    assert found.html.decode().split() == page.split()
+
+
+def test_frames_follow_the_page_and_each_has_a_charset_of_its_own() -> None:
+    root = part(html("root <iframe src='cid:f@mhtml.blink'></iframe>").encode(), Content_ID="<r@mhtml.blink>")
+    frame = part(RUSSIAN.encode("cp1251"), "base64", "text/html; charset=windows-1251", Content_ID="<f@mhtml.blink>")
+    for saved in (mhtml(root, IMAGE, frame), mhtml(frame, root, head=' start="<r@mhtml.blink>";')):
+        found = text_of(saved)
+        assert found.index("root") < found.index(RUSSIAN)
+
+
+def test_a_multipart_within_the_multipart_is_read() -> None:
+    inner = b'Content-Type: multipart/alternative; boundary="i"\r\n\r\n--i\r\n'
+    inner += part(b"plain", "7bit", "text/plain") + b"\r\n--i\r\n" + part(html(TEXT).encode()) + b"\r\n--i--\r\n"
+    assert TEXT.split() == text_of(mhtml(inner, IMAGE)).partition("<p>")[2].partition("</p>")[0].split()
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("boundary", ["b", "----=_NextPart_000_0000", "a'()+_,-./:=?"])
+def test_line_ends_and_boundaries_of_other_programs_are_read(line_end: bytes, boundary: str) -> None:
+    saved = mhtml(part(html(TEXT).encode(), "base64"), IMAGE, boundary=boundary).replace(b"\r\n", line_end)
+    assert TEXT in text_of(saved)
+
+
+def test_a_header_that_was_sent_as_the_header_of_http_is_not_needed() -> None:
+    saved = mhtml(part(html(TEXT).encode(), "base64"), IMAGE).partition(b"\r\n\r\n")[2]
+    assert TEXT in text_of(saved, "multipart/related")
+    assert read_mhtml(saved) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        html(TEXT).encode(),
+        b"",
+        b"From: a\r\n\r\nContent-Type: multipart/related; boundary=x",
+        b"Content-Type: text/html\r\n\r\n<p>x",
+        b"Content-Type: multipart/related\r\n\r\n--x\r\n",
+        b"Note: an article\n\nabout multipart/related; boundary=x",
+        mhtml(part(b"text", "7bit", "text/plain"), kind="mixed"),
+        mhtml(IMAGE, STYLE),
+        mhtml(),
+    ],
+)
+def test_other_bodies_are_not_mhtml(body: bytes) -> None:
+    assert read_mhtml(body) is None
+
+
+def made_page(
+    body: bytes | str,
+    content_type: str | None = None,
+    limit: int = 2**20,
+    filtered: FilterReason = FilterReason.NOT,
+) -> Page:
+    return make_page(
+        body,
+        source="s",
+        partition=0,
+        offset=0,
+        url="u",
+        event_time_ms=0,
+        latest_ms=0,
+        max_page_bytes=limit,
+        content_type=content_type,
+        filtered=filtered,
+    )
+
+
+def text_of(body: bytes, media_type: str = "") -> str:
+    found = read_mhtml(body, media_type)
+    return found.html.decode() if found else ""
+
+
+@pytest.mark.parametrize("content_type", [None, "multipart/related", "message/rfc822", "text/plain", "text/html"])
+def test_bytes_and_text_become_the_page_under_any_type(content_type: str | None) -> None:
+    page = html(TEXT).encode()
+    saved = mhtml(part(page, "base64", "text/html; charset=utf-8"), IMAGE)
+    for body in (saved, saved.decode()):
+        found = made_page(body, content_type)
+        assert (found.body, found.markup, found.judgeable) == (page, Markup.HTML, True)
+
+
+def test_the_limit_of_a_page_counts_for_its_html_and_not_for_its_images() -> None:
+    image = part(bytes(200_000), "base64", "image/png")
+    saved = mhtml(image, part(html(TEXT).encode()))
+    assert made_page(saved, limit=10_000).judgeable
+    assert not made_page(mhtml(part(html(TEXT * 100).encode())), limit=10_000).judgeable
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
+def test_a_page_that_is_cut_anywhere_is_not_whole(encoding: str) -> None:
+    saved = mhtml(part(html(TEXT).encode(), encoding, "text/html; charset=utf-8"), IMAGE)
+    end = saved.rindex(b"--\r\n") + 2
+    for cut in range(len(saved)):
+        found = read_mhtml(saved[:cut])
+        assert found is None or found.whole == (cut >= end)
+    assert made_page(saved).filtered == FilterReason.NOT
+    assert made_page(saved[: end - 1]).filtered == FilterReason.INCOMPLETE
+    assert made_page(saved[: end - 1], filtered=FilterReason.REDIRECT).filtered == FilterReason.REDIRECT
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"\r\n--b\r\n",
+        b"\r\n--b\r\nContent-Type: multipart/related; boundary=b\r\n\r\n",
+        b"\n--",
+        b"a:b\n",
+        b"\n ",
+        b"=\r\n",
+    ],
+)
+def test_hostile_messages_take_linear_time(piece: bytes) -> None:
+    head = b"Content-Type: multipart/related; boundary=b\r\n\r\n"
+    before = time.thread_time()
+    for start in (head, b"", b"--b\r\n"):
+        read_mhtml(start + piece * (4_000_000 // len(piece)), "multipart/related")
+    assert time.thread_time() - before < 2
+    assert MAX_PARTS < 10_000
