@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pages",
         type=file_name,
         metavar="FILE",
-        help="novel and unchecked pages, unchanged, as of `filter --out`; - is standard output, in place of verdicts",
+        help="novel and unchecked pages, unchanged, like `filter --out`; - is standard output, in place of verdicts",
     )
     parser.add_argument(
         "--rejected", type=file_name, metavar="FILE", help="JSONL: records that hold no page, with the reason"

@@ -1,7 +1,6 @@
 """The names of the filter in Scrapy, installed as `spotsieve.scrapy` (pyproject.toml).
 
-A file scrapy.py or a folder scrapy/ at the root of the checkout would hide the package Scrapy from programs that run
-there.
+A module of this name at the root of the checkout would hide the package Scrapy from programs that run there.
 """
 
 from spotsieve.stream.local.scrapy import Addon, DuplicateMiddleware, DuplicatePipeline, DuplicateResponse

@@ -28,7 +28,7 @@ def test_pages_go_to_a_pipe_without_out_and_the_summary_to_standard_error(tmp_pa
     assert "3 pages of 1 file" in done.stderr
 
 
-def test_a_reader_that_ends_early_ends_the_filter_quietly_and_leaves_a_state_that_goes_on(tmp_path: Path) -> None:
+def test_a_reader_that_ends_early_ends_the_filter_and_leaves_a_usable_state(tmp_path: Path) -> None:
     pages = [page(number, note="x" * 2000) for number in range(1500)]
     (tmp_path / "pages.jsonl").write_bytes(lines(pages))
     cut = _in_shell(f"{FILTER} pages.jsonl --state seen | head -n 1; exit ${{PIPESTATUS[0]}}", tmp_path)

@@ -90,7 +90,7 @@ def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypat
     assert confirmed == {True, False}
 
 
-def test_kernels_that_are_compiled_are_announced_with_an_estimate_and_cached_ones_are_not() -> None:
+def test_kernels_that_are_compiled_are_announced_with_an_estimate() -> None:
     from numba import njit  # Imported first, it would compile for another CPU than the cached kernels.
 
     @njit
