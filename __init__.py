@@ -11,12 +11,21 @@ from spotsieve.stream.base.startup import choose_cpu
 
 if TYPE_CHECKING:
     from spotsieve.stream.base.errors import PageError, SettingError, SpotsieveError, StateError
-    from spotsieve.stream.local.library import CrawledPage, Deduplicator, Original, Verdict
+    from spotsieve.stream.local.library import (
+        CrawledPage,
+        Deduplicator,
+        DuplicateVerdict,
+        EmittedVerdict,
+        Original,
+        Verdict,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
     "CrawledPage",
     "Deduplicator",
+    "DuplicateVerdict",
+    "EmittedVerdict",
     "Original",
     "PageError",
     "SettingError",

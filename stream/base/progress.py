@@ -4,12 +4,16 @@ On a terminal, one line is rewritten. Elsewhere, such as in the log of cron or o
 than QUIET_S prints a line, the next one after twice the time, and so on.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from spotsieve.stream.base.terminal import escape_control_characters
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 INTERVAL_S = 0.5
 QUIET_S = 5.0
@@ -36,28 +40,22 @@ class ProgressLine:
         quiet_s: float = QUIET_S,
     ) -> None:
         """total_bytes: size of all files, None if unknown  quiet_s: time until the first line without a terminal"""
-        self._stream = stream
         self._total = total_bytes
         self._clock = clock
         self._began = clock()
         self._last = float("-inf")
-        self._lines = None if stream.isatty() else _QuietLines(stream, quiet_s)
-        self._width = 0
+        rewrites = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._lines = _TerminalLine(stream) if rewrites else _QuietLines(stream, quiet_s)
 
     def say(self, text: str) -> None:
         """Show this text now; without a terminal, when the next line is due."""
-        text = escape_control_characters(text)
-        if self._lines is not None:
-            self._lines.say(text)
-            return
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
+        self._lines.say(escape_control_characters(text))
 
     def update(self, pages: int, dropped: int, bytes_read: int) -> None:
         """Show the progress of work on files; cheap to call often."""
         if self._due():
-            self.say(progress_text(pages, dropped, bytes_read, self._total, self._clock() - self._began))
+            seconds = self._clock() - self._began
+            self.say(progress_text(pages, dropped, bytes_read, self._total, seconds, self._lines.width))
 
     def update_records(self, records: int, of: int, pages: int) -> None:
         """Show the progress of reading a log again; cheap to call often."""
@@ -78,18 +76,53 @@ class ProgressLine:
 
     def close(self) -> None:
         """Remove the line, so that other text can be written."""
-        if self._lines is not None:
-            self._lines.close()
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
-            self._width = 0
+        self._lines.close()
+
+
+class _TerminalLine:
+    """Rewrites one line of a terminal with rich, which knows its width and removes the line at the end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._live: Live | None = None
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return self._started().console.width
+
+    def say(self, text: str) -> None:
+        """Show this text, cut to the width of the terminal."""
+        from rich.text import Text
+
+        self._started().update(Text(text, no_wrap=True, overflow="ellipsis", end=""), refresh=True)
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _started(self) -> "Live":
+        if self._live is None:
+            # Only long work shows progress, and short commands do without these 40 ms.
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self._stream, force_terminal=True, highlight=False)
+            # Standard output may be a pipe full of pages, so rich must not take it over.
+            self._live = Live(
+                console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+        return self._live
 
 
 class _QuietLines:
     """Writes the latest text when a line is due. A timer does it, because the work may be one long call."""
 
     def __init__(self, stream: TextIO, quiet_s: float) -> None:
+        self.width = None
         self._stream = stream
         self._gap_s = quiet_s
         self._lock = threading.Lock()
@@ -127,19 +160,28 @@ class _QuietLines:
                 self._stream.flush()
 
 
-def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, seconds: float) -> str:
+def progress_text(
+    pages: int, dropped: int, bytes_read: int, total: int | None, seconds: float, width: int | None = None
+) -> str:
     """The line for work on files, such as "12,345 pages  1,020 pages/s  31.4% dropped  21.3 MB/s  44% read,
     0:01:05 left".
+
+    width: the columns of the terminal; parts that do not fit are left out, the least important ones first
     """
     seconds = max(seconds, 1e-9)
-    share = dropped / pages if pages else 0.0
-    text = (
-        f"{pages:,} pages  {pages / seconds:,.0f} pages/s  {share:.1%} dropped  {bytes_read / seconds / 1e6:.1f} MB/s"
-    )
+    parts = {
+        "pages": f"{pages:,} pages",
+        "speed": f"{pages / seconds:,.0f} pages/s",
+        "dropped": f"{dropped / pages if pages else 0.0:.1%} dropped",
+        "bytes": f"{bytes_read / seconds / 1e6:.1f} MB/s",
+    }
     if total and bytes_read:
         left = max(0.0, seconds * (total - bytes_read) / bytes_read)
-        text += f"  {min(1.0, bytes_read / total):.0%} read, {duration(left)} left"
-    return text
+        parts["left"] = f"{min(1.0, bytes_read / total):.0%} read, {duration(left)} left"
+    for name in ("bytes", "speed", "dropped", "left"):
+        if width is not None and len("  ".join(parts.values())) > width:
+            parts.pop(name, None)
+    return "  ".join(parts.values())
 
 
 def records_text(records: int, of: int, pages: int, seconds: float) -> str:

@@ -5,6 +5,7 @@ Text gets the escapes of Python, and JSON those of JSON, so that its parsed valu
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -92,13 +93,40 @@ def show(*lines: str, to: TextIO | None = None) -> None:
     stream.flush()
 
 
-def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines. The first column is aligned to the left, the others to the right."""
+def table_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """The rows of a table as lines. The first column is aligned to the left, the others to the right.
+
+    width: the columns of the terminal. Cells of a wider table are folded. Default: the width of standard output; None
+    elsewhere than on a terminal, where lines have any length.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if width is None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+    if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
+        return _folded(rows, width)
     return [
         "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(room) if place else cell.ljust(room)
+            for place, (cell, room) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
+
+
+def _folded(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The lines of a table that is wider than the terminal."""
+    import io
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1), pad_edge=False)
+    for place in range(len(rows[0])):
+        table.add_column(justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, map(escape_control_characters, row)))
+    console = Console(file=io.StringIO(), width=max(width, 2 * len(rows[0])), color_system=None, legacy_windows=False)
+    with console.capture() as captured:
+        console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]

@@ -1,17 +1,19 @@
 """The command line: finds the named command, runs it, and prints errors in one line."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.base.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
 from spotsieve.stream.base.terminal import escape_control_characters, show
+from spotsieve.stream.cli.options import RARE
 from spotsieve.stream.cli.standard_streams import fill_closed_streams
 
 COMMANDS = {
@@ -39,6 +41,13 @@ COMMANDS = {
 }
 """Name -> description. Each command is a module of this package with add_arguments(parser) and run(options) -> exit
 code, which is imported when the command is named."""
+GROUPS = {
+    "filter": ("filter", "backfill", "run", "serve", "demo"),
+    "inspect": ("query", "explain", "clusters", "replay", "top"),
+    "evaluate": ("score", "calibrate", "review", "sample", "model"),
+    "operate": ("config", "topics", "state", "shards", "migrate", "completion"),
+}
+"""Heading of the help -> its commands."""
 RENAMED = {"cluster": "shards"}
 """Former names of commands, for the "did you mean" hint: the most similar name may be another command."""
 
@@ -114,6 +123,45 @@ class _Parser(argparse.ArgumentParser):
             hint = f"did you mean {near}?" if near else "--help describes each"
             raise argparse.ArgumentError(action, f"must be one of {', '.join(words)}, got {value!r}; {hint}")
 
+    def format_usage(self) -> str:
+        with self._without_rare_options():
+            return super().format_usage()
+
+    def format_help(self) -> str:
+        with self._without_rare_options():
+            return super().format_help()
+
+    @contextlib.contextmanager
+    def _without_rare_options(self) -> Iterator[None]:
+        rare = [(action, action.help) for action in self._actions if hasattr(action, RARE)]
+        for action, _ in rare:
+            action.help = argparse.SUPPRESS
+        try:
+            yield
+        finally:
+            for action, about in rare:
+                action.help = about
+
+
+class _CommandsParser(_Parser):
+    """Lists the commands in groups."""
+
+    def format_help(self) -> str:
+        commands = next(one for one in self._actions if isinstance(one, argparse._SubParsersAction))
+        listed = {one.dest: one for one in commands._get_subactions()}
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for heading, names in GROUPS.items():
+            formatter.start_section(heading)
+            formatter.add_arguments([listed[name] for name in names])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([one for one in self._actions if one is not commands])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
 
 def _nearest(word: str, words: Iterable[str]) -> str | None:
     import difflib  # Only after a mistake: it would cost --help some milliseconds.
@@ -134,14 +182,13 @@ def whole_parser() -> argparse.ArgumentParser:
 
 def _parser_with(imported: Sequence[str | None]) -> argparse.ArgumentParser:
     """The parser of all commands.  imported: the commands whose flags are added"""
-    parser = _Parser(
+    parser = _CommandsParser(
         prog="spotsieve",
         description="A streaming near-duplicate filter for web crawlers.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"spotsieve {spotsieve.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, about in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
         if name in imported:

@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     if not on_ray:
         begin_loading()  # Readers are forked from this server. It loads while this process imports.
     quick_start()
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.files.targets import place_of
@@ -135,8 +135,7 @@ def run(options: argparse.Namespace) -> int:
         count = options.readers or _readers_here()
         readers: Readers
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
-            notice.say(COMPILING)
-            compile_kernels(scheme_of(settings.scheme))
+            compile_kernels(scheme_of(settings.scheme), notice.say)
             if on_ray:
                 notice.say("starting Ray")
                 ray = stack.enter_context(connect_ray(options.address, count + shards))

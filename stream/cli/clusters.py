@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 ABOUT = """Two pages are connected if one is a copy of the other or replaces it (policy.keep); lines of `query --all`
 connect a page with all its matches. The canonical page of a cluster is the first novel page that no other page
 replaces. Each page has one line: {"id", "url", "verdict", "cluster": id of the canonical page, "canonical", "size"};
-the verdict is null if only other pages name this page. FILE holds verdict lines of filter, query or replay --into, or
-reports of the topic of duplicates, plain or compressed. With --state, the log in DIR is judged again; `spotsieve
-filter` may be appending to it. Memory: 8 bytes per page, and about 400 more for a page with copies; the lines are
-spooled to disk (TMPDIR). Exit codes: 0 done; 2 wrong setting or usage; 3 some lines are no verdicts; 4 the state cannot
-be used; 5 the broker cannot be reached or rejects a request; 130 interrupted."""
+the verdict is null if only other pages name this page. FILE holds verdict lines of filter, query or replay --into,
+reports of the topic of duplicates, plain or compressed, or the Parquet verdicts of backfill. With --state, the log in
+DIR is judged again; `spotsieve filter` may be appending to it. Memory: 8 bytes per page, and about 400 more for a page
+with copies; the lines are spooled to disk (TMPDIR). Exit codes: 0 done; 2 wrong setting or usage; 3 some lines are no
+verdicts; 4 the state cannot be used; 5 the broker cannot be reached or rejects a request; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,10 @@ from spotsieve.stream.cli.options import add_settings_arguments, settings_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `spotsieve config`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("example", help="print every setting with its default, unit, and whether it changes verdicts")
+    example = actions.add_parser(
+        "example", help="print every setting with its default, unit, and whether it changes verdicts"
+    )
+    example.add_argument("--scheme", metavar="NAME", help="the scheme in the section [scheme] (spotsieve)")
     actions.add_parser("reference", help="print the same as a Markdown page")
     check = actions.add_parser("check", help="load the settings, and list all mistakes")
     add_settings_arguments(check)
@@ -23,8 +26,11 @@ def run(options: argparse.Namespace) -> int:
     """Print the example or the reference, or check the settings; returns the exit code."""
     if options.action != "check":
         from spotsieve.stream.base.settings.reference import example_toml, reference_markdown
+        from spotsieve.stream.base.settings.schemes import DEFAULT_SCHEME
 
-        show(*(example_toml() if options.action == "example" else reference_markdown()).splitlines())
+        example = options.action == "example"
+        text = example_toml(options.scheme or DEFAULT_SCHEME) if example else reference_markdown()
+        show(*text.splitlines())
         return EXIT_OK
     errors = _errors(options)
     if errors:

@@ -60,7 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_timeout_argument(parser)
     parser.add_argument(
-        "--verdicts", type=file_name, metavar="FILE", help="verdict lines: also print the recorded verdict"
+        "--verdicts",
+        type=file_name,
+        metavar="FILE",
+        help="verdict lines, or the verdicts of backfill: also print the recorded verdict",
     )
     add_force_argument(parser)
     add_scheme_arguments(parser)
@@ -211,9 +214,10 @@ def _recorded(options: argparse.Namespace, name: str) -> "RecordedVerdict | None
     """
     if options.verdicts is None:
         return None
+    from spotsieve.stream.files.verdict_lines import verdict_files
     from spotsieve.stream.insight.explain.page_lookup import find_recorded
 
-    recorded = find_recorded([Path(options.verdicts)], name)
+    recorded = find_recorded(verdict_files(Path(options.verdicts)), name)
     if recorded is None:
         raise NotFoundError(
             "--verdicts", "has no verdict of PAGE", options.verdicts, "choose another file, or leave it out"

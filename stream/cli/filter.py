@@ -21,7 +21,9 @@ from spotsieve.stream.cli.options import (
     directory,
     file_name,
     settings_of,
+    show_in_help_all,
 )
+from spotsieve.stream.cli.standard_streams import STDOUT, has_reader
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=file_name,
         metavar="FILE",
-        help="novel and unchecked pages, unchanged; - is standard output",
+        help="novel and unchecked pages, unchanged; - is standard output, the default if it is a pipe or a file",
     )
     parser.add_argument(
         "--revisits",
@@ -73,10 +75,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="replaces the path in the ids of pages from standard input; use a new NAME for each input of a --state",
     )
+    parser.add_argument(
+        "--cluster-ids",
+        action="store_true",
+        help='add "cluster" to each line of --verdicts and --duplicates: the id of the page that its copies share',
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
     add_force_argument(parser)
     add_settings_arguments(parser)
+    show_in_help_all(parser, "--revisits", "--rejected", "--stdin-name", "--cluster-ids")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -84,12 +92,13 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.base.startup import quick_start
 
     quick_start()
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
     from spotsieve.stream.files.inputs import STDIN
     from spotsieve.stream.files.outputs import FileOutputs
+    from spotsieve.stream.files.verdict_lines import ClusterIds
     from spotsieve.stream.local.engines import LocalEngine
     from spotsieve.stream.local.file_filter import filter_files
     from spotsieve.stream.local.input_ledger import check_and_note_inputs, name_of_stream
@@ -99,20 +108,20 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
     warn_of_repeats(options.files, inputs)
-    names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
+    out = _pages_output(options)
+    names = {"out": out, **{flag: getattr(options, flag) for flag in ("duplicates", "verdicts", "rejected")}}
     check_names(names, [*(file.place for file in inputs), *options.files], options.json, options.force)
-    if options.revisits and options.out is None:
+    if options.revisits and out is None:
         raise SettingError(
             "--revisits", "needs --out FILE, which gets the records", None, "such as --out novel.warc.gz"
         )
-    form = form_of(inputs, options.out) if options.out is not None else None
+    form = form_of(inputs, out) if out is not None else None
     scheme = scheme_in_scope(settings)
     summary = FilterSummary(files=len(inputs))
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
-            notice.say(COMPILING)
-            compile_kernels(scheme_of(settings.scheme))
+            compile_kernels(scheme_of(settings.scheme), notice.say)
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
@@ -140,6 +149,7 @@ def run(options: argparse.Namespace) -> int:
                 summary,
                 stopping,
                 revisits=options.revisits,
+                clusters=ClusterIds() if options.cluster_ids else None,
                 on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
                 on_stream=check_stream,
             )
@@ -152,6 +162,21 @@ def run(options: argparse.Namespace) -> int:
     else:
         show(*summary.as_text().split("\n"), *([f"  {caution}"] if caution else []), to=sys.stderr)
     return summary.exit_code
+
+
+def _pages_output(options: argparse.Namespace) -> str | None:
+    """The output of the pages: that of --out, or standard output if it has a reader and no other use; None for none.
+
+    Prints a hint if no output is wanted, which is mostly a mistake.
+    """
+    if options.out is not None or options.json:
+        return str(options.out) if options.out is not None else None
+    others = (options.duplicates, options.verdicts, options.rejected)
+    if STDOUT not in others and has_reader(sys.stdout):
+        return STDOUT
+    if not any(others) and sys.stdout.isatty():
+        show("spotsieve: nothing gets the pages; add --out FILE, or pipe the output into a program", to=sys.stderr)
+    return None
 
 
 def _state_directory(directory: Path | None) -> contextlib.AbstractContextManager[Path]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # Flags
 
+RARE = "rare"
+"""The attribute of an option that --help leaves out."""
+
 
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     """Add -c FILE and --set NAME=VALUE."""
@@ -72,6 +75,27 @@ def add_force_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
 
 
+def show_in_help_all(parser: argparse.ArgumentParser, *flags: str) -> None:
+    """Add --help-all, and leave these options out of --help."""
+    for action in parser._actions:
+        if not set(flags).isdisjoint(action.option_strings):
+            setattr(action, RARE, True)
+    parser.add_argument("--help-all", action=_HelpAll, help="show all options, and exit")
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with all options."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, default=argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        for action in parser._actions:
+            vars(action).pop(RARE, None)
+        parser.print_help()
+        parser.exit()
+
+
 def directory(text: str) -> Path:
     """A directory named by a flag. Raises ArgumentTypeError for an empty name, the current directory to Path."""
     return Path(file_name(text))
@@ -86,6 +110,9 @@ def file_name(text: str) -> str:
 
 # Settings
 
+_warned = set[str]()
+"""Warnings that were printed: a command may load its settings for each of many values."""
+
 
 def settings_of(
     options: argparse.Namespace,
@@ -97,8 +124,12 @@ def settings_of(
     flags: dotted name -> value of a flag; None if the flag was not given
     stored: dotted name -> value in the state, in place of a configuration file
     """
-    from spotsieve.stream.base.settings.load import load_chosen
+    from spotsieve.stream.base.settings.load import load_chosen, misspelt_variables
 
+    for warning in misspelt_variables(os.environ):
+        if warning not in _warned:
+            _warned.add(warning)
+            show(f"spotsieve: {warning}", to=sys.stderr)
     overrides: dict[str, object] = {}
     for assignment in options.given:
         name, equals, value = assignment.partition("=")
@@ -202,7 +233,7 @@ def estimated(
     options: argparse.Namespace, labels: "Labels", settings: "Settings", choices: "Sequence[Choice]"
 ) -> "list[ChoiceEstimate]":
     """The estimated quality of each choice on the reviewed files. Raises InputError, SettingError."""
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.research.labelling.estimates import estimate
@@ -213,9 +244,8 @@ def estimated(
         raise SettingError("FILES", "must be files that can be read again", "-", "write standard input to a file first")
     inputs = check_inputs(names)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        line.say(COMPILING)
         for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
-            compile_kernels(scheme_of(scheme))
+            compile_kernels(scheme_of(scheme), line.say)
         return estimate(inputs, settings, labels, choices, line.say)
 
 

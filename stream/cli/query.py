@@ -17,6 +17,7 @@ from spotsieve.stream.cli.options import (
     file_name,
     settings_of_state,
 )
+from spotsieve.stream.cli.standard_streams import STDOUT
 
 if TYPE_CHECKING:
     from spotsieve.stream.local.summary import FilterSummary
@@ -41,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=file_name,
         metavar="FILE",
         help="JSONL: the verdict of each page, in the order of the pages (default: standard output)",
+    )
+    parser.add_argument(
+        "--pages",
+        type=file_name,
+        metavar="FILE",
+        help="novel and unchecked pages, unchanged, like `filter --out`; - is standard output, in place of verdicts",
     )
     parser.add_argument(
         "--rejected", type=file_name, metavar="FILE", help="JSONL: records that hold no page, with the reason"
@@ -69,18 +76,21 @@ def run(options: argparse.Namespace) -> int:
 
     quick_start()
     from spotsieve.state.still.reading import read_only_state
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.files.formats import form_of
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.local.query import StateQuery, query_files
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_of
 
     inputs = check_inputs(options.files, options.stdin_name)
-    verdicts = options.verdicts or (None if options.json else "-")
+    verdicts = options.verdicts or (None if options.json or options.pages == STDOUT else STDOUT)
     names = [*(file.place for file in inputs), *options.files]
-    check_names({"verdicts": verdicts, "rejected": options.rejected}, names, options.json, options.force)
+    outputs_by_flag = {"pages": options.pages, "verdicts": verdicts, "rejected": options.rejected}
+    check_names(outputs_by_flag, names, options.json, options.force)
+    form = form_of(inputs, options.pages) if options.pages else None
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = FilterSummary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:
@@ -91,9 +101,10 @@ def run(options: argparse.Namespace) -> int:
         state = closing.enter_context(read_only_state(options.state, options.timeout, on_progress))
         settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
-        line.say(COMPILING)
-        compile_kernels(scheme_of(settings.scheme))
-        outputs = closing.enter_context(FileOutputs.open(None, None, verdicts, options.rejected))
+        compile_kernels(scheme_of(settings.scheme), line.say)
+        outputs = closing.enter_context(FileOutputs.open(options.pages, None, verdicts, options.rejected))
+        if outputs.out is not None and form is not None:
+            outputs.out.know_record(*form)
         began = time.monotonic()
         query_files(
             inputs,

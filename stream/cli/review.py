@@ -49,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--out", type=file_name, required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument(
-        "--verdicts", type=file_name, metavar="FILE", help="JSONL: the verdicts to review (filter --verdicts)"
+        "--verdicts",
+        type=file_name,
+        metavar="FILE",
+        help="the verdicts to review (of filter, or the directory of backfill)",
     )
     parser.add_argument("--pairs", type=int, default=200, metavar="N", help="number of pairs (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed draws other pairs (%(default)s)")
@@ -60,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw the pairs, write the page, and return the exit code."""
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.outputs import write_whole
@@ -76,8 +79,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files)
     recorded = read_verdicts(Path(options.verdicts), settings.scheme.name) if options.verdicts else None
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        line.say(COMPILING)
-        compile_kernels(scheme_of(settings.scheme))
+        compile_kernels(scheme_of(settings.scheme), line.say)
         population = find_population(inputs, settings, recorded, line.update)
         if not population.pairs:
             rule = f"have nothing to review: of {len(population.ids):,} pages none was dropped, and none is a near miss"

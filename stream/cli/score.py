@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=file_name,
         metavar="FILE",
         dest="recorded",
-        help="JSONL: score these verdicts (filter --verdicts) on files of pages without labels",
+        help="score these verdicts (of filter, or the directory of backfill) on files of pages without labels",
     )
     parser.add_argument(
         "--scheme",
@@ -189,7 +189,7 @@ def _score_labels(options: argparse.Namespace) -> int:
 
 def _score_files(options: argparse.Namespace) -> int:
     """Print the fresh text of files of pages, by recorded verdicts or by those of the settings or named schemes."""
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.research.evaluation.choices import read_models
@@ -216,9 +216,8 @@ def _score_files(options: argparse.Namespace) -> int:
             choices, left_out = choose(request, models)
             for name, why in left_out.items():
                 show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
-            line.say(COMPILING)
             for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
-                compile_kernels(scheme_of(scheme))
+                compile_kernels(scheme_of(scheme), line.say)
             scores = score_choices(inputs, settings, choices, line.say)
     if options.json:
         shown = {name: crawl_json(score) for name, score in scores.items()}
@@ -253,8 +252,7 @@ def _score_set(
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
         planned = plan(folder, request, lambda what, done, _: line.say(f"{what} of {folder}: {done:,}"))
         for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in planned.choices}.values():
-            line.say(f"compiling the kernels of {scheme.name}; after the first time they are read from a cache")
-            compile_kernels(scheme_of(scheme))
+            compile_kernels(scheme_of(scheme), line.say)
         line.close()
         for name, why in planned.left_out.items():
             show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)

@@ -1,13 +1,18 @@
-"""Opens the standard streams that the parent closed (`>&-`): otherwise a file of the state gets their descriptors."""
+"""The standard streams of a command: opens those that the parent closed, and says whether someone reads the output."""
 
 import os
+import stat
 import sys
+from pathlib import Path
+from typing import TextIO
 
 _INPUT, _OUTPUT, _ERROR = range(3)
+STDOUT = "-"
+"""The name of standard output in flags."""
 
 
 def fill_closed_streams() -> None:
-    """Replace each closed standard stream, for which Python has None.
+    """Replace each closed standard stream (`>&-`): otherwise a file of the state would get its descriptor.
 
     Reading the new standard input fails, standard output is a pipe without a reader, and standard error is discarded.
     """
@@ -16,6 +21,17 @@ def fill_closed_streams() -> None:
             os.fstat(number)
         except OSError:
             _fill(number)
+
+
+def has_reader(stream: TextIO) -> bool:
+    """Whether a file or a program gets the bytes of a stream: it is neither a terminal nor the null device."""
+    if stream.isatty():
+        return False
+    try:
+        found = os.fstat(stream.fileno())
+    except OSError:
+        return True  # A stream in memory, which a Python program reads.
+    return not (stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev)
 
 
 def _fill(number: int) -> None:

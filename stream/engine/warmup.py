@@ -4,6 +4,12 @@ numba caches compiled kernels on disk, so later processes only load them.
 `python -m spotsieve.stream.warm` fills the cache.
 """
 
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba.core import event
+
 from spotsieve.state.format.meta import STATE_FORMAT, Identity
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.buckets import StoredBuckets
@@ -35,7 +41,41 @@ def _stored_state() -> State:
     return State(backend, StoredBuckets(backend), meta, entries=EntryCache(most_bytes=2, most_entries=4))
 
 
-def compile_kernels(scheme: Scheme) -> None:
+class _CompileListener(event.Listener):  # type: ignore[misc]  # numba is untyped.
+    """Counts the kernels that numba compiles; it reads the others from its cache without an event."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._depth = self._done = 0
+
+    def on_start(self, _event: Any) -> None:
+        if not self._depth:  # A kernel compiles the functions that it calls, inside its own event.
+            self._say(f"compiling the kernels, {self._done} done: one to four minutes, once for this version")
+        self._depth += 1
+
+    def on_end(self, _event: Any) -> None:
+        self._depth -= 1
+        self._done += not self._depth
+
+
+@contextlib.contextmanager
+def announced_compiling(say: Callable[[str], None]) -> Iterator[None]:
+    """Report each kernel that is compiled, with an estimate for all of them; nothing if the cache has them."""
+    listener = _CompileListener(say)
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
+
+
+def compile_kernels(scheme: Scheme, say: Callable[[str], None] = lambda _: None) -> None:
+    """Sign, store and judge pages of every kind. say: shows the progress, if kernels must be compiled."""
+    with announced_compiling(say):
+        _run_kernels(scheme)
+
+
+def _run_kernels(scheme: Scheme) -> None:
     """Sign, store and judge pages of every kind.
 
     The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of an indexed page,

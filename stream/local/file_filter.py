@@ -17,7 +17,7 @@ from spotsieve.stream.files.file_format import Record, content_number
 from spotsieve.stream.files.inputs import STDIN, Input
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.reader import RecordResult
-from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
+from spotsieve.stream.files.verdict_lines import ClusterIds, rejected_line, verdict_line
 from spotsieve.stream.files.warc import is_about_page, is_revisit, read_record_fields
 from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.formats import WARC
@@ -114,12 +114,14 @@ def filter_files(
     summary: FilterSummary,
     stopping: threading.Event,
     revisits: bool = False,
+    clusters: ClusterIds | None = None,
     on_batch: Callable[[], None] = lambda: None,
     on_stream: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Judge every record of the inputs, in order, and count into summary. Damaged files go into summary.faults.
 
     revisits: whether a WARC output gets a revisit record in place of each dropped page
+    clusters: adds the cluster of each page to the lines of verdicts
     stopping: when it is set, the current micro-batch is finished and reading stops
     on_batch: called after each micro-batch
     on_stream: called with the content number of the first record of standard input, before it is judged
@@ -135,7 +137,7 @@ def filter_files(
                 on_stream(content_number(batch.outcomes[0].record.raw))
             before = summary.unseen
             pages = count_pages(batch, settings, summary)
-            write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, records)
+            write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, records, clusters)
             if batch.file.source in filtered_before and summary.unseen > before:
                 changed = summary.changed.get(batch.file.source, 0)
                 summary.changed[batch.file.source] = changed + summary.unseen - before
@@ -167,11 +169,13 @@ def write_outcomes(
     outputs: FileOutputs,
     summary: FilterSummary,
     records: RecordOutput | None,
+    clusters: ClusterIds | None = None,
 ) -> None:
     """Write the result of each record of a batch to the outputs, and count it.
 
     verdicts: for each page of the batch, in order, a block of verdicts and the page's row in it
     records: the output of records, if the run has one
+    clusters: adds the cluster of each page to the lines of verdicts
     """
     for outcome in batch.outcomes:
         summary.records += 1
@@ -189,7 +193,7 @@ def write_outcomes(
             block, row = next(verdicts)
             if records is not None:
                 records.write_page(outcome, outcome.result, block, row)
-            _write_lines(outcome.result, block, row, settings, outputs)
+            _write_lines(outcome.result, block, row, settings, outputs, clusters)
     outputs.flush()
 
 
@@ -218,13 +222,15 @@ def _rows(local: LocalEngine, pages: Sequence[Page], summary: FilterSummary) -> 
             yield verdicts, row
 
 
-def _write_lines(page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: FileOutputs) -> None:
+def _write_lines(
+    page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: FileOutputs, clusters: ClusterIds | None
+) -> None:
     if outputs.verdicts is None and outputs.duplicates is None:
         return
     dropped = verdicts.is_duplicate(row)
-    if outputs.verdicts is None and not dropped:
+    if outputs.verdicts is None and not dropped and clusters is None:
         return
-    line = verdict_line(page, verdicts, row, settings.scheme.name)
+    line = verdict_line(page, verdicts, row, settings.scheme.name, clusters)
     if outputs.verdicts is not None:
         outputs.verdicts.write_line(line)
     if outputs.duplicates is not None and dropped:

@@ -3,6 +3,7 @@
 QUERY_PAGES pages are signed first. Then one pass reads all their buckets, and the pages are judged.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,9 +21,10 @@ from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
-from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
 from spotsieve.stream.judge import Match, find_matches, judge_alone, policy_of
+from spotsieve.stream.local.file_filter import RecordOutput
 from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
@@ -31,12 +33,23 @@ QUERY_PAGES = 16_384
 """Pages of one pass over the state. Their keys and buckets are held in memory: 0.7 GB if every bucket is full."""
 
 
+MOST_RECORD_BYTES = 256 * 2**20
+"""The bytes of pages whose records wait for their verdicts (--pages). With more of them, a pass has fewer pages."""
+
+
 @dataclass(slots=True)
 class PendingQueries:
-    """Signed pages that wait for their verdicts. pages: the fields of their verdict lines, in the same order"""
+    """Signed pages that wait for their verdicts.
+
+    pages: the fields of their verdict lines, in the same order
+    records: if records are written, those of the pages and the other records of their files, in order
+    record_bytes: the bytes of the bodies in records
+    """
 
     signatures: list[Signatures] = field(default_factory=list)
     pages: list[Entry] = field(default_factory=list)
+    records: deque[tuple[RecordResult, str]] = field(default_factory=deque)
+    record_bytes: int = 0
 
 
 class StateQuery:
@@ -108,25 +121,35 @@ def query_files(
     on_batch: called after each micro-batch and each file
     Raises StateError (disk of an output full, damaged state).
     """
-    pending = PendingQueries()
+    pending, records = PendingQueries(), None
+    if outputs.out is not None:
+        records = RecordOutput(outputs.out, summary, False, query.settings.input.companion_uris)
     for file in inputs:
-        for pages in _batches(file, query.settings, outputs, summary):
+        for pages in _batches(file, query.settings, outputs, summary, None if records is None else pending):
             pending.signatures.append(query.scheme.sign(pages))
             pending.pages += map(_entry_of, pages)
-            if len(pending.pages) >= QUERY_PAGES:
-                _judge_pending(pending, query, outputs, summary, matches)
-                pending = PendingQueries()
+            if len(pending.pages) >= QUERY_PAGES or pending.record_bytes >= MOST_RECORD_BYTES:
+                _judge_pending(pending, query, outputs, summary, matches, records)
             on_batch()
         on_batch()
-    _judge_pending(pending, query, outputs, summary, matches)
+    _judge_pending(pending, query, outputs, summary, matches, records)
+    if records is not None:
+        for outcome, source in pending.records:
+            records.write_other(outcome, source)
+        records.end()
     summary.entries = query.entries
 
 
-def _batches(file: Input, settings: Settings, outputs: FileOutputs, summary: FilterSummary) -> Iterator[list[Page]]:
-    """The pages of a file in micro-batches. A damaged file ends at the damage; damage and misreading become faults."""
+def _batches(
+    file: Input, settings: Settings, outputs: FileOutputs, summary: FilterSummary, kept: PendingQueries | None
+) -> Iterator[list[Page]]:
+    """The pages of a file in micro-batches. A damaged file ends at the damage; damage and misreading become faults.
+
+    kept: gets the records, if they are written
+    """
     limits, before = settings.service, summary.bytes_read
     with FileReader(file, settings.input) as reader:
-        pages = _pages_in(reader, file, outputs, summary)
+        pages = _pages_in(reader, file, outputs, summary, kept)
         try:
             for batch in batches(pages, limits.batch_pages, limits.batch_bytes, lambda page: len(page.body)):
                 summary.bytes_read = before + reader.bytes_read
@@ -137,28 +160,43 @@ def _batches(file: Input, settings: Settings, outputs: FileOutputs, summary: Fil
         summary.bytes_read = before + reader.bytes_read
 
 
-def _pages_in(reader: FileReader, file: Input, outputs: FileOutputs, summary: FilterSummary) -> Iterator[Page]:
-    """The pages of a reader. ByteCounter the records, and writes the rejected ones to their output."""
+def _pages_in(
+    reader: FileReader, file: Input, outputs: FileOutputs, summary: FilterSummary, kept: PendingQueries | None
+) -> Iterator[Page]:
+    """The pages of a reader. Counts the records, writes the rejected ones to their output, and keeps the others."""
     for outcome in reader:
         summary.records += 1
         if isinstance(outcome.result, PageError):
             summary.rejected[outcome.result.reason.value] += 1
             if outputs.rejected is not None:
                 outputs.rejected.write_line(rejected_line(file.source, outcome.record, outcome.result))
-        elif outcome.result is None:
+            continue
+        if kept is not None:
+            kept.records.append((outcome, file.source))
+        if outcome.result is None:
             summary.other_records += 1
         else:
+            if kept is not None:
+                kept.record_bytes += len(outcome.result.body)
             yield outcome.result
 
 
 def _judge_pending(
-    pending: PendingQueries, query: StateQuery, outputs: FileOutputs, summary: FilterSummary, matches: bool
+    pending: PendingQueries,
+    query: StateQuery,
+    outputs: FileOutputs,
+    summary: FilterSummary,
+    matches: bool,
+    records: RecordOutput | None,
 ) -> None:
+    """Write the results of the waiting pages, which then wait no longer."""
     pages = iter(pending.pages)
     for verdicts, matches_of_pages in query.answer(pending.signatures, matches):
         summary.count(verdicts)
         for row in range(len(verdicts)):
             page = next(pages)
+            if records is not None:
+                _write_record(pending, records, verdicts, row)
             if outputs.verdicts is None:
                 continue
             line = verdict_line(page, verdicts, row, query.settings.scheme.name)
@@ -167,6 +205,19 @@ def _judge_pending(
                 line = orjson.dumps({**orjson.loads(line), "matches": fields})
             outputs.verdicts.write_line(line)
     outputs.flush()
+    # Records behind the last page stay: the reader is ahead, and the next page may be among them.
+    pending.signatures, pending.pages = [], []
+
+
+def _write_record(pending: PendingQueries, records: RecordOutput, verdicts: Verdicts, row: int) -> None:
+    """Write the record of the next page, unless the page is a copy, and the other records before it."""
+    while True:
+        outcome, source = pending.records.popleft()
+        if isinstance(outcome.result, Page):
+            pending.record_bytes -= len(outcome.result.body)
+            records.write_page(outcome, outcome.result, verdicts, row)
+            return
+        records.write_other(outcome, source)
 
 
 def _entry_of(page: Page) -> Entry:

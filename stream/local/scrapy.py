@@ -12,9 +12,11 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from spotsieve.stream.base.errors import PageError, SettingError, StateError
-from spotsieve.stream.local.library import CrawledPage, Deduplicator, Verdict
+from spotsieve.stream.local.library import CrawledPage, Deduplicator, DuplicateVerdict, Verdict
 
 LOGGER = logging.getLogger(__name__)
 META = "spotsieve"
@@ -26,7 +28,7 @@ FIELDS = {"url": "url", "body": "body"}
 class DuplicateResponse(IgnoreRequest):
     """A skipped response, which is a copy of an earlier page. The errback of the request receives it."""
 
-    def __init__(self, response: Response, verdict: Verdict) -> None:
+    def __init__(self, response: Response, verdict: DuplicateVerdict) -> None:
         super().__init__(_verdict_text(verdict))
         self.response = response
         self.verdict = verdict
@@ -124,6 +126,32 @@ class DuplicatePipeline:
         return item
 
 
+class Addon:
+    """A Scrapy add-on: ADDONS = {"spotsieve.scrapy.Addon": 500} adds the middleware, or the pipeline.
+
+    SPOTSIEVE_JUDGE = "responses" (default) judges responses by DuplicateMiddleware, "items" items by DuplicatePipeline.
+    A project that names the class itself keeps its own priority.
+    """
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Add the component. Raises SettingError."""
+        judged = settings.get("SPOTSIEVE_JUDGE", "responses")
+        if judged not in _COMPONENTS:
+            then = "responses are judged before the spider's callback, items behind it"
+            raise SettingError("SPOTSIEVE_JUDGE", "must be responses or items", judged, then)
+        name, component, priority = _COMPONENTS[judged]
+        own = settings.getdict(name)
+        if component not in map(load_object, own):
+            settings.set(name, {**own, component: priority}, settings.getpriority(name) or "addon")
+
+
+_COMPONENTS = {
+    "responses": ("SPIDER_MIDDLEWARES", DuplicateMiddleware, 60),
+    "items": ("ITEM_PIPELINES", DuplicatePipeline, 100),
+}
+"""Value of SPOTSIEVE_JUDGE -> the setting of Scrapy, the class, and its place among others."""
+
+
 class _Judge:
     """The Deduplicator of one crawl, and its statistics."""
 
@@ -203,6 +231,5 @@ def _fields_of(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _verdict_text(verdict: Verdict) -> str:
-    assert verdict.original is not None
+def _verdict_text(verdict: DuplicateVerdict) -> str:
     return f"a copy of {verdict.original.url or verdict.original.id} ({verdict.reason})"

@@ -93,6 +93,18 @@ def load_chosen(
     return load_settings(path, environ, {**(stored or {}), **dependent, **chosen, f"scheme.{main.setting}": threshold})
 
 
+def misspelt_variables(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that is ignored because it has one underscore where a section ends."""
+    known = {"_".join(path).upper(): SECTION_SEPARATOR.join(path).upper() for path in _all_settings()}
+    known |= {f"{name}{FILE.upper()}": f"{right}{FILE.upper()}" for name, right in known.items()}
+    names = [name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and SECTION_SEPARATOR not in name]
+    return [
+        f"{name} is ignored: two underscores end a section; rename it to {ENVIRONMENT_PREFIX}{known[setting]}"
+        for name in names
+        if (setting := name.removeprefix(ENVIRONMENT_PREFIX)) in known
+    ]
+
+
 def stored_values(text: str) -> dict[str, object]:
     """The settings that change verdicts, by dotted name, from the settings text of a state or log."""
     return {name: value for name, value in json.loads(text).items() if name != "revision"}

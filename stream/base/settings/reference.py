@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from spotsieve.stream.base.settings.load import ENVIRONMENT_PREFIX, SECTION_SEPARATOR
+from spotsieve.stream.base.settings.load import ENVIRONMENT_PREFIX, SECTION_SEPARATOR, unknown_scheme
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import DEFAULT_SCHEME, SCHEME_SETTINGS
 from spotsieve.stream.base.settings.section import leaf_settings, sections_of, tables_of
 
 HEAD = """# Configuration
@@ -15,7 +16,8 @@ HEAD = """# Configuration
 <!-- Written by `spotsieve config reference`; a test compares. -->
 
 Every setting with its default, as `spotsieve config reference` prints it. `spotsieve config example` prints the same as
-a TOML file to start from, and `spotsieve config check` lists all mistakes in a configuration.
+a TOML file to start from, with the settings of one scheme (`--scheme NAME`). `spotsieve config check` lists all
+mistakes in a configuration.
 
 A setting comes from the file that `-c` names (`spotsieve.toml`), then from the environment, then from flags; the later
 one wins. `kafka.group_id` is `SPOTSIEVE_KAFKA__GROUP_ID` in the environment and `--set kafka.group_id=...` as a flag.
@@ -23,6 +25,8 @@ one wins. `kafka.group_id` is `SPOTSIEVE_KAFKA__GROUP_ID` in the environment and
 **verdicts** marks settings that change verdicts. A state and its log belong to one choice of these settings, and are
 rejected with any other choice.
 """
+_OFTEN_SET = ("kafka", "topics", "input")
+"""The sections that most people change, at the beginning of the example."""
 _MAX_DEFAULT = 60
 """Characters of a default on the page. `config example` has longer ones, which are lists, in full."""
 
@@ -41,14 +45,19 @@ def reference_markdown() -> str:
     return "\n".join(lines)
 
 
-def example_toml() -> str:
-    """Every setting with its default, unit and whether it changes verdicts, as a TOML file that loads."""
+def example_toml(scheme: str = DEFAULT_SCHEME) -> str:
+    """Every setting with its default, unit and whether it changes verdicts, as a TOML file that loads.
+
+    scheme: the scheme whose settings the section [scheme] has. Raises SettingError for an unknown one.
+    """
+    if scheme not in SCHEME_SETTINGS:
+        raise unknown_scheme("--scheme", scheme)
     lines = [
         "# Spotsieve settings. Every line is the default; change what you need.",
         "# [verdicts] marks settings that change verdicts: a state and its log belong to one choice of these.",
         f"# Environment: {ENVIRONMENT_PREFIX}KAFKA{SECTION_SEPARATOR}GROUP_ID=... sets kafka.group_id; flags win.",
     ]
-    lines.extend(_example_section((), Settings))
+    lines.extend(_example_section((), Settings, scheme))
     return "\n".join(lines) + "\n"
 
 
@@ -59,21 +68,22 @@ def _reference_entries(section: type[BaseModel], name: str) -> Iterator[str]:
         yield " ".join((f"- `{'.'.join(path)} = {shown}`:", *_notes(field, "({})", "**verdicts**")))
 
 
-def _example_section(path: tuple[str, ...], model: type[BaseModel]) -> Iterator[str]:
+def _example_section(path: tuple[str, ...], model: type[BaseModel], scheme: str) -> Iterator[str]:
     if path:
         yield ""
         yield f"# {_about(model)}"
         yield f"[{'.'.join(path)}]"
     yield from _example_settings(model)
-    for name, field in model.model_fields.items():
-        for place, kind in enumerate(sections_of(field.annotation)):
-            if place == 0:
-                yield from _example_section((*path, name), kind)
-            else:
-                yield ""
-                yield f"# Another scheme, instead of the settings above: {_about(kind)}"
-                # There is no blank after #, so that an editor's "uncomment" keeps the comments of these lines.
-                yield from (f"#{line}" for line in _example_settings(kind))
+    names = sorted(model.model_fields, key=lambda name: (*_OFTEN_SET, name).index(name))
+    for name in names:
+        kinds = sections_of(model.model_fields[name].annotation)
+        if len(kinds) > 1:
+            yield ""
+            yield "# `spotsieve config example --scheme NAME` has the settings of another scheme. NAME is one of:"
+            yield f"# {', '.join(other for other in SCHEME_SETTINGS if other != scheme)}."
+            kinds = [SCHEME_SETTINGS[scheme]]
+        for kind in kinds:
+            yield from _example_section((*path, name), kind, scheme)
 
 
 def _example_settings(model: type[BaseModel]) -> Iterator[str]:

@@ -83,8 +83,11 @@ def read_statement(line: bytes) -> Statement | None:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(fields, dict):
-        return None
+    return statement_of(fields) if isinstance(fields, dict) else None
+
+
+def statement_of(fields: dict[str, Any]) -> Statement | None:
+    """The statement in the fields of a line or row; None if they are neither a verdict nor a report."""
     return _report(fields) if isinstance(fields.get("page"), dict) else _verdict(fields)
 
 

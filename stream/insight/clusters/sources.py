@@ -1,12 +1,14 @@
 """Reads statements from files or from a state's log, and writes pages with their clusters.
 
-Files hold verdict lines or reports, plain or compressed. A log is judged again in a temporary state: the entries of a
-state are novel pages only, but its log has every page. An output line is
+Files hold verdict lines or reports, plain or compressed, or the rows of verdicts of a backfill (Parquet). A log is
+judged again in a temporary state: the entries of a state are novel pages only, but its log has every page. An output
+line is
 
     JSON = {"id", "url", "verdict": text or null, "cluster": id of the canonical page, "canonical": bool, "size"}
     CSV  = the same columns with a heading; canonical is true or false, null is empty
 """
 
+import contextlib
 import csv
 import io
 import tempfile
@@ -24,10 +26,10 @@ from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import open_engine
 from spotsieve.stream.engine.warmup import compile_kernels
-from spotsieve.stream.files.compression import READ_BYTES, read_chunks
-from spotsieve.stream.files.inputs import Input, open_input
-from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.insight.clusters.grouping import Member, Statement, read_statement, state_verdicts
+from spotsieve.stream.files.compression import READ_BYTES
+from spotsieve.stream.files.inputs import Input, RandomAccess, open_input
+from spotsieve.stream.files.verdict_lines import split_objects
+from spotsieve.stream.insight.clusters.grouping import Member, Statement, state_verdicts, statement_of
 from spotsieve.stream.judge import entry_of
 
 OnRead = Callable[[int, int], None]
@@ -50,9 +52,14 @@ def read_files(inputs: Sequence[Input], read: InputLines, on_read: OnRead) -> It
     for file in inputs:
         others, first, before = 0, "", read.lines
         try:
-            with open_input(file)[0] as source:
-                for record in split_lines(read_chunks(_CountingFile(source, read), file.source)):
-                    statement = None if record.fault else read_statement(record.raw)
+            with contextlib.ExitStack() as closing:
+                source = closing.enter_context(open_input(file)[0])
+
+                def open_seeking(_: str, file: Input = file, closing: contextlib.ExitStack = closing) -> BinaryIO:
+                    return closing.enter_context(RandomAccess(file, read).as_file())
+
+                for record, fields in split_objects(_CountingFile(source, read), file.source, open_seeking):
+                    statement = None if fields is None else statement_of(fields)
                     read.lines += 1
                     if statement is None:
                         others += 1
@@ -67,7 +74,7 @@ def read_files(inputs: Sequence[Input], read: InputLines, on_read: OnRead) -> It
             read.faults.append(InputError(file.source, f"cannot be read: {error.strerror}", None, "check the file"))
         if others:
             rule = f"has {others:,} lines of {read.lines - before:,} that are no verdicts; the first is {first}"
-            then = "give a file that `spotsieve filter --verdicts`, `query` or `replay --into` wrote"
+            then = "give a file that `spotsieve filter --verdicts`, `backfill`, `query` or `replay --into` wrote"
             read.faults.append(InputError(file.source, rule, None, then))
 
 

@@ -177,16 +177,15 @@ def find_first_page(name: str, files: "Iterable[Input]", settings: InputSettings
 
 
 def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
-    """The last verdict on a page in files of verdict lines. Raises InputError."""
-    from spotsieve.stream.files.compression import read_chunks
-    from spotsieve.stream.files.jsonlines import split_lines
+    """The last verdict on a page in files of verdicts, JSON lines or Parquet. Raises InputError."""
+    from spotsieve.stream.files.verdict_lines import records_in
 
     found, mark = None, orjson.dumps(name)[1:-1]
     marks = mark, escape_json(mark)  # Lines that were printed have escapes.
     for path in files:
         try:
             with path.open("rb") as file:
-                for record in split_lines(read_chunks(file, str(path))):
+                for record, _ in records_in(file, str(path)):
                     if not any(one in record.raw for one in marks):
                         continue
                     line = parse_verdict(record.raw)

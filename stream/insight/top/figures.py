@@ -1,7 +1,6 @@
 """Turns the metrics of workers into tables, and shows them as plain text or as a live view.
 
 Each table compares two scrapes of every worker: rates between them, and current values. `Watch` repeats the scrapes.
-The live view needs the package rich.
 """
 
 import time
@@ -10,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import escape_control_characters, show, table_lines
 from spotsieve.stream.insight.top.scrape import NoResponse, Scrape, scrape_all
 
@@ -207,17 +205,10 @@ def show_plain(tables: Sequence[Table]) -> None:
 
 
 def show_live(next_tables: Callable[[], Sequence[Table]], every_seconds: float) -> None:
-    """Show the tables full screen, refreshed until Ctrl-C. Raises SettingError without the package rich."""
-    try:
-        from rich.console import Console
-        from rich.live import Live
-    except ImportError:
-        raise SettingError(
-            "spotsieve top",
-            "needs the package rich for a live view",
-            None,
-            "run: pip install 'spotsieve[top]', or add --once",
-        ) from None
+    """Show the tables full screen, refreshed until Ctrl-C."""
+    from rich.console import Console
+    from rich.live import Live
+
     console = Console(highlight=False)
     live = Live(_renderable(next_tables()), console=console, screen=True, auto_refresh=False)
     # Not `with`: Ctrl-C during the first refresh would leave the terminal in full-screen mode.

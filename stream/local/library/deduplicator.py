@@ -1,6 +1,5 @@
 """The class Deduplicator of the library, and its verdicts: an engine in memory or over a state, or queries of one."""
 
-import math
 import os
 import threading
 import time
@@ -9,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import SettingError, StateError
@@ -20,11 +19,10 @@ from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
+from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
 
-VerdictKind = Literal["novel", "duplicate", "unchecked"]
-
-_KINDS: dict[int, VerdictKind] = {Kind.NOVEL: "novel", Kind.DUPLICATE: "duplicate", Kind.UNCHECKED: "unchecked"}
+_KINDS: dict[int, Literal["novel", "unchecked"]] = {Kind.NOVEL: "novel", Kind.UNCHECKED: "unchecked"}
 _REASONS = {int(reason): reason.label for reason in Reason}
 
 
@@ -37,30 +35,58 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict of a page.
+class EmittedVerdict:
+    """The verdict of a page that a crawler keeps.
 
     id: the given id, as text  url: the given URL
-    kind: novel (no earlier page is its original), duplicate (of `original`), or unchecked (it cannot be compared, like
-    an empty page)
-    reason: the reason, as docs/guide.md lists them: no_match, near, exact, ...
-    original: the page that it is a copy of; None unless it is a duplicate
-    score: similarity to the original, 0 to 1; None unless it is a duplicate
+    kind: novel (no earlier page is its original), or unchecked (it cannot be compared, like an empty page)
+    reason: the reason, as docs/guide.md lists them: no_match, empty, ...
+    original, score: None; only a duplicate has them
     replaces: if policy.keep is not "first": the emitted page that this copy replaces; otherwise None
     """
 
     id: str
     url: str
-    kind: VerdictKind
+    kind: Literal["novel", "unchecked"]
     reason: str
-    original: Original | None = None
-    score: float | None = None
+    original: None = None
+    score: None = None
     replaces: Original | None = None
 
     @property
-    def is_duplicate(self) -> bool:
-        """Whether the page is a copy. A crawler keeps all other pages: novel and unchecked ones."""
-        return self.kind == "duplicate"
+    def is_duplicate(self) -> Literal[False]:
+        """False: the page is not a copy of a page that is kept."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateVerdict:
+    """The verdict of a page that a crawler drops.
+
+    id: the given id, as text  url: the given URL
+    kind: duplicate
+    reason: the reason, as docs/guide.md lists them: contained, near, exact, ...
+    original: the page that it is a copy of
+    score: similarity to the original, 0 to 1
+    replaces: None; a page that replaces another is kept
+    """
+
+    id: str
+    url: str
+    kind: Literal["duplicate"]
+    reason: str
+    original: Original
+    score: float
+    replaces: None = None
+
+    @property
+    def is_duplicate(self) -> Literal[True]:
+        """True: the page is a copy."""
+        return True
+
+
+Verdict = EmittedVerdict | DuplicateVerdict
+"""The verdict of a page. After a check of is_duplicate or kind, a type checker knows which of the two it is."""
 
 
 def verdicts_of(ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdicts]) -> Iterator[Verdict]:
@@ -78,20 +104,17 @@ def verdicts_of(ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdi
             strict=True,
         )
         for name, page, kind, reason, score, original, replaced in columns:
-            yield Verdict(
-                name,
-                page.url,
-                _KINDS[kind],
-                _REASONS[reason],
-                _named(original),
-                None if math.isnan(score) else score,
-                _named(replaced),
-            )
+            if kind == Kind.DUPLICATE:
+                assert original is not None
+                yield DuplicateVerdict(name, page.url, "duplicate", _REASONS[reason], _original(original), score)
+            else:
+                replaces = None if replaced is None else _original(replaced)
+                yield EmittedVerdict(name, page.url, _KINDS[kind], _REASONS[reason], replaces=replaces)
         first += len(part)
 
 
-def _named(entry: Entry | None) -> Original | None:
-    return None if entry is None else Original(entry.id, entry.url)
+def _original(entry: Entry) -> Original:
+    return Original(entry.id, entry.url)
 
 
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]
@@ -113,8 +136,8 @@ class Deduplicator:
     config: path of a TOML file of settings
     scheme, threshold: like the flags of `spotsieve filter`
     clock: returns the time of pages without fetched_at, in seconds since the epoch
-    settings: any other settings, with two underscores below each section, such as index__horizon_hours=24. The
-    environment is not read.
+    settings: any other settings, with two underscores below each section, such as index__horizon_hours=24. A type
+    checker finds misspelt ones. The environment is not read.
 
     Without settings, an existing state is used with the settings that it was created with. Different settings raise
     SettingsMismatch.
@@ -126,7 +149,8 @@ class Deduplicator:
 
     Processes: one process owns a directory; others open it read_only. Do not use an open Deduplicator after a fork.
 
-    The first use on a machine compiles the kernels, which takes half a minute; the logger "spotsieve" reports it.
+    The first use without compiled kernels compiles them, which takes one to four minutes and is reported on standard
+    error.
 
     Raises SettingError for wrong settings, and StateError for an unusable state: StateLockedError if another process
     owns it, SettingsMismatch if it was created with other settings, CorruptRecord if it is damaged.
@@ -138,10 +162,10 @@ class Deduplicator:
         *,
         read_only: bool = False,
         config: str | os.PathLike[str] | None = None,
-        scheme: str | None = None,
+        scheme: SchemeName | None = None,
         threshold: float | None = None,
         clock: Callable[[], float] = time.time,
-        **settings: object,
+        **settings: Unpack[SettingKeywords],
     ) -> None:
         file = None if config is None else Path(config)
         given = dict(_dotted(settings))

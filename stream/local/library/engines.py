@@ -4,7 +4,10 @@ The owner of a state also answers other processes' requests for checkpoints. The
 two batches. A program may add no page for hours, so IdleOwner does it in a thread.
 """
 
+import contextlib
+import io
 import logging
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -20,7 +23,7 @@ from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.still.reading import describe, read_only_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
-from spotsieve.stream.base.progress import COMPILING
+from spotsieve.stream.base.progress import COMPILING, ProgressLine
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
@@ -36,6 +39,8 @@ NAME = "Deduplicator"
 """Name of the library's object in error messages."""
 SettingsFor = Callable[[str | None], Settings]
 """settings_for(stored) returns the settings. stored: canonical text of the settings of an existing state, or None"""
+_QUIET_S = 1.0
+"""Seconds of compiling before the first line on standard error, if it is no terminal."""
 Engines = LocalEngine | MemoryEngine
 _owned = weakref.WeakValueDictionary[Path, LocalEngine]()
 _owned_lock = threading.Lock()
@@ -160,7 +165,9 @@ def _stored_settings(directory: Path, name: str, to_query: str) -> str | None:
 
 def _ready_scheme(settings: Settings) -> Scheme:
     LOGGER.info(COMPILING)
-    compile_kernels(scheme_of(settings.scheme))
+    # A library is silent, but a program that stands still for minutes looks broken.
+    with contextlib.closing(ProgressLine(sys.stderr or io.StringIO(), None, quiet_s=_QUIET_S)) as line:
+        compile_kernels(scheme_of(settings.scheme), lambda text: line.say(f"spotsieve: {text}"))
     return scheme_in_scope(settings)
 
 

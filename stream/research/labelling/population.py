@@ -34,7 +34,7 @@ from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.base.verdict import Reason, Verdicts
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.verdict_lines import read_objects
+from spotsieve.stream.files.verdict_lines import read_objects, verdict_files
 from spotsieve.stream.research.evaluation.choices import Choice, over_its_threshold, single
 from spotsieve.stream.research.evaluation.trial import SignedPages, Trial, signed_alike
 from spotsieve.stream.research.labelling.page_texts import crawl_texts
@@ -66,14 +66,15 @@ class VerdictLine:
 
 
 def read_verdicts(path: Path, scheme: str | None) -> dict[str, VerdictLine]:
-    """The verdicts of a file by page id; for a repeated id the first verdict.
+    """The verdicts of a file, or of the directory of a backfill, by page id; for a repeated id the first verdict.
 
     scheme: the scheme of the settings; None for verdicts of any scheme
     Raises InputError for a file that cannot be read, a line that is not a verdict, and a verdict of another scheme.
     """
     verdicts: dict[str, VerdictLine] = {}
-    for number, line in read_objects(path, "verdicts"):
-        here = f"{path} line {number}"
+    found = ((file, *numbered) for file in verdict_files(path) for numbered in read_objects(file, "verdicts"))
+    for file, number, line in found:
+        here = f"{file} line {number}"
         page, original, score, reason = (line.get(name) for name in ("id", "duplicate_of", "score", "reason"))
         if (
             not isinstance(page, str)

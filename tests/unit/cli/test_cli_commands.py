@@ -157,7 +157,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     [
         ("config example >&-", 141),
         ("clusters verdicts >&-", 141),
-        ("filter pages >&-", 0),
+        ("filter pages >&-", 141),
         ("config check 2>&- >&-", 141),
     ],
 )

@@ -11,13 +11,13 @@ import pytest
 
 from spotsieve.stream.base.errors import EXIT_INPUT
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.cli import COMMANDS, main, whole_parser
+from spotsieve.stream.cli import COMMANDS, GROUPS, main, whole_parser
 from spotsieve.stream.cli.options import settings_of
 from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
 
-HEAVY = {"numpy", "numba", "pydantic", "pydantic_core", "asyncio", "rocksdict", "aiokafka", "structlog"}
+HEAVY = {"numpy", "numba", "pydantic", "pydantic_core", "asyncio", "rocksdict", "aiokafka", "structlog", "rich"}
 
 
 @pytest.fixture
@@ -86,6 +86,62 @@ def test_help_of_every_command_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_every_command_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    places = [shown.index(f"\n{heading}:\n") for heading in GROUPS]
+    assert places == sorted(places)
+    for name in COMMANDS:
+        assert re.search(rf"(?m)^  {name}\b", shown), name
+
+
+def test_the_help_of_filter_has_a_dozen_options_and_help_all_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    def options_in(flag: str) -> set[str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["filter", flag])
+        assert ended.value.code == 0
+        return set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+
+    short, whole = options_in("--help"), options_in("--help-all")
+    assert len(short - {"--set"}) <= 12
+    assert short < whole
+    assert whole - short == {"--revisits", "--rejected", "--stdin-name", "--cluster-ids"}
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "80"])
+@pytest.mark.parametrize("words", [["--help"], ["filter", "--help-all"], ["score", "--help"]])
+def test_help_fits_a_narrow_terminal_where_words_allow_it(
+    columns: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    # The usage is indented by the name of the command.
+    shown = capsys.readouterr().out.partition("\n\n")[2].splitlines()
+    assert columns == "20" or max(map(len, shown)) <= int(columns)
+
+
+def test_a_variable_with_one_underscore_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPOTSIEVE_SERVICE_MODE", "secret")
+    assert main(["config", "check"]) == main(["config", "check"]) == 0
+    shown = capsys.readouterr().err
+    assert shown.count("SPOTSIEVE_SERVICE_MODE is ignored") == 1
+    assert "rename it to SPOTSIEVE_SERVICE__MODE" in shown
+    assert "secret" not in shown
+
+
+def test_config_example_has_the_settings_of_the_named_scheme(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "example", "--scheme", "minhash"]) == 0
+    assert 'name = "minhash"' in capsys.readouterr().out
+    assert main(["config", "example", "--scheme", "minhsh"]) == 2
+    assert "did you mean minhash" in capsys.readouterr().err
 
 
 def test_the_bounds_in_the_help_of_score_are_those_of_the_labels(capsys: pytest.CaptureFixture[str]) -> None:

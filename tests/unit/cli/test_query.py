@@ -14,7 +14,18 @@ from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.rocks import PASSED_TO_ASKED, CheckpointBackend
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.cli import main
-from tests.fixtures.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
+from tests.fixtures.filter_crawl import (
+    DATA,
+    article,
+    filter_json,
+    lines,
+    page,
+    read,
+    read_json,
+    spotsieve,
+    warc_record,
+    write_crawl,
+)
 from tests.fixtures.states.local_states import RECORDS, apply_log, open_state
 
 
@@ -67,6 +78,36 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
         ("duplicate", "short", "exact"),
         ("duplicate", "p1", "contained"),
     ]
+
+
+def test_pages_writes_the_records_of_the_pages_that_the_state_does_not_have(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, novel, verdicts = (tmp_path / name for name in ("asked.jsonl", "novel.jsonl", "verdicts.jsonl"))
+    file.write_bytes(lines(asked_about()))
+    assert query(capsys, file, "--state", state, "--pages", "-", "--verdicts", verdicts) == asked_about()[1:3]
+    assert query(capsys, file, "--state", state, "--pages", novel) == read_json(verdicts)
+    assert read(novel) == lines(asked_about()[1:3])
+
+
+def test_records_around_pages_are_written_in_order_when_many_passes_are_needed(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotsieve.stream.local.query.MOST_RECORD_BYTES", 1)
+    parts = []
+    for number, seed in enumerate([1, 7, 8, 1]):
+        url = f"https://example.com/{number}"
+        parts += [warc_record(seed, url, "request"), warc_record(seed, url)]
+    file, novel, filtered = (tmp_path / name for name in ("asked.warc", "novel.warc", "filtered.warc"))
+    file.write_bytes(b"".join(parts))
+    copy = tmp_path / "state"
+    shutil.copytree(state, copy)
+    settings = ("--set", "service.batch_pages=1")
+    query(capsys, file, "--state", state, "--pages", novel, "--json", *settings)
+    assert main(["filter", str(file), "--state", str(copy), "--out", str(filtered)]) == 0
+    assert read(novel) == read(filtered)
+    assert read(novel).count(b"WARC-Type: response") == 2
+    assert read(novel).count(b"WARC-Type: request") == 2
 
 
 def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(

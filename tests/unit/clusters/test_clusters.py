@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.clusters import grouping
 from spotsieve.stream.insight.clusters.grouping import (
@@ -25,6 +26,8 @@ from spotsieve.stream.insight.clusters.grouping import (
     Statement,
     read_statement,
 )
+from spotsieve.stream.insight.explain.page_lookup import find_recorded
+from spotsieve.stream.research.labelling.population import read_verdicts
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
 
@@ -175,6 +178,50 @@ def test_every_page_is_listed_with_the_superseding_page(
     assert [line["id"] for line in found] == list(EXPECTED)
     assert [line["id"] for line in listed(capsys, *source, "--copies")] == ["short", "copy", "whole"]
     assert [line["id"] for line in listed(capsys, *source, "--drop-all-copies")] == ["alone"]
+
+
+def test_the_parquet_verdicts_of_a_backfill_are_read_like_lines(
+    filtered: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "backfill",
+        filtered / "pages.jsonl",
+        "--state",
+        tmp_path / "state",
+        "--verdicts",
+        tmp_path / "verdicts",
+    ]
+    assert main([*map(str, arguments), "--readers", "1", "--set", "policy.keep=longest"]) == 0
+    (part,) = (tmp_path / "verdicts").iterdir()
+    assert listed(capsys, part) == listed(capsys, filtered / "verdicts.jsonl")
+    # score and review read one file or all parts of a backfill.
+    of_lines = read_verdicts(filtered / "verdicts.jsonl", "spotsieve")
+    assert read_verdicts(part, "spotsieve") == read_verdicts(tmp_path / "verdicts", "spotsieve") == of_lines
+    assert len(of_lines) == 4
+    assert find_recorded([part], "copy") == find_recorded([filtered / "verdicts.jsonl"], "copy") is not None
+
+
+def test_parquet_on_standard_input_and_damaged_parquet_are_reported(
+    filtered: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = tmp_path / "verdicts.parquet"
+    damaged.write_bytes(b"PAR1" + bytes(100))
+    assert listed(capsys, damaged, filtered / "verdicts.jsonl", code=3) != []
+    with pytest.raises(InputError, match=r"verdicts\.parquet"):
+        read_verdicts(damaged, None)
+    empty = tmp_path / "parts"
+    empty.mkdir()
+    with pytest.raises(InputError, match="has no files of verdicts"):
+        read_verdicts(empty, None)
+    done = subprocess.run(
+        [sys.executable, "-m", "spotsieve.stream", "clusters", "-"],
+        input=b"PAR1" + bytes(100),
+        capture_output=True,
+        check=False,
+        timeout=400,
+    )
+    assert done.returncode == 3
+    assert b"save it as a file" in done.stderr
 
 
 def test_reports_alone_name_their_originals(filtered: Path, capsys: pytest.CaptureFixture[str]) -> None:

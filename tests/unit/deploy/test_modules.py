@@ -18,7 +18,6 @@ PATTERNS = ("stream/*.py", "state/*.py")
 
 EXCEPTIONS = {
     "stream/kafka/tls.py": "certificates and logins are an idea of their own beside the clients",
-    "stream/cli/standard_streams.py": "it must run before any other import of the command line",
 }
 """Small modules that may have one importer: path -> the reason."""
 

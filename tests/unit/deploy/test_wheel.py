@@ -1,6 +1,7 @@
 """The wheel is one import name with its types and data; the source distribution has what the checks need beside it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ NAMESAKE = "stream-python"
 """A distribution whose import name is `stream`, as ours was once."""
 
 RIGHT = """
-from spotsieve import Deduplicator, Verdict
+from spotsieve import Deduplicator, DuplicateVerdict, Verdict
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from spotsieve.stream.base.settings.schemes import ChainSettings
@@ -31,9 +32,14 @@ from spotsieve.stream.base.settings.schemes import ChainSettings
 page = Page("pages", 0, 7, "https://a.example/", b"<p>text", True, 0)
 offset: int = page.offset
 count: int = len(scheme_of(ChainSettings()).sign([page]))
-with Deduplicator() as seen:
+with Deduplicator(scheme="spotsieve", index__horizon_hours=24, policy={"keep": "longest"}) as seen:
     verdicts: list[Verdict] = list(seen.add_many([(1, page.url, page.body)]))
+for verdict in verdicts:
+    url: str = verdict.original.url if verdict.is_duplicate else verdict.url
+    score: float = verdict.score if verdict.kind == "duplicate" else 0.0
+    duplicate: DuplicateVerdict | None = verdict if isinstance(verdict, DuplicateVerdict) else None
 """
+README = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 WRONG = """
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.sign.schemes.registry import scheme_of
@@ -43,6 +49,10 @@ scheme_of("chain")
 import spotsieve
 spotsieve.Dedupe
 spotsieve.Deduplicator().add(1.5, "", b"").kind == "other"
+spotsieve.Deduplicator(index__horizon_hour=24)
+spotsieve.Deduplicator(index__scope="planet")
+spotsieve.Deduplicator(scheme="minhsh")
+spotsieve.Deduplicator().add("a", "", "").original.url
 """
 
 
@@ -84,16 +94,25 @@ def project() -> dict[str, Any]:
     return tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 
 
+def package_folders() -> dict[str, str]:
+    """Package -> its folder, for those whose folder has another name."""
+    found: dict[str, str] = project()["tool"]["setuptools"]["package-dir"]
+    return found
+
+
 def test_pyproject_names_every_package_folder_of_the_tree() -> None:
     folders = {path.parent for top in INSTALLED for path in (REPOSITORY / top).rglob("__init__.py")}
-    expected = {"spotsieve", *(".".join(("spotsieve", *folder.relative_to(REPOSITORY).parts)) for folder in folders)}
+    named = {package: folder for package, folder in package_folders().items() if package != "spotsieve"}
+    folders -= {REPOSITORY / folder for folder in named.values()}
+    expected = {"spotsieve", *named}
+    expected |= {".".join(("spotsieve", *folder.relative_to(REPOSITORY).parts)) for folder in folders}
     assert sorted(project()["tool"]["setuptools"]["packages"]) == sorted(expected)
 
 
 def test_the_wheel_holds_every_file_of_its_packages_and_nothing_else(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = {
-        f"spotsieve/{name}"
+        f"spotsieve/{name}".replace("stream/local/public_scrapy", "scrapy")
         for name in tracked_names()
         if name.startswith(INSTALLED) or name in ("__init__.py", "py.typed")
     }
@@ -164,6 +183,25 @@ def test_a_user_s_type_checker_sees_the_types_of_the_installed_wheel(environment
     assert 'program.py:8: error: Module has no attribute "Dedupe"' in said
     assert 'program.py:9: error: Argument 1 to "add" of "Deduplicator" has incompatible type "float"' in said
     assert "program.py:9: error: Non-overlapping equality check" in said
+    assert 'program.py:10: error: Unexpected keyword argument "index__horizon_hour"' in said
+    assert "program.py:11: error: Argument" in said
+    assert "program.py:12: error: Argument" in said
+    assert 'program.py:13: error: Item "None" of "Original | None" has no attribute "url"' in said
+
+
+def test_the_library_example_of_the_readme_passes_a_strict_type_check(environment: Environment) -> None:
+    (example,) = README
+    said = environment.type_check(example)
+    assert said.startswith("Success"), said
+
+
+def test_the_scrapy_classes_are_installed_under_their_short_name(environment: Environment) -> None:
+    code = "import spotsieve.scrapy as ours, scrapy; print(ours.__file__, ours.Addon.__name__, scrapy.__file__)"
+    ours, name, theirs = environment.run("python", "-c", code).stdout.split()
+    assert (ours.endswith("spotsieve/scrapy/__init__.py"), "/environment" in ours, name) == (True, True, "Addon")
+    assert "spotsieve" not in theirs
+    program = "from spotsieve.scrapy import Addon, DuplicateMiddleware\nprint(Addon, DuplicateMiddleware)\n"
+    assert environment.type_check(program).startswith("Success")
 
 
 def test_the_installed_command_runs_away_from_the_sources(environment: Environment) -> None:

@@ -1,9 +1,14 @@
 """The progress line of long work."""
 
 import io
+import re
 import time
+from collections import Counter
+
+import pytest
 
 from spotsieve.stream.base.progress import ProgressLine, duration, progress_text
+from spotsieve.stream.base.terminal import table_lines
 from tests.fixtures.waiting import SECONDS, wait_until
 
 
@@ -28,9 +33,65 @@ def test_the_line_is_rewritten_twice_a_second_and_taken_away_at_the_end() -> Non
     for _ in range(10):
         now[0] += 0.1
         line.update(5, 0, 0)
-    line.close()
     assert terminal.getvalue().count("5 pages") == 2
-    assert terminal.getvalue().endswith(" \r")
+    line.close()
+    assert terminal.getvalue().endswith("\r\x1b[1A\x1b[2K")
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (100, "1,234,567 pages  1,020 pages/s  31.4% dropped  20.7 MB/s  25% read, 1:00:31 left"),
+        (79, "1,234,567 pages  1,020 pages/s  31.4% dropped  25% read, 1:00:31 left"),
+        (40, "1,234,567 pages  25% read, 1:00:31 left"),
+        (20, "1,234,567 pages"),
+        (5, "1,234,567 pages"),
+    ],
+)
+def test_a_narrow_terminal_shows_the_parts_of_the_line_that_fit(width: int, shown: str) -> None:
+    text = progress_text(1_234_567, 387_654, 250_000_000 * 100, 1_000_000_000 * 100, 1210.36, width)
+    assert text == shown
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_no_line_of_a_terminal_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("TERM", raising=False)
+    terminal = Terminal()
+    line = ProgressLine(terminal, 10**12, lambda: 1e6)
+    line.update(1_234_567, 387_654, 10**9)
+    line.say("reading a log with a name that is longer than any terminal of the world " + "x" * 100)
+    line.close()
+    visible = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    shown = [part for part in re.split(r"[\r\n]", visible) if part]
+    assert len(set(shown)) == 2
+    assert max(map(len, shown)) <= columns
+
+
+def test_a_terminal_without_cursor_movement_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+    line = ProgressLine(terminal, None)
+    line.say("reading")
+    line.close()
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("width", [10, 20, 30])
+def test_a_table_that_is_too_wide_is_folded_without_losing_text(width: int) -> None:
+    rows = [["scheme", "precision", "recall"], ["spotsieve of all", "0.9876543", "1.0"]]
+    lines = table_lines(rows, width)
+    assert max(map(len, lines)) <= width
+    letters = Counter("".join(lines).replace(" ", ""))
+    assert letters == Counter("schemeprecisionrecallspotsieveofall0.98765431.0")
+
+
+def test_a_table_that_fits_is_not_folded() -> None:
+    assert (
+        table_lines([["a", "bb"], ["ccc", "d"]], 40)
+        == table_lines([["a", "bb"], ["ccc", "d"]])
+        == ["a    bb", "ccc   d"]
+    )
 
 
 def test_without_a_terminal_what_is_over_soon_shows_nothing() -> None:

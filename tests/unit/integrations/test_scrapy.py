@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import scrapy
 from scrapy import signals
+from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
 from spotsieve import Deduplicator, SettingError, StateError
-from spotsieve.stream.local.scrapy import DuplicateMiddleware, DuplicatePipeline
+from spotsieve.scrapy import Addon, DuplicateMiddleware, DuplicatePipeline
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import article
 
@@ -57,8 +58,8 @@ process.crawl(crawler)
 process.start()
 print(json.dumps({name: value for name, value in crawler.stats.get_stats().items() if "time" not in name}))
 """
-MIDDLEWARE = {"SPIDER_MIDDLEWARES": {"spotsieve.stream.local.scrapy.DuplicateMiddleware": 60}}
-PIPELINE = {"ITEM_PIPELINES": {"spotsieve.stream.local.scrapy.DuplicatePipeline": 100}}
+MIDDLEWARE = {"SPIDER_MIDDLEWARES": {"spotsieve.scrapy.DuplicateMiddleware": 60}}
+PIPELINE = {"ITEM_PIPELINES": {"spotsieve.scrapy.DuplicatePipeline": 100}}
 
 
 class _Site(BaseHTTPRequestHandler):
@@ -136,6 +137,24 @@ def test_the_middleware_keeps_copies_from_the_spider_and_counts_them(site: str, 
         original = seen.query("x", "", SITE["/a"]).original
     assert original is not None
     assert original.url == f"{site}a"
+
+
+def test_the_add_on_judges_responses_or_items_and_leaves_other_components_alone(site: str, tmp_path: Path) -> None:
+    on = {"ADDONS": {"spotsieve.scrapy.Addon": 500}}
+    responses = Crawl(site, tmp_path, on)
+    assert responses.stats["spotsieve/duplicate"] == 1
+    assert "item_dropped_count" not in responses.stats
+    items = Crawl(site, tmp_path, {**on, "SPOTSIEVE_JUDGE": "items"})
+    assert items.stats["item_dropped_count"] == 1
+    other = "scrapy.spidermiddlewares.depth.DepthMiddleware"
+    settings = Settings({"SPIDER_MIDDLEWARES": {other: 900}})
+    Addon().update_settings(settings)
+    assert settings.getdict("SPIDER_MIDDLEWARES") == {other: 900, DuplicateMiddleware: 60}
+    named = Settings({"SPIDER_MIDDLEWARES": {"spotsieve.scrapy.DuplicateMiddleware": 10}})
+    Addon().update_settings(named)
+    assert named.getdict("SPIDER_MIDDLEWARES") == {"spotsieve.scrapy.DuplicateMiddleware": 10}
+    with pytest.raises(SettingError, match="must be responses or items"):
+        Addon().update_settings(Settings({"SPOTSIEVE_JUDGE": "both"}))
 
 
 def test_with_mark_every_response_reaches_the_spider_with_its_verdict(site: str, tmp_path: Path) -> None:

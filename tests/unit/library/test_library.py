@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spotsieve import CrawledPage, Deduplicator, Original, PageError, SettingError, SpotsieveError, StateError, Verdict
+from spotsieve import (
+    CrawledPage,
+    Deduplicator,
+    EmittedVerdict,
+    Original,
+    PageError,
+    SettingError,
+    SpotsieveError,
+    StateError,
+    Verdict,
+)
 from spotsieve.stream.base.errors import SettingsMismatch, StateLockedError
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine
@@ -127,7 +137,7 @@ def test_the_same_id_with_another_body_is_another_page() -> None:
 @PLACES
 def test_a_query_says_what_add_would_say_and_remembers_nothing(tmp_path: Path, place: str | None) -> None:
     with Deduplicator(at(tmp_path, place)) as seen:
-        assert seen.query("b", "u", body(1)) == Verdict("b", "u", "novel", "no_match")
+        assert seen.query("b", "u", body(1)) == EmittedVerdict("b", "u", "novel", "no_match")
         assert seen.known_pages == 0
         seen.add("a", "https://a.example/", body(1))
         asked = list(seen.query_many([("b", "u", body(1)), ("c", "u", body(2)), ("d", "u", body(2)), ("e", "u", "")]))

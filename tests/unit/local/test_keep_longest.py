@@ -118,3 +118,19 @@ def test_a_sweep_shows_what_keeping_the_longest_lets_through(
     found = json.loads(capsys.readouterr().out)
     recalls = {name.split("=")[1]: row["pages"]["recall"] for name, row in found.items()}
     assert recalls == {"first": 1.0, "longest": 0.0}
+
+
+def test_cluster_ids_name_the_first_page_also_of_pages_that_supersede_it(tmp_path: Path) -> None:
+    whole = cut(1.0, "whole")
+    short = cut(0.68, "short")
+    pages = [short, page(2, "alone"), short | {"id": "copy"}, whole, whole | {"id": "again"}]
+    (tmp_path / "pages.jsonl").write_bytes(lines(pages))
+    files = ["--verdicts", tmp_path / "v.jsonl", "--duplicates", tmp_path / "d.jsonl", "--out", tmp_path / "o.jsonl"]
+    assert main([*map(str, ["filter", tmp_path / "pages.jsonl", *files, "--cluster-ids", *LONGEST])]) == 0
+    expected = {"short": "short", "alone": "alone", "copy": "short", "whole": "short", "again": "short"}
+    assert {line["id"]: line["cluster"] for line in read_json(tmp_path / "v.jsonl")} == expected
+    assert {line["id"]: line["cluster"] for line in read_json(tmp_path / "d.jsonl")} == {
+        "copy": "short",
+        "again": "short",
+    }
+    assert "cluster" not in read_json(tmp_path / "o.jsonl")[0]

@@ -2,16 +2,21 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from spotsieve import Deduplicator
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.engine import ApplyResult, Engine
-from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.engine.warmup import announced_compiling, compile_kernels
+from spotsieve.stream.local.library import engines
+from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS, scheme_of
 from tests.conftest import REPOSITORY
 from tests.fixtures.pages.scheme_settings import settings_named
+from tests.fixtures.waiting import SECONDS, wait_until
 
 FILTER_AFTER_WARM_UP = """
 import json, sys
@@ -83,3 +88,51 @@ def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypat
     monkeypatch.setattr(Engine, "apply", noted)
     compile_kernels(scheme_of(SpotsieveSettings()))
     assert confirmed == {True, False}
+
+
+def test_kernels_that_are_compiled_are_announced_with_an_estimate() -> None:
+    from numba import njit  # Imported first, it would compile for another CPU than the cached kernels.
+
+    @njit
+    def inner(number: int) -> int:
+        return number + 1
+
+    @njit
+    def outer(number: int) -> int:
+        return int(inner(number)) + 1
+
+    said: list[str] = []
+    with announced_compiling(said.append):
+        outer(1)
+        inner(0.5)
+        outer(2)
+    assert said == [
+        f"compiling the kernels, {done} done: one to four minutes, once for this version" for done in (0, 1)
+    ]
+    with announced_compiling(said.append):
+        outer(3)
+    outer(0.5)
+    assert len(said) == 2
+
+
+def test_the_library_says_on_standard_error_that_it_compiles_while_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = ""
+
+    def compiling(_: Scheme, say: Callable[[str], None]) -> None:
+        def announced() -> bool:
+            nonlocal shown
+            shown += capsys.readouterr().err
+            return "\n" in shown
+
+        say("compiling the kernels, 0 done")
+        wait_until(announced, SECONDS, "a line on standard error")
+
+    monkeypatch.setattr(engines, "compile_kernels", compiling)
+    monkeypatch.setattr(engines, "_QUIET_S", 0.01)
+    with Deduplicator():
+        assert shown == "spotsieve: compiling the kernels, 0 done\n"
+    monkeypatch.undo()
+    with Deduplicator():
+        assert capsys.readouterr().err == ""

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
-from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.load import load_settings, misspelt_variables
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.reference import example_toml
 from spotsieve.stream.base.settings.schemes import DEFAULT_SCHEME, SCHEME_SETTINGS, ChainSettings, SpotsieveSettings
@@ -275,16 +275,51 @@ def test_a_setting_below_a_setting_is_refused(tmp_path: Path) -> None:
     assert "kafka" in refusal(path, {"SPOTSIEVE_KAFKA__GROUP_ID": "a"})
 
 
-def test_the_example_loads_and_equals_the_defaults(tmp_path: Path) -> None:
-    assert load_settings(written(tmp_path, example_toml()), NOTHING, {}) == Settings()
+def example(scheme: str) -> str:
+    """The example with its commented settings."""
+    return re.sub(r"^#(\w+ = )", r"\1", example_toml(scheme), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_example_of_a_scheme_loads_and_equals_its_defaults(tmp_path: Path, name: str) -> None:
+    loaded = load_settings(written(tmp_path, example_toml(name)), NOTHING, {})
+    assert loaded == Settings(scheme=SCHEME_SETTINGS[name]())
+
+
+def test_the_example_begins_with_what_most_people_set_and_names_the_other_schemes() -> None:
+    text = example_toml()
+    sections = re.findall(r"(?m)^\[([a-z]+)\]", text)
+    assert sections[:3] == ["kafka", "topics", "input"]
+    assert text.splitlines().index("[kafka]") < 10
+    comment = " ".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+    assert f"NAME is one of: {', '.join(name for name in SCHEMES if name != 'spotsieve')}." in comment
+
+
+def test_an_example_of_an_unknown_scheme_is_refused_with_the_nearest() -> None:
+    with pytest.raises(SettingError, match="did you mean minhash"):
+        example_toml("minhsh")
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("SPOTSIEVE_KAFKA_GROUP_ID", "SPOTSIEVE_KAFKA__GROUP_ID"),
+        ("SPOTSIEVE_INPUT_FIELDS_URL", "SPOTSIEVE_INPUT__FIELDS__URL"),
+        ("SPOTSIEVE_KAFKA_SASL_PASSWORD_FILE", "SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE"),
+        ("SPOTSIEVE_SCHEME_MAX_DISTANCE_BITS", "SPOTSIEVE_SCHEME__MAX_DISTANCE_BITS"),
+    ],
+)
+def test_a_variable_with_one_underscore_gets_a_warning_with_the_right_name(name: str, right: str) -> None:
+    (warning,) = misspelt_variables(
+        {name: "secret", "SPOTSIEVE_KAFKA__GROUP_ID": "a", "SPOTSIEVE_HOME": "/", "PATH": ""}
+    )
+    assert warning == f"{name} is ignored: two underscores end a section; rename it to {right}"
 
 
 def test_the_example_has_every_setting_with_its_unit_and_whether_it_changes_verdicts() -> None:
-    text = re.sub(r"^#(#|\w+ = )", r"\1", example_toml(), flags=re.MULTILINE)
-    # Of [scheme], each scheme's settings stand in a commented block of their own.
-    parts = re.split(r"(?m)^(?=name = )", text)
-    parsed = [tomllib.loads("[scheme]\n" + part if place else part) for place, part in enumerate(parts)]
-    assert [part["scheme"]["name"] for part in parsed[1:]] == list(SCHEMES)
+    texts = [example(name) for name in SCHEMES]
+    parsed = [tomllib.loads(one) for one in texts]
+    text = "\n".join(texts)
     for path, field in leaf_settings(Settings):
         assert any(holds(below, path) for below in parsed), path
         extra = field.json_schema_extra
@@ -307,14 +342,6 @@ def holds(below: Any, path: tuple[str, ...]) -> bool:
             return False
         below = below[part]
     return True
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_an_uncommented_block_of_the_example_is_the_scheme_with_its_defaults(tmp_path: Path, name: str) -> None:
-    text = re.sub(r"^#(#|\w+ = )", r"\1", example_toml(), flags=re.MULTILINE)
-    block = next(part for part in re.split(r"(?m)^(?=name = )", text) if part.startswith(f'name = "{name}"'))
-    loaded = load_settings(written(tmp_path, "[scheme]\n" + block.partition("\n\n")[0]), NOTHING, {})
-    assert loaded.scheme == SCHEME_SETTINGS[name]()
 
 
 def test_every_setting_says_what_it_is() -> None:
