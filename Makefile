@@ -8,8 +8,8 @@ ARGS ?=
 PROCESSES ?= 3
 # How many of its slowest tests a run names at its end; empty: none.
 SLOWEST ?=
-# The tests that show whether the Kafka driver works: its units, and pages through a real broker.
-DRIVER_TESTS := tests/unit/kafka tests/broker/test_pages_through.py tests/broker/test_odd_messages.py \
+# The tests that show whether the Kafka driver works: pages through a real broker.
+DRIVER_TESTS := tests/broker/test_pages_through.py tests/broker/test_odd_messages.py \
 	tests/broker/test_outputs_sent.py tests/broker/test_driver.py tests/faults/test_lost_connections.py
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -31,14 +31,14 @@ test: setup ## run all tests but the long ones on a real Kafka (ARGS="tests/unit
 	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
 		$(if $(ARGS),$(ARGS),-m "not long" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
-unpatched: setup ## run tests of the Kafka driver and broker tests without the performance patches of aiokafka
+unpatched: setup ## run the broker tests of the Kafka driver without the performance patches of aiokafka
 	@AIOKAFKA_AS_SHIPPED=1 $(PY) -m pytest $(if $(ARGS),$(ARGS),$(DRIVER_TESTS))
 
 newest: setup ## try the newest release of aiokafka, also outside the tested series, with the tests of the Kafka driver
 	@rm -rf build/newest
 	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --no-deps --target build/newest aiokafka
 	@PYTHONPATH=build/newest $(PY) -c "import aiokafka; print('aiokafka', aiokafka.__version__, aiokafka.__file__)"
-	@PYTHONPATH=build/newest $(PY) -m pytest $(if $(ARGS),$(ARGS),$(DRIVER_TESTS))
+	@PYTHONPATH=build/newest $(PY) -m pytest $(if $(ARGS),$(ARGS),tests/unit/kafka $(DRIVER_TESTS))
 
 guarantees: setup ## run all tests, the long ones too, and renew docs/measured/guarantees.md and docs/measured/crash-matrix.md
 	@$(PY) -m pytest --renew-pages -n $(PROCESSES) --dist loadfile --no-loadscope-reorder

@@ -25,7 +25,7 @@ from bench.speed.report import machine
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
-from spotsieve.stream.kafka.driver.committed import stable_committed
+from spotsieve.stream.kafka.driver.requests import stable_committed
 from tests.fixtures.brokers.reopening import Ask, Reopened, reopen_often
 from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.services.oracle import settings_from
@@ -154,7 +154,7 @@ were given up before the broker had answered.
 | --- | ---: | ---: | ---: | ---: |
 {races}
 
-The service asks with `require_stable` (`stream/kafka/driver/committed.py`). `make classic` writes this document; do not
+The service asks with `require_stable` (`stream/kafka/driver/requests.py`). `make classic` writes this document; do not
 edit it.
 """
 

@@ -45,7 +45,11 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
     kafka = settings.kafka
     options = client_options(kafka)
     silent: list[str] = []
-    async for address, error in _tried(options, min(TRY_SECONDS, kafka.request_timeout_ms / 1000)):
+    seconds = min(TRY_SECONDS, kafka.request_timeout_ms / 1000)
+    async for address, error in _tried(options, seconds):
+        if _is_closed_before_tls(error, kafka) and not await _answers_without_tls(address, options, seconds):
+            silent.append(f"{address}: it closes the connection, as a proxy in front of a stopped broker does")
+            continue
         meaning = _meaning(error, address, kafka, step)
         if meaning is not None:
             return meaning
@@ -92,6 +96,23 @@ async def _probe(connection: AIOKafkaConnection) -> None:
         raise LoginNeededError from error
     finally:
         connection.close()
+
+
+def _is_closed_before_tls(error: Exception, kafka: KafkaSettings) -> bool:
+    return "SSL" in kafka.security_protocol and isinstance(error, (ConnectionResetError, ssl.SSLEOFError))
+
+
+async def _answers_without_tls(address: str, options: Mapping[str, Any], seconds: float) -> bool:
+    """Whether a broker responds to the version handshake without TLS, which a port with a login does, too."""
+    host, _, port = address.rpartition(":")
+    plain = {name: options[name] for name in ("client_id", "request_timeout_ms")}
+    try:
+        async with asyncio.timeout(seconds):
+            connection = await open_connection(host, int(port), **plain)
+    except (OSError, EOFError, KafkaError):
+        return False
+    connection.close()
+    return True
 
 
 class LoginNeededError(KafkaError):  # type: ignore[misc]  # aiokafka's class is untyped
@@ -166,7 +187,10 @@ def _no_tls(detail: str, address: str, kafka: KafkaSettings) -> BrokerError:
 def _closed(address: str, kafka: KafkaSettings, step: str) -> BrokerError:
     """The error of a broker that accepts the connection and closes it without a response."""
     if "SSL" in kafka.security_protocol:
-        return _no_client_certificate(address, kafka, "it closes the connection")
+        # So does a proxy that ends TLS in front of a stopped broker.
+        return _no_client_certificate(
+            address, kafka, "it closes the connection", "; or start the broker, if a proxy in front of it answers"
+        )
     return BrokerError(
         "kafka.security_protocol",
         f"must suit the port: {address} closes the connection without a response while {step}",
@@ -175,12 +199,12 @@ def _closed(address: str, kafka: KafkaSettings, step: str) -> BrokerError:
     )
 
 
-def _no_client_certificate(address: str, kafka: KafkaSettings, detail: str) -> BrokerError:
+def _no_client_certificate(address: str, kafka: KafkaSettings, detail: str, otherwise: str = "") -> BrokerError:
     return BrokerError(
         "kafka.ssl_certfile",
         f"must be a client certificate that {address} trusts: {detail}",
         kafka.ssl_certfile or None,
-        "set ssl_certfile and ssl_keyfile to one signed by the CA of the broker's clients",
+        f"set ssl_certfile and ssl_keyfile to one signed by the CA of the broker's clients{otherwise}",
     )
 
 

@@ -1,23 +1,24 @@
 """Watches the broker and its topics while a worker works, and keeps the waits of the process.
 
-BrokerWatch polls the metadata and stops the process if a topic was deleted or a login is refused. Waits lists the steps
-that wait for the broker, for /readyz and a metric. Backoff makes each wait before a retry longer.
+BrokerWatch polls the metadata. It stops the process if a topic was deleted or recreated, or a login is refused, and
+reports a worker that gets no partition. Waits lists the steps that wait for the broker, for /readyz and a metric.
+Backoff makes each wait before a retry longer.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
-from aiokafka.protocol.metadata import MetadataRequest
 
 from spotsieve.stream.base.errors import BrokerError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import client_options, stop_client
 from spotsieve.stream.kafka.connectivity import refusal
 from spotsieve.stream.kafka.driver.clients import KafkaClient
+from spotsieve.stream.kafka.driver.requests import TopicMetadata, read_metadata, read_owned
 from spotsieve.stream.kafka.topics import names_of
 from spotsieve.stream.observe.metrics import Metrics
 
@@ -32,8 +33,20 @@ REFUSED_SECONDS = 20.0
 reads the password and the CA again. For a shorter time, a broker that has just started may not have loaded its users
 yet."""
 GONE_SECONDS = 8.0
-"""A topic that is missing for this time was deleted. For a shorter time, a broker that has just started may not know
-it."""
+"""A topic that is missing, or has another id, for this time was deleted or recreated. For a shorter time, a broker that
+has just started may not know it."""
+NO_PARTITIONS_SECONDS = 30.0
+"""A worker without partitions for this time may be one too many, or its group deals wrongly. A group deals within
+seconds."""
+GROUP_SECONDS = 10.0
+"""Interval between two queries of the owners of all partitions, while the worker has none."""
+RECREATED_STEP = {
+    "input": "restart with kafka.restart_from=earliest; pages of the deleted topic that were not read are lost",
+    "matches": "restart; nothing is lost",
+    "verdicts": "start every shard with an empty state directory, which the log rebuilds",
+    "log": "restart with a new log (topics.log) and an empty index.directory",
+}
+"""By role, the next step after a topic was recreated. Messages go on into a recreated output."""
 NEXT_STEP = {
     "input": "create it again (`spotsieve topics create`) and restart with kafka.restart_from=earliest; pages that "
     "were not read are lost",
@@ -61,6 +74,10 @@ class Waits:
         name = error if isinstance(error, str) else type(error).__name__
         self._waits[step, of] = f"waiting for {waited_for}: {step}{where}: {name}"
 
+    def report(self, step: str, text: str) -> None:
+        """Record a step that waits for something else than a repeated request."""
+        self._waits[step, None] = text
+
     def over(self, step: str, of: object = None) -> None:
         """Remove a step that has succeeded or is cancelled."""
         self._waits.pop((step, of), None)
@@ -77,18 +94,26 @@ class BrokerWatch:
     would hang without a message.
     """
 
-    def __init__(self, settings: Settings, waits: Waits) -> None:
+    def __init__(self, settings: Settings, waits: Waits, assigned: Callable[[], int | None] = lambda: None) -> None:
+        """assigned(): number of input partitions of this worker; None while it takes part in no group"""
         self._settings = settings
         self._waits = waits
+        self._assigned = assigned
         self._roles = {name: role for role, name in names_of(settings).items()}
-        self._missing: dict[str, float] = {}
+        self._faults: dict[tuple[str, str], float] = {}
+        self._ids: dict[str, bytes] = {}
+        self._none_since: float | None = None
+        self._group_due = 0.0
         self._failed_polls = 0
         self._refused_since: float | None = None
         self._leaderless: Mapping[str, int] = {}
         self._reported: set[str] = set()
 
     async def run(self) -> None:
-        """Poll for ever. Raises BrokerError if a topic was deleted, or if login or certificate are refused."""
+        """Poll for ever.
+
+        Raises BrokerError if a topic was deleted or recreated, or if login or certificate are refused.
+        """
         options = client_options(self._settings.kafka)
         client = KafkaClient(**options)
         started = False
@@ -99,35 +124,32 @@ class BrokerWatch:
                         if not started:
                             await client.bootstrap()
                             started = True
-                        missing, leaderless = await self._poll(client)
+                        topics = await read_metadata(client, list(self._roles))
+                        await self._report_no_partitions(client, topics)
                 except (KafkaError, TimeoutError) as error:
+                    if started:
+                        # A connection that the time-out has ended reports nothing to the client.
+                        client.force_metadata_update()
                     await self._report_silence(error, options)
                 else:
                     self._failed_polls, self._refused_since = 0, None
                     self._waits.over("answer")
-                    self._report_leaderless(leaderless)
-                    self._check(missing)
+                    self._report_leaderless(topics)
+                    self._check(topics)
                 await asyncio.sleep(POLL_SECONDS)
         finally:
             await stop_client(client)
 
-    async def _poll(self, client: KafkaClient) -> tuple[list[str], dict[str, int]]:
-        """Missing topics, and by topic the first partition without a leader."""
-        # With auto-creation, the broker would recreate a deleted topic, empty.
-        request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)
-        response = await client.send(client.get_random_node(), request)
-        unknown = [topic for error, topic, *_ in response.topics if error == UnknownTopicOrPartitionError.errno]
-        leaderless = {
-            topic: [number for _, number, leader, *_ in partitions if leader == NO_LEADER]
-            for _, topic, _, partitions, *_ in response.topics
-        }
-        return unknown, {topic: min(numbers) for topic, numbers in leaderless.items() if numbers}
-
-    def _report_leaderless(self, leaderless: Mapping[str, int]) -> None:
+    def _report_leaderless(self, topics: Mapping[str, TopicMetadata]) -> None:
         """Report partitions without a leader in two polls: a disk of the broker may have failed.
 
-        A leader that moves is available again before the second poll.
+        A leader that moves is available again before the second poll. Of each topic the first partition is named.
         """
+        without = {
+            name: [number for number, leader in topic.leaders.items() if leader == NO_LEADER]
+            for name, topic in topics.items()
+        }
+        leaderless = {name: min(numbers) for name, numbers in without.items() if numbers}
         reported = {f"{topic}/{number}" for topic, number in leaderless.items() if topic in self._leaderless}
         for partition in self._reported - reported:
             self._waits.over("leader", partition)
@@ -153,18 +175,45 @@ class BrokerWatch:
         if now - self._refused_since >= REFUSED_SECONDS:
             raise refused
 
-    def _check(self, missing: Iterable[str]) -> None:
+    def _check(self, topics: Mapping[str, TopicMetadata]) -> None:
+        """Raise BrokerError for a topic that was deleted or recreated GONE_SECONDS ago."""
         now = time.monotonic()
-        self._missing = {name: self._missing.get(name, now) for name in missing}
-        for name, since in self._missing.items():
-            if now - since >= GONE_SECONDS:
-                role = self._roles[name]
-                raise BrokerError(
-                    f"topics.{role}",
-                    "was deleted from the broker while the service ran",
-                    name,
-                    NEXT_STEP.get(role, NEXT_STEP["novel"]),
-                )
+        found = set[tuple[str, str]]()
+        for name, topic in topics.items():
+            if topic.error == UnknownTopicOrPartitionError.errno:
+                found.add((name, "was deleted from the broker while the service ran"))
+            elif topic.id is not None and self._ids.setdefault(name, topic.id) != topic.id:
+                found.add((name, "was deleted and created again while the service ran"))
+        self._faults = {fault: self._faults.get(fault, now) for fault in found}
+        for (name, rule), since in self._faults.items():
+            role = self._roles[name]
+            is_missing = topics[name].error != 0
+            if now - since < GONE_SECONDS or not (is_missing or role in RECREATED_STEP):
+                continue
+            step = NEXT_STEP.get(role, NEXT_STEP["novel"]) if is_missing else RECREATED_STEP[role]
+            raise BrokerError(f"topics.{role}", rule, name, step)
+
+    async def _report_no_partitions(self, client: KafkaClient, topics: Mapping[str, TopicMetadata]) -> None:
+        """Report a worker that has had no partition for NO_PARTITIONS_SECONDS, if some have no owner at all."""
+        now = time.monotonic()
+        if self._assigned() != 0:
+            self._none_since = None
+            self._waits.over("partitions")
+            return
+        self._none_since = self._none_since or now
+        if now - self._none_since < NO_PARTITIONS_SECONDS or now < self._group_due:
+            return
+        self._group_due = now + GROUP_SECONDS
+        pages = self._settings.topics.input
+        free = sorted(topics[pages].leaders.keys() - await read_owned(client, self._settings.kafka.group_id, pages))
+        if free:
+            self._waits.report(
+                "partitions",
+                f"no partitions for {now - self._none_since:.0f} s: group {self._settings.kafka.group_id} gives "
+                f"{len(free)} of {len(topics[pages].leaders)} partitions of {pages} to nobody",
+            )
+        else:
+            self._waits.over("partitions")
 
 
 class Backoff:

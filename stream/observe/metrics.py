@@ -103,12 +103,12 @@ class Metrics:
         self._show_zeros()
 
     def keep_lags(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Remove the lag series of all (topic, partition) pairs except these."""
+        """Remove the series of all (topic, partition) pairs except these from the gauges of input partitions."""
         wanted = {(topic, str(partition)) for topic, partition in partitions}
-        for family in self.lag.collect():
-            for sample in family.samples:
-                if (sample.labels["topic"], sample.labels["partition"]) not in wanted:
-                    self.lag.remove(sample.labels["topic"], sample.labels["partition"])
+        for gauge in (self.lag, self.unstable, self.transaction_age):
+            for sample in next(iter(gauge.collect())).samples:
+                if (labels := (sample.labels["topic"], sample.labels["partition"])) not in wanted:
+                    gauge.remove(*labels)
 
     def observe_state(self, stats: Mapping[str, int], disk: tuple[int, int]) -> None:
         """Set the gauges of the state from State.stats(), which counts swept_buckets since the state was opened.
@@ -379,11 +379,19 @@ class Metrics:
 
     def _declare_broker(self) -> None:
         """Metrics of commits, the broker and the worker process."""
+        by_partition = ("topic", "partition")
         self.lag = self._gauge(
-            "spotsieve_consumer_lag",
-            "Readable messages that are not committed yet, by input partition.",
-            "topic",
-            "partition",
+            "spotsieve_consumer_lag", "Readable messages that are not committed yet, by input partition.", *by_partition
+        )
+        self.unstable = self._gauge(
+            "spotsieve_unstable_messages",
+            "Messages that open transactions hide (high watermark minus last stable offset), by input partition.",
+            *by_partition,
+        )
+        self.transaction_age = self._gauge(
+            "spotsieve_open_transaction_seconds",
+            "Time that the last stable offset has stood still below the high watermark, by input partition.",
+            *by_partition,
         )
         self.commits = self._counter("spotsieve_commits", "Commits of input offsets.")
         self.commit_failures = self._counter(
@@ -394,7 +402,7 @@ class Metrics:
         )
         self.driver_patches = self._gauge(
             "spotsieve_driver_patch",
-            "1 if a performance patch of the Kafka driver is applied, 0 if the installed aiokafka does not fit it.",
+            "1 if a performance patch of the Kafka driver is applied, 0 if it is left out.",
             "patch",
         )
         self.retries = self._counter(

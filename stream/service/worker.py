@@ -115,6 +115,7 @@ class Worker:
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[ApplyResult]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
         self._warned_of_ranks = False
+        self._stable: dict[TopicPartition, tuple[int, int]] = {}
         self.ready = False
         """True once the worker judges pages, also while it waits for the broker."""
         self.step = "catching up with the log"
@@ -135,7 +136,7 @@ class Worker:
         """
         try:
             async with self._tasks:
-                self._tasks.start(BrokerWatch(self._settings, self._waits).run())
+                self._tasks.start(BrokerWatch(self._settings, self._waits, self._assigned).run())
                 await race(self._start(), self._stopping.wait())
                 if not self._stopping.is_set():
                     await self._work()
@@ -158,6 +159,10 @@ class Worker:
         self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
         await self._consumer.start()
         bound_prefetch(self._consumer, self._settings.kafka.prefetch_bytes)
+
+    def _assigned(self) -> int | None:
+        """Number of partitions that the group gave to this worker; None before it has joined."""
+        return len(self._partitions.all()) if self.ready else None
 
     def _set_step(self, step: str) -> None:
         self.step = step
@@ -253,8 +258,22 @@ class Worker:
             for owned in partitions:
                 lag = await self._lag(owned)
                 if lag is not None:
-                    self._metrics.lag.labels(owned.partition.topic, owned.partition.partition).set(lag)
+                    self._metrics.lag.labels(*owned.partition).set(lag)
+                    self._watch_transactions(owned.partition)
             await asyncio.sleep(LAG_SECONDS)
+
+    def _watch_transactions(self, partition: TopicPartition) -> None:
+        """Update the gauges of messages that open transactions hide."""
+        stable, end = self._consumer.last_stable_offset(partition), self._consumer.highwater(partition)
+        fetched_ms: int | None = self._consumer.last_poll_timestamp(partition)
+        if stable is None or stable < 0 or end is None or fetched_ms is None:
+            return  # Under read_uncommitted open transactions hide nothing.
+        former, since_ms = self._stable.get(partition, (None, fetched_ms))
+        if stable != former or stable == end:
+            since_ms = fetched_ms
+        self._stable[partition] = (stable, since_ms)
+        self._metrics.unstable.labels(*partition).set(end - stable)
+        self._metrics.transaction_age.labels(*partition).set((fetched_ms - since_ms) / 1000)
 
     async def _lag(self, owned: OwnedPartition) -> int | None:
         """Readable messages of a partition that are not committed; None while the number is unknown."""

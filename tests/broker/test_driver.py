@@ -22,7 +22,7 @@ LEFT_OUT = "a performance patch of the Kafka driver is left out"
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_without_performance_patches_every_page_has_its_verdict_and_the_service_says_so(
+def test_without_performance_patches_every_page_has_its_verdict(
     kafka: Broker, tmp_path: Path, guarantee: str, compression: str
 ) -> None:
     pages = crawl(300, seed=4)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiokafka import TopicPartition
 
-from spotsieve.stream.kafka.driver.committed import stable_committed
+from spotsieve.stream.kafka.driver.requests import stable_committed
 from tests.conftest import Broker
 from tests.fixtures.brokers.reopening import Reopened, reopen_often
 from tests.fixtures.brokers.topics import TopicSet

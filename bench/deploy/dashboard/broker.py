@@ -25,6 +25,17 @@ ROWS = (
             asked("sum by (topic, partition) (spotsieve_consumer_lag)", legend="{{topic}}-{{partition}}"),
             width=8,
         ),
+        graph(
+            "Messages behind open transactions",
+            "Messages that nobody can read until a producer ends its transaction. The lag does not count them.",
+            asked("sum by (topic, partition) (spotsieve_unstable_messages)", legend="{{topic}}-{{partition}}"),
+        ),
+        graph(
+            "Age of open transactions",
+            "Time that the last stable offset has stood still below the end of the partition.",
+            asked("max by (topic, partition) (spotsieve_open_transaction_seconds)", legend="{{topic}}-{{partition}}"),
+            unit="s",
+        ),
         graph("Commits", "Commits of input offsets.", rate("spotsieve_commits_total", legend="commits"), unit="cps"),
         stacked(
             "Failed commits by error",

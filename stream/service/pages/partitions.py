@@ -14,7 +14,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import StartTask
 from spotsieve.stream.kafka.clients import SharedClients, stop_client
 from spotsieve.stream.kafka.driver.clients import remember_generation
-from spotsieve.stream.kafka.driver.committed import stable_committed
+from spotsieve.stream.kafka.driver.requests import stable_committed
 from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.logs import logger

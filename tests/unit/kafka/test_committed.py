@@ -14,7 +14,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from spotsieve.stream.kafka.driver.committed import UNSTABLE, _Response, stable_committed
+from spotsieve.stream.kafka.driver.requests import UNSTABLE, _Response, stable_committed
 
 PARTITION = TopicPartition("pages", 3)
 VERSIONS = {9: (1, 9)}

@@ -84,7 +84,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_release_without_a_name_of_a_workaround_is_refused_with_the_releases_that_work() -> None:
+def test_a_release_that_a_workaround_does_not_fit_is_refused() -> None:
     code = BREAK.format(module="aiokafka.client", path="AIOKafkaClient._metadata_update")
     done = python(code, "topics", "check", "--set", "kafka.bootstrap_servers=127.0.0.1:1")
     assert done.returncode == EXIT_SETTING, done.stderr
@@ -93,7 +93,7 @@ def test_a_release_without_a_name_of_a_workaround_is_refused_with_the_releases_t
     assert "Traceback" not in done.stderr
 
 
-def test_a_release_without_a_name_of_a_performance_patch_works_without_that_patch() -> None:
+def test_a_release_that_a_performance_patch_does_not_fit_works() -> None:
     code = (
         "import aiokafka.codec; del aiokafka.codec.snappy_encode\n"
         "from spotsieve.stream.kafka.driver import clients, patches\n"

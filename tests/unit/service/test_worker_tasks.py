@@ -126,6 +126,12 @@ class World:
     def last_stable_offset(self, _: TopicPartition) -> int:
         return 2
 
+    def highwater(self, _: TopicPartition) -> int:
+        return 2
+
+    def last_poll_timestamp(self, _: TopicPartition) -> int:
+        return 0
+
     async def position(self, _: TopicPartition) -> int:
         await self.step("look at the lag")
         return self._at
