@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact hostile fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -79,6 +79,9 @@ classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the cl
 
 exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/measured/exactness.md
 	@$(PY) -m bench.exact $(ARGS)
+
+hostile: $(INSTALLED) ## look-ups of `serve` under 2,000 hostile connections of each kind; write docs/measured/hostile-clients.md
+	@$(PY) -m bench.hostile_clients $(ARGS)
 
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/measured/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m bench.fuzz $(ARGS)
