@@ -16,8 +16,9 @@ ABOUT = """POST /v1/lookup returns the verdict that a page would get as the next
 /v1/lookup/batch takes several pages. DIR is a snapshot, or the state of a service or of `spotsieve filter`, which may
 be in use: look-ups see the pages indexed up to serve.refresh_seconds ago. With --add, this process owns DIR, creates it
 if necessary, and POST /v1/add judges and indexes pages. GET /openapi.json describes the API; /healthz, /readyz and
-/metrics serve monitoring. There is no authentication: the port binds 127.0.0.1. Exit codes: 0 stopped by SIGTERM or
-SIGINT; 2 wrong setting, or the port is in use; 4 the state cannot be used."""
+/metrics serve monitoring. The port binds 127.0.0.1 and answers to loopback names; set serve.token_file, and
+serve.tls_certfile with serve.tls_keyfile, before you bind another address. Exit codes: 0 stopped by SIGTERM or SIGINT;
+2 wrong setting, or the port is in use; 4 the state cannot be used."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

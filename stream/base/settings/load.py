@@ -250,7 +250,7 @@ def _setting_error(error: ErrorDetails, variables: Mapping[str, str], scheme: st
     if loc[:1] == ["rules"]:
         name = " ".join(["rule", str(int(loc[1]) + 1), *loc[2:]]) if len(loc) > 1 else name
         return SettingError(name, rule, None, "docs/guide.md has examples of [[rules]]")
-    secret = "password" in setting
+    secret = "password" in setting or tuple(loc) in _secrets()
     default = _default_of(setting, scheme)
     hint = "`spotsieve config example` shows the default and the unit"
     if default is not None and not secret:

@@ -126,8 +126,19 @@ class MetricsSettings(Section):
 class ServeSettings(Section):
     """The HTTP port of `spotsieve serve`, and its limits."""
 
-    host: str = setting("127.0.0.1", "address to bind; there is no authentication, so keep it private")
+    host: str = setting("127.0.0.1", "address to bind; on any other than a loopback address, set token_file")
     port: int = setting(7768, "port; 0: any free one", ge=0, le=65_535)
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "further names of the port in Host and Origin (403); a port on a loopback address accepts loopback names and "
+        "these, on any other address names are checked if there are some",
+    )
+    token: SecretStr = setting(
+        SecretStr(""), "requests must have this bearer token (401); better in a file or SPOTSIEVE_SERVE__TOKEN"
+    )
+    token_file: str = setting("", "file that holds the token, in place of token")
+    tls_certfile: str = setting("", "certificate chain of the port, PEM; empty: HTTP without TLS")
+    tls_keyfile: str = setting("", "key of the certificate, PEM, without a password")
     refresh_seconds: float = setting(
         30.0,
         "look-ups see the pages indexed up to this long ago by the state's owner; 0: up to the start",
@@ -153,8 +164,27 @@ class ServeSettings(Section):
         ge=0,
         le=1_000,
     )
-    connections: int = setting(1_024, "concurrent connections; further ones are rejected (503)", ge=1, le=65_536)
-    body_seconds: float = setting(30.0, "longest time to receive a request (408)", unit="s", gt=0)
+    connections: int = setting(
+        1_024,
+        "concurrent connections; a further one takes the place of one without a complete request, or is rejected (503)",
+        ge=1,
+        le=65_536,
+    )
+    client_share: float = setting(
+        0.5,
+        "largest share of connections, waiting_bytes and waiting_pages for one client address; 1 behind a proxy",
+        gt=0,
+        le=1,
+    )
+    client_requests: int = setting(
+        64, "requests of one client address that are judged at a time; further ones wait", ge=1, le=65_536
+    )
+    head_bytes: int = setting(
+        16_384, "longer request lines and headers are rejected (431)", unit="bytes", ge=1_024, le=2**20
+    )
+    max_headers: int = setting(64, "requests with more headers are rejected (431)", ge=8, le=1_024)
+    head_seconds: float = setting(10.0, "longest time to receive request line and headers (408)", unit="s", gt=0)
+    body_seconds: float = setting(30.0, "longest time to receive a body (408), and to take a response", unit="s", gt=0)
     stop_seconds: int = setting(8, "time to finish pending requests after SIGTERM", unit="s", ge=1, le=600)
 
 

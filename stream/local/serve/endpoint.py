@@ -9,15 +9,19 @@ from starlette.types import Receive, Scope, Send
 
 from spotsieve.stream.base.errors import PageError, RejectReason, StateError
 from spotsieve.stream.base.settings.runtime import ServeSettings
+from spotsieve.stream.base.terminal import escape_json
 from spotsieve.stream.local.library import CrawledPage
-from spotsieve.stream.local.serve.judge_thread import BusyError, Capacity, JudgeThread, ServeMetrics
-from spotsieve.stream.local.serve.wire import JSON, error_response, verdict_response
+from spotsieve.stream.local.serve.connections import client_of
+from spotsieve.stream.local.serve.fairness import BusyError, Capacity, Claim, Turns
+from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
+from spotsieve.stream.local.serve.wire import JSON, BatchTooLargeError, error_response, verdict_response
 from spotsieve.stream.observe.logs import logger
 
 _LATER = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")
 """For requests that were not read to the end. The client would otherwise keep sending the rest."""
-_UNKNOWN = -1
+_REQUEST_BYTES = 4_096
+"""What a request uses beside its body, in terms of the capacity."""
 DEFECT = "an internal error of Spotsieve; see its log"
 """Response to a client for an error that it did not cause."""
 
@@ -36,7 +40,11 @@ class _Disconnect(Exception):
 
 
 class JudgeEndpoint:
-    """ASGI application of one path. read: parses the pages of a body  capacity: bytes of bodies, shared by all paths"""
+    """ASGI application of one path.
+
+    read: parses the pages of a body, at most a number of them  capacity: bytes of bodies, shared by all paths
+    turns: turns of the clients, shared by all paths
+    """
 
     def __init__(
         self,
@@ -45,13 +53,15 @@ class JudgeEndpoint:
         judge_thread: JudgeThread,
         metrics: ServeMetrics,
         capacity: Capacity,
-        read: Callable[[bytes], list[CrawledPage]],
+        turns: Turns,
+        read: Callable[[bytes, int], list[CrawledPage]],
     ) -> None:
         self._act = "add" if path.startswith("/v1/add") else "lookup"
         self._many = path.endswith("/batch")
         self._settings = settings
         self._judge_thread = judge_thread
         self._capacity = capacity
+        self._turns = turns
         self._read = read
         self._seconds = metrics.seconds.labels(path)
         self._requests = {status: metrics.requests.labels(path, str(status)) for status in _STATUSES}
@@ -62,7 +72,7 @@ class JudgeEndpoint:
         began = time.perf_counter()
         headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            status, body = 200, await self._respond(dict(scope["headers"]), receive)
+            status, body = 200, await self._respond(dict(scope["headers"]), client_of(scope["client"]), receive)
         except _Refusal as refusal:
             status, body, headers = refusal.status, orjson.dumps(error_response(refusal)), refusal.headers
         except _Disconnect:
@@ -77,20 +87,22 @@ class JudgeEndpoint:
         self._requests[status].inc()
         self._seconds.observe(time.perf_counter() - began)
 
-    async def _respond(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    async def _respond(self, headers: dict[bytes, bytes], client: str, receive: Receive) -> bytes:
         """Body of the response. Raises _Refusal, _Disconnect."""
-        length = self._check_headers(headers)
+        self._check_headers(headers)
         try:
-            # A body of unknown length may reach the limit.
-            with self._capacity.held(self._settings.max_body_bytes if length == _UNKNOWN else length):
-                return await self._judged(await self._body(receive))
+            with self._capacity.claim(client) as claim:
+                claim.grow(_REQUEST_BYTES)
+                body = await self._body(receive, claim)
+                async with self._turns.turn(client):
+                    return await self._judged(body, client)
         except BusyError as busy:
             raise _Refusal(503, busy, _LATER, _CLOSE) from None
         except StateError as error:
             raise _Refusal(503, error, _LATER) from None
 
-    def _check_headers(self, headers: dict[bytes, bytes]) -> int:
-        """Length of the body, or _UNKNOWN. Raises _Refusal for faults that need no reading of the body."""
+    def _check_headers(self, headers: dict[bytes, bytes]) -> None:
+        """Raise _Refusal for faults that need no reading of the body."""
         if self._judge_thread.stopping:
             raise _Refusal(503, "the service is stopping; retry in a second", _LATER, _CLOSE)
         if self._judge_thread.failure:
@@ -101,17 +113,20 @@ class JudgeEndpoint:
             raise _Refusal(415, f"the request must be {JSON}, got {kind[:80]!r}; set its Content-Type", _CLOSE)
         if b"content-encoding" in headers:
             raise _Refusal(415, "the request must not be compressed; remove Content-Encoding", _CLOSE)
-        announced = headers.get(b"content-length")
-        if announced is None:
-            return _UNKNOWN
-        if int(announced) > self._settings.max_body_bytes:
+        if int(headers.get(b"content-length", b"0")) > self._settings.max_body_bytes:
             raise self._too_large()
-        return int(announced)
 
-    async def _body(self, receive: Receive) -> bytes:
+    async def _body(self, receive: Receive, claim: Claim) -> bytes:
         parts, size = list[bytes](), 0
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._settings.body_seconds):
+            async with asyncio.timeout(self._settings.body_seconds) as limit:
+
+                def interrupt() -> None:
+                    if not limit.expired():
+                        limit.reschedule(loop.time())
+
+                claim.gives_way = interrupt
                 more = True
                 while more:
                     message = await receive()
@@ -121,25 +136,28 @@ class JudgeEndpoint:
                     size += len(parts[-1])
                     if size > self._settings.max_body_bytes:
                         raise self._too_large()
+                    claim.grow(len(parts[-1]))
                     more = message.get("more_body", False)
+                claim.gives_way = None
         except TimeoutError:
+            if claim.lost:
+                raise BusyError("too many bytes of requests are in progress; send fewer pages at a time") from None
             rule = f"the request must arrive within {self._settings.body_seconds:g} s (serve.body_seconds)"
             raise _Refusal(408, f"{rule}; send less at a time", _CLOSE) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def _judged(self, body: bytes) -> bytes:
+    async def _judged(self, body: bytes, client: str) -> bytes:
         try:
-            pages = self._read(body)
+            pages = self._read(body, self._settings.max_pages)
+        except BatchTooLargeError as error:
+            raise _Refusal(413, error) from None
         except PageError as error:
             raise _Refusal(400 if error.reason is RejectReason.NOT_JSON else 422, error) from None
-        if len(pages) > self._settings.max_pages:
-            rule = f"a batch must have at most {self._settings.max_pages:,} pages (serve.max_pages)"
-            raise _Refusal(413, f"{rule}, got {len(pages):,}; send several batches")
-        verdicts = await self._judge_thread.verdicts(pages, self._act == "add") if pages else []
+        verdicts = await self._judge_thread.verdicts(pages, self._act == "add", client) if pages else []
         for verdict in verdicts:
             self._pages[verdict.kind].inc()
         fields = [verdict_response(verdict, self._judge_thread.scheme) for verdict in verdicts]
-        return orjson.dumps({"verdicts": fields} if self._many else fields[0])
+        return escape_json(orjson.dumps({"verdicts": fields} if self._many else fields[0]))
 
     def _too_large(self) -> _Refusal:
         rule = f"a request must have at most {self._settings.max_body_bytes:,} bytes (serve.max_body_bytes)"

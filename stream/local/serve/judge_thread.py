@@ -1,11 +1,9 @@
-"""The thread that judges the requests of the HTTP port in batches, its capacity limits, and its metrics."""
+"""The thread that judges the requests of the HTTP port in batches, with a fair queue, and its metrics."""
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
@@ -13,9 +11,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Plat
 from spotsieve.stream.base.errors import SpotsieveError, StateError
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.local.library import CrawledPage, Deduplicator, Verdict
+from spotsieve.stream.local.serve.fairness import Capacity, FairQueue
 from spotsieve.stream.observe.logs import logger
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+TURN_PAGES = 16
+"""Pages of each client in a batch where several clients wait, so that the requests of one do not delay the others."""
 PAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -55,42 +56,16 @@ class ServeMetrics:
             registry=self.registry,
         )
 
+        self.refused_connections = Counter(
+            "spotsieve_serve_refused_connections",
+            "Connections that were closed before the application had a request, by reason.",
+            ("reason",),
+            registry=self.registry,
+        )
+
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Add a gauge that is read at each scrape."""
         Gauge(name, about, registry=self.registry).set_function(value)
-
-
-class BusyError(Exception):
-    """The capacity is exhausted; the client should retry later."""
-
-
-class Capacity:
-    """A limit on a quantity in use, such as bytes or pages, for one event loop. what: its unit, for errors"""
-
-    def __init__(self, most: int, what: str) -> None:
-        self.most = most
-        self.used = 0
-        self._what = what
-
-    @contextmanager
-    def held(self, amount: int) -> Iterator[None]:
-        """Use an amount while the block runs. Raises BusyError if it exceeds the free capacity.
-
-        An amount above the whole limit is admitted while nothing else is in use.
-        """
-        self.check(amount)
-        self.used += amount
-        try:
-            yield
-        finally:
-            self.used -= amount
-
-    def check(self, amount: int) -> None:
-        """Raise BusyError if the amount exceeds the free capacity."""
-        if self.used and self.used + amount > self.most:
-            raise BusyError(
-                f"too many requests are in progress: {self.used:,} of {self.most:,} {self._what}; retry in a second"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +83,8 @@ class JudgeThread:
 
     A single page costs ten times as much as a page in a batch of 64, so requests that arrive together are judged
     together. A single client never waits for others. If several clients send requests, the first waits up to linger_ms
-    for more. Requests are taken in the order of arrival; within a batch, those that add precede look-ups.
+    for more. Clients take turns, and the requests of each are taken in their order; within a batch, those that add
+    precede look-ups.
 
     open_state: opens the state, also at each refresh  batch_pages: limit on the pages of requests judged together
     """
@@ -120,8 +96,8 @@ class JudgeThread:
         self._linger_seconds = settings.linger_ms / 1000
         self._batch_pages = batch_pages
         self._metrics = metrics
-        self._capacity = Capacity(settings.waiting_pages, "pages")
-        self._jobs = deque[_Job]()
+        self._capacity = Capacity(settings.waiting_pages, settings.client_share, "pages")
+        self._jobs = FairQueue[_Job](lambda job: len(job.pages))
         self._arrived = asyncio.Event()
         # One thread keeps the order of additions, and closes a replaced state between two batches.
         self._thread = ThreadPoolExecutor(1, "spotsieve-serve")
@@ -140,11 +116,12 @@ class JudgeThread:
         age = "Seconds since the state was opened. Look-ups do not see pages that others indexed since."
         metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
 
-    async def verdicts(self, pages: Sequence[CrawledPage], adds: bool) -> list[Verdict]:
+    async def verdicts(self, pages: Sequence[CrawledPage], adds: bool, client: str = "") -> list[Verdict]:
         """Verdicts of the pages of a request. adds: whether to index them. Raises BusyError, StateError."""
-        with self._capacity.held(len(pages)):
+        with self._capacity.claim(client) as claim:
+            claim.grow(len(pages))
             job = _Job(pages, adds, time.monotonic(), asyncio.get_running_loop().create_future())
-            self._jobs.append(job)
+            self._jobs.put(client, job)
             self._arrived.set()
             return await job.response
 
@@ -157,8 +134,8 @@ class JudgeThread:
             while self._jobs:
                 if together and len(self._jobs) < self._batch_pages:
                     # The time counts from the first arrival, so requests that waited for the previous batch go now.
-                    await asyncio.sleep(self._jobs[0].arrived + self._linger_seconds - time.monotonic())
-                batch = self._next_batch()
+                    await asyncio.sleep(self._jobs.first.arrived + self._linger_seconds - time.monotonic())
+                batch = self._jobs.take(self._batch_pages, TURN_PAGES)
                 together = len(batch) > 1
                 await self._work_on(batch)
 
@@ -201,15 +178,6 @@ class JudgeThread:
         """Finish the current batch, and close the state."""
         self._thread.shutdown(wait=True)
         self._deduplicator.close()
-
-    def _next_batch(self) -> list[_Job]:
-        """The next jobs, at least one, up to _batch_pages pages."""
-        batch = [self._jobs.popleft()]
-        pages = len(batch[0].pages)
-        while self._jobs and pages + len(self._jobs[0].pages) <= self._batch_pages:
-            batch.append(self._jobs.popleft())
-            pages += len(batch[-1].pages)
-        return batch
 
     def _judge(self, jobs: Sequence[_Job]) -> list[list[Verdict]]:
         """Verdicts of each job, judged in one batch of additions and one of look-ups."""

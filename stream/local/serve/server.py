@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 
@@ -19,27 +21,35 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.base.tasks import TaskScope
 from spotsieve.stream.local.library import Deduplicator
+from spotsieve.stream.local.serve.access import Access, AccessRefusal, is_loopback, tls_context
+from spotsieve.stream.local.serve.connections import Connections, GuardedProtocol
 from spotsieve.stream.local.serve.endpoint import DEFECT, JudgeEndpoint
-from spotsieve.stream.local.serve.judge_thread import Capacity, JudgeThread, ServeMetrics
+from spotsieve.stream.local.serve.fairness import Capacity, Turns
+from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
 from spotsieve.stream.local.serve.wire import JSON, error_response, openapi_document, read_page, read_pages
 from spotsieve.stream.observe.health import listen
 from spotsieve.stream.observe.logs import logger
 
 
 class Port:
-    """The routes of the port. adds: whether pages can be added"""
+    """The routes of the port. access: who may send requests  adds: whether pages can be added"""
 
-    def __init__(self, settings: ServeSettings, judge_thread: JudgeThread, metrics: ServeMetrics, adds: bool) -> None:
+    def __init__(
+        self, settings: ServeSettings, access: Access, judge_thread: JudgeThread, metrics: ServeMetrics, adds: bool
+    ) -> None:
+        self._access = access
         self._judge_thread = judge_thread
         self._metrics = metrics
-        capacity = Capacity(settings.waiting_bytes, "bytes")
+        capacity = Capacity(settings.waiting_bytes, settings.client_share, "bytes")
+        turns = Turns(settings.client_requests)
         metrics.watch("spotsieve_serve_waiting_bytes", "Bytes of requests in progress.", lambda: capacity.used)
         self._openapi = orjson.dumps(openapi_document(settings, adds))
         self._judging = {
-            path: JudgeEndpoint(path, settings, judge_thread, metrics, capacity, read)
+            path: JudgeEndpoint(path, settings, judge_thread, metrics, capacity, turns, read)
             for act in ("lookup", "add")
             for path, read in ((f"/v1/{act}", read_page), (f"/v1/{act}/batch", read_pages))
             if act == "lookup" or adds
@@ -50,10 +60,19 @@ class Port:
         rest, judging = self._rest(), self._judging
 
         async def route(scope: Scope, receive: Receive, send: Send) -> None:
+            if (refusal := self._access.check(scope["path"], scope["headers"])) is not None:
+                await self._refuse(refusal)(scope, receive, send)
+                return
             endpoint = judging.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
             await (rest if endpoint is None else endpoint)(scope, receive, send)
 
         return route
+
+    def _refuse(self, refusal: AccessRefusal) -> Response:
+        self._metrics.requests.labels("other", str(refusal.status)).inc()
+        response = Response(orjson.dumps(error_response(refusal.error)), refusal.status, media_type=JSON)
+        response.raw_headers += [(b"connection", b"close"), *refusal.headers]
+        return response
 
     def _rest(self) -> Starlette:
         """The Starlette application of all other routes. It knows the verdict paths to refuse other methods."""
@@ -105,8 +124,26 @@ BACKLOG = 2048
 
 
 def bind(settings: ServeSettings) -> socket.socket:
-    """The listening socket. Raises SettingError if the port is in use."""
+    """The listening socket. Raises SettingError if the port is in use, or serve.connections are too many."""
+    _allow_files(settings.connections)
     return listen("serve.port", settings.host, settings.port, BACKLOG)
+
+
+SPARE_FILES = 512
+"""Open files beside connections, of which RocksDB has most."""
+
+
+def _allow_files(connections: int) -> None:
+    """Let the process have enough open files. Raises SettingError if it must not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    infinite = resource.RLIM_INFINITY
+    if hard != infinite and hard < connections + SPARE_FILES:
+        rule = f"must be at most {max(0, hard - SPARE_FILES):,}, because this process may open {hard:,} files"
+        raise SettingError("serve.connections", rule, connections, "raise the limit (ulimit -n), or lower the setting")
+    # RocksDB takes up to a half.
+    enough = 2 * (connections + SPARE_FILES)
+    if soft != infinite and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough if hard == infinite else min(hard, enough), hard))
 
 
 def serve(
@@ -122,7 +159,8 @@ def serve(
 
     open_state: opens the state  batch_pages: limit on the pages of requests judged together
     adds: whether pages can be added  refreshes: whether to reopen the state every refresh_seconds
-    Raises StateError if the state cannot be opened or closed.
+    Raises SettingError for a token or TLS files that cannot be used, and StateError if the state cannot be opened or
+    closed.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -137,12 +175,15 @@ async def _serve(
     adds: bool,
     refreshes: bool,
 ) -> None:
+    access, context = Access(settings, listening.getsockname()[0]), tls_context(settings)
     metrics = ServeMetrics()
+    connections = Connections(settings, metrics.refused_connections)
+    metrics.watch("spotsieve_serve_connections", "Open connections.", lambda: connections.open)
     judge_thread = JudgeThread(open_state, settings, batch_pages, metrics)
     try:
         server = _Server(
             uvicorn.Config(
-                Port(settings, judge_thread, metrics, adds).app(),
+                Port(settings, access, judge_thread, metrics, adds).app(),
                 http="httptools",
                 lifespan="off",
                 ws="none",
@@ -150,10 +191,11 @@ async def _serve(
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                limit_concurrency=settings.connections,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.stop_seconds,
             ),
+            connections,
+            context,
             judge_thread,
         )
         # Collecting garbage among the compiler's objects would stop all responses for 0.1 s.
@@ -161,15 +203,18 @@ async def _serve(
         gc.freeze()
         async with TaskScope() as tasks:
             tasks.start(judge_thread.work())
+            tasks.start(connections.sweep())
             if refreshes and settings.refresh_seconds:
                 tasks.start(judge_thread.refresh(settings.refresh_seconds))
             host, number = listening.getsockname()[:2]
             logger().info(
                 "serving",
-                url=f"http://{f'[{host}]' if ':' in host else host}:{number}",
+                url=f"{'http' if context is None else 'https'}://{f'[{host}]' if ':' in host else host}:{number}",
                 adds=adds,
                 known_pages=judge_thread.known_pages,
             )
+            if not access.needs_token and not is_loopback(host):
+                logger().warning("anyone who reaches this port can use it; set serve.token_file, or use a proxy")
             await server.serve([listening])
     finally:
         judge_thread.close()
@@ -177,11 +222,33 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server ends the process with the signal that stopped it; this one returns."""
+    """uvicorn's server with guarded connections. It does not end the process with the signal that stopped it."""
 
-    def __init__(self, config: uvicorn.Config, judge_thread: JudgeThread) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        connections: Connections,
+        context: ssl.SSLContext | None,
+        judge_thread: JudgeThread,
+    ) -> None:
         super().__init__(config)
+        self._connections = connections
+        self._context = context
         self._judge_thread = judge_thread
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, with the limits of the settings on each connection."""
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                lambda: GuardedProtocol(self.config, self.server_state, self._connections),
+                sock=listening,
+                ssl=self._context,
+                ssl_handshake_timeout=self._connections.settings.head_seconds if self._context else None,
+                backlog=BACKLOG,
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

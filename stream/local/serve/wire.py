@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
+import numpy as np
 import pybase64
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.config import JsonDict
@@ -40,7 +41,7 @@ class PageRequest(TypedDict):
     ]
     body: NotRequired[
         Annotated[
-            str | Annotated[list[str], Field(min_length=1)],
+            str | Annotated[list[str], Field(min_length=1, fail_fast=True)],
             Field(description="HTML or plain text; a list is joined by line ends"),
         ]
     ]
@@ -73,7 +74,7 @@ class PageRequest(TypedDict):
 class PagesRequest(TypedDict):
     """Pages. Their verdicts are in the same order."""
 
-    pages: list[PageRequest]
+    pages: Annotated[list[PageRequest], Field(fail_fast=True)]
 
 
 @with_config(_STRICT)
@@ -113,9 +114,14 @@ ONE = TypeAdapter(PageRequest)
 MANY = TypeAdapter(PagesRequest)
 
 
-def read_page(body: bytes) -> list[CrawledPage]:
-    """The page of a request, as a list of one. Raises PageError."""
+class BatchTooLargeError(Exception):
+    """A request has more pages or values than it may have."""
+
+
+def read_page(body: bytes, max_pages: int) -> list[CrawledPage]:
+    """The page of a request, as a list of one. Raises PageError, BatchTooLargeError."""
     try:
+        _check_size(body, max_pages)
         page = ONE.validate_json(body)
     except ValidationError as error:
         raise _page_error(error) from None
@@ -123,9 +129,13 @@ def read_page(body: bytes) -> list[CrawledPage]:
     return [_crawled(page, "")]
 
 
-def read_pages(body: bytes) -> list[CrawledPage]:
-    """The pages of a request. Raises PageError, which names the first wrong page by its number from 0."""
+def read_pages(body: bytes, max_pages: int) -> list[CrawledPage]:
+    """The pages of a request, at most max_pages.
+
+    Raises PageError, which names the first wrong page by its number from 0, and BatchTooLargeError.
+    """
     try:
+        _check_size(body, max_pages)
         request = MANY.validate_json(body)
     except ValidationError as error:
         raise _page_error(error) from None
@@ -168,6 +178,42 @@ def verdict_response(verdict: Verdict, scheme: str) -> VerdictResponse:
 def error_response(error: object) -> ErrorResponse:
     """The response for an error."""
     return {"error": escape_control_characters(str(error))}
+
+
+MOST_VALUES = 1_000_000
+"""Most JSON values of a request. A page has up to 8; a body may be a list of lines."""
+_FIELDS = 16
+"""Most fields of a page, with room for an error that names an unknown one."""
+_BLOCK = 2**20
+
+
+def _check_size(body: bytes, max_pages: int) -> None:
+    """Count objects, fields and values of a request before they are built. Raises BatchTooLargeError.
+
+    A value of three bytes may take a hundred as an object, and an error for each of a million wrong fields far more.
+    """
+    most = {b"{": max_pages + 1, b":": _FIELDS * (max_pages + 1), b",": MOST_VALUES}
+    # Texts have these characters too, so most requests with few of them need no closer look, and all others do.
+    if all(body.count(mark) <= limit for mark, limit in most.items()):
+        return
+    counted, inside = dict.fromkeys(most, 0), False
+    plain = np.frombuffer(body.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
+    for start in range(0, len(plain), _BLOCK):
+        block = plain[start : start + _BLOCK]
+        in_text = np.logical_xor.accumulate(block == ord('"')) ^ inside
+        inside = bool(in_text[-1])
+        outside = block[~in_text]
+        for mark, limit in most.items():
+            counted[mark] += int(np.count_nonzero(outside == ord(mark)))
+            if counted[mark] <= limit:
+                continue
+            if mark == b"{":
+                rule = f"a batch must have at most {max_pages:,} pages (serve.max_pages)"
+                raise BatchTooLargeError(f"{rule}; send several batches")
+            raise BatchTooLargeError(
+                f"a request must have at most {_FIELDS} fields a page and {MOST_VALUES:,} values; "
+                "GET /openapi.json describes requests"
+            )
 
 
 def _crawled(page: PageRequest, place: str) -> CrawledPage:

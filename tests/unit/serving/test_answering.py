@@ -9,7 +9,8 @@ import pytest
 
 from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
 from spotsieve.stream.base.settings.runtime import ServeSettings
-from spotsieve.stream.local.serve.judge_thread import BusyError, JudgeThread, ServeMetrics
+from spotsieve.stream.local.serve.fairness import BusyError
+from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
 from tests.fixtures.filter_crawl import article
 from tests.fixtures.waiting import SECONDS, wait_until_async
 
@@ -76,7 +77,7 @@ async def test_pages_that_are_added_are_known_to_look_ups_of_the_same_batch() ->
 
 
 async def test_beyond_the_bound_pages_are_refused_and_later_ones_are_not() -> None:
-    async with answering(Watched(), waiting_pages=4) as port:
+    async with answering(Watched(), waiting_pages=4, client_share=1) as port:
         outcomes = await asyncio.gather(*(ask(port, str(one), f"{one}+") for one in range(4)), return_exceptions=True)
         assert [type(one) for one in outcomes] == [list, list, BusyError, BusyError]
         assert await ask(port, "later") == ["later"]

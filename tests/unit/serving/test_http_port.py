@@ -144,7 +144,7 @@ def test_a_bad_request_is_told_what_to_change(
 
 
 def test_a_body_that_does_not_come_or_never_ends_is_refused(asking: HttpPort) -> None:
-    head = b"POST /v1/lookup HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     for rest, status in (
         (b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
         (b"Transfer-Encoding: chunked\r\n\r\n" + b"4e20\r\n" + b"x" * 20_000 + b"\r\n4e20\r\nx", b"HTTP/1.1 413"),
@@ -191,7 +191,8 @@ def test_look_ups_see_what_the_owner_filed_since(tmp_path: Path) -> None:
 
 def test_sigterm_answers_what_is_in_hand_and_keeps_it(tmp_path: Path) -> None:
     body = json.dumps({"url": "https://last.example/", "body": f"<p>{article(3)}</p>"}).encode()
-    head = f"POST /v1/add HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = "POST /v1/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     with http_port(tmp_path / "state", "--add") as port:
         with socket.create_connection(("127.0.0.1", port.number), timeout=SECONDS) as client:
             client.sendall(head.encode() + body[:10])

@@ -1,0 +1,318 @@
+"""Limits the connections of the HTTP port and what is read from each before the application runs.
+
+uvicorn and httptools keep a request line and headers of any size, any number of requests behind each other, and a
+connection that never finishes its headers. GuardedProtocol is uvicorn's protocol with limits on all of these.
+"""
+
+import asyncio
+import ipaddress
+import time
+from enum import Enum, auto
+from typing import NamedTuple
+
+import httptools
+import orjson
+import uvicorn
+from prometheus_client import Counter
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from spotsieve.stream.base.settings.runtime import ServeSettings
+
+MOST_PIPELINED = 8
+"""Requests that one connection may send before it has the response to the first."""
+PART_BYTES = 2**14
+"""The parser gets so much at a time until the headers are complete, so that counting stops it early."""
+SWEEP_SECONDS = 1.0
+LINGER_SECONDS = 1.0
+"""Time for a client to read a refusal before its connection closes."""
+BODY_MARGIN_SECONDS = 5.0
+"""The endpoint answers a slow body; a body of a request without an endpoint is cut off this much later."""
+
+
+class _Refusal(NamedTuple):
+    """Why a connection is closed. reason: label of the metric"""
+
+    reason: str
+    status: int
+    error: str
+
+
+class ConnectionPhase(Enum):
+    """Where a connection is. The order in which connections make room for a new one is that of _ROOM."""
+
+    HEAD = auto()
+    """Waits for a request line, or receives it and its headers."""
+    BODY = auto()
+    """Receives a body."""
+    BUSY = auto()
+    """The request is complete, and its response is not."""
+    LINGER = auto()
+    """Refused; the client may read why."""
+
+
+class Connections:
+    """The open connections of a port, by client address. One client holds at most a share of them.
+
+    A new connection beyond a limit takes the place of one that has no complete request: first of one that never had a
+    response, then of an idle one, then of one that still sends a body; of several, the oldest.
+    """
+
+    def __init__(self, settings: ServeSettings, refused: Counter) -> None:
+        """refused: counter with the label `reason`"""
+        self.settings = settings
+        self._most = settings.connections
+        self._client_most = max(1, int(settings.connections * settings.client_share))
+        self._by_client = dict[str, dict[GuardedProtocol, None]]()
+        self._refused = refused
+        self.open = 0
+
+    def count_refusal(self, reason: str) -> None:
+        """Count a closed connection."""
+        self._refused.labels(reason).inc()
+
+    def admit(self, new: "GuardedProtocol") -> bool:
+        """Add a connection, if there is room or another one makes room."""
+        crowd = self._by_client.get(new.address, {})
+        if len(crowd) < self._client_most:
+            crowd = max(self._by_client.values(), key=len) if self.open >= self._most else {}
+        if crowd and not self._make_room(crowd):
+            return False
+        self._by_client.setdefault(new.address, {})[new] = None
+        self.open += 1
+        return True
+
+    def remove(self, connection: "GuardedProtocol") -> None:
+        """Remove a connection, if it is here."""
+        crowd = self._by_client.get(connection.address, {})
+        if connection in crowd:
+            del crowd[connection]
+            self.open -= 1
+            if not crowd:
+                del self._by_client[connection.address]
+
+    async def sweep(self) -> None:
+        """Close connections that are too slow, forever."""
+        while True:
+            await asyncio.sleep(min(SWEEP_SECONDS, self.settings.head_seconds / 4))
+            now = time.monotonic()
+            for crowd in list(self._by_client.values()):
+                for connection in list(crowd):
+                    connection.check_time(now)
+
+    def _make_room(self, crowd: "dict[GuardedProtocol, None]") -> bool:
+        chosen, best = None, len(_ROOM)
+        for connection in crowd:  # The oldest is the first.
+            rank = connection.room_rank
+            if rank < best:
+                chosen, best = connection, rank
+                if not rank:
+                    break
+        if chosen is None:
+            return False
+        if chosen.phase is not ConnectionPhase.LINGER:
+            self.count_refusal("made_room")
+        self.remove(chosen)
+        chosen.transport.abort()
+        return True
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection: uvicorn's HTTP protocol within the limits of the settings."""
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, connections: Connections) -> None:
+        super().__init__(config, state, {})
+        self.address = ""
+        self.phase = ConnectionPhase.HEAD
+        self._connections = connections
+        self._settings = connections.settings
+        self._since: float | None = time.monotonic()
+        """When the current head or body began; None while the connection is idle."""
+        self._unwritable_since: float | None = None
+        self._served = False
+        self._unread = 0
+        """Bytes of the current message that the parser has, since its beginning or its latest body bytes."""
+        self._head_bytes = self._headers = 0
+        self._fault: _Refusal | None = None
+        self._cycles = list[RequestResponseCycle]()
+        """Requests without a complete response, the first of which is being answered."""
+
+    @property
+    def room_rank(self) -> int:
+        """How soon this connection makes room for a new one; 0 is first, and len(_ROOM) never."""
+        return _ROOM.get((self.phase, self._served), len(_ROOM))
+
+    # Callbacks of the transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = client_of(self.client)
+        if not self._connections.admit(self):
+            self._connections.count_refusal("connections")
+            transport.write(self._response(_NO_ROOM))
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.remove(self)
+        # uvicorn tells this to the latest request alone. The others would write to a closed connection.
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if self._since is None:
+            self._since = time.monotonic()
+        at = 0
+        while at < len(data) and self.phase is not ConnectionPhase.LINGER and not self.transport.is_closing():
+            part = data[at : at + PART_BYTES] if self.phase is ConnectionPhase.HEAD else data[at:]
+            at += len(part)
+            # The part may begin a message, or be body: then what it leaves unread is shorter, and counts from the next.
+            self._unread += len(part)
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade:
+                return  # The response says nothing of an upgrade, so the client goes on with HTTP/1.1.
+            except httptools.HttpParserError:
+                self._refuse(self._fault or _NOT_HTTP)
+                return
+            if self._unread > self._settings.head_bytes:
+                self._refuse(_LONG_HEAD)
+
+    def pause_writing(self) -> None:
+        self._unwritable_since = time.monotonic()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unwritable_since = None
+        super().resume_writing()
+
+    # Callbacks of the parser
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._fail(_PIPELINED)
+        super().on_message_begin()
+        if self.phase is not ConnectionPhase.HEAD:
+            self.phase, self._since, self._unread = ConnectionPhase.HEAD, time.monotonic(), 0
+        self._head_bytes = self._headers = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers += 1
+        if self._headers > self._settings.max_headers:
+            self._fail(_MANY_HEADERS)
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self.phase, self._since, self._unread = ConnectionPhase.BODY, time.monotonic(), 0
+        super().on_headers_complete()
+        self._cycles.append(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread = 0
+        super().on_message_complete()
+        self.phase, self._since = ConnectionPhase.BUSY, None
+        if self.cycle.response_complete:
+            self._rest()
+
+    def on_response_complete(self) -> None:
+        self._served = True
+        self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
+        super().on_response_complete()
+        if self.cycle.response_complete and self.phase is ConnectionPhase.BUSY:
+            self._rest()
+        elif self.cycle.response_complete and self.phase is ConnectionPhase.BODY:
+            self.transport.close()  # The response came before the end of the body, and nobody reads the rest.
+
+    # Limits
+
+    def check_time(self, now: float) -> None:
+        """Close the connection if its client is too slow. now: time.monotonic()"""
+        settings = self._settings
+        spent = 0.0 if self._since is None else now - self._since
+        if self._unwritable_since is not None and now - self._unwritable_since > settings.body_seconds:
+            self._connections.count_refusal("slow_reader")
+            self.transport.abort()
+        elif self.phase is ConnectionPhase.LINGER and spent > LINGER_SECONDS:
+            self.transport.abort()
+        elif self.phase is ConnectionPhase.HEAD and spent > settings.head_seconds:
+            self._refuse(_SLOW_HEAD)
+        elif self.phase is ConnectionPhase.BODY and spent > settings.body_seconds + BODY_MARGIN_SECONDS:
+            self._connections.count_refusal("slow_body")
+            self.transport.abort()
+
+    def _rest(self) -> None:
+        self.phase, self._since = ConnectionPhase.HEAD, None
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._settings.head_bytes:
+            self._fail(_LONG_HEAD)
+
+    def _fail(self, refusal: _Refusal) -> None:
+        """Stop the parser, which does not pass errors of callbacks on."""
+        self._fault = refusal
+        raise ValueError(refusal.reason)
+
+    def _refuse(self, refusal: _Refusal) -> None:
+        """Send a refusal, and close the connection soon: a client that still sends could not read it otherwise."""
+        self._connections.count_refusal(refusal.reason)
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self.transport.abort()  # The refusal would be taken for the response to an earlier request.
+            return
+        self.phase, self._since = ConnectionPhase.LINGER, time.monotonic()
+        self.flow.pause_reading()
+        self.transport.write(self._response(refusal))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _response(self, refusal: _Refusal) -> bytes:
+        body = orjson.dumps({"error": refusal.error})
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
+        later = b"retry-after: 1\r\n" if refusal.status == 503 else b""
+        return b"".join((STATUS_LINE[refusal.status], head, later, b"\r\n", body))
+
+
+_ROOM = {
+    (ConnectionPhase.LINGER, False): 0,
+    (ConnectionPhase.LINGER, True): 0,
+    (ConnectionPhase.HEAD, False): 0,
+    (ConnectionPhase.HEAD, True): 1,
+    (ConnectionPhase.BODY, False): 2,
+    (ConnectionPhase.BODY, True): 2,
+}
+"""ConnectionPhase, and whether the connection had a response -> the order in which connections make room."""
+_LONG_HEAD = _Refusal(
+    "long_head", 431, "request line and headers are too long (serve.head_bytes); send fewer or shorter headers"
+)
+_MANY_HEADERS = _Refusal("many_headers", 431, "the request has too many headers (serve.max_headers); send fewer")
+_SLOW_HEAD = _Refusal(
+    "slow_head", 408, "request line and headers took too long (serve.head_seconds); send them at once"
+)
+_PIPELINED = _Refusal("pipelined", 429, "too many requests wait for responses; wait for responses before sending more")
+_NOT_HTTP = _Refusal("not_http", 400, "this is not an HTTP/1.1 request; check the client, and http:// against https://")
+_NO_ROOM = _Refusal(
+    "connections", 503, "too many connections are open (serve.connections, serve.client_share); retry in a second"
+)
+
+
+def client_of(address: tuple[str, int] | None) -> str:
+    """The name under which the requests of a client count: its IPv4 address, or the /64 network of its IPv6 address."""
+    host = address[0] if address else ""
+    if ":" not in host:
+        return host
+    parsed = ipaddress.IPv6Address(host.partition("%")[0])
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
