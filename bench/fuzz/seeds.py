@@ -15,6 +15,7 @@ from webencodings.labels import LABELS
 
 from bench.fuzz.targets import DECODERS
 from spotsieve.state.format.buckets import encode_buckets
+from spotsieve.state.format.common_text import encode_changes
 from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import (
@@ -23,11 +24,22 @@ from spotsieve.state.format.meta import (
     StateProgress,
     encode_identity,
     encode_marks,
+    encode_outcome_ref,
+    encode_pending_verdict,
     encode_progress,
     encode_source,
 )
 from spotsieve.state.horizon import StepMark
-from spotsieve.state.index import Buckets, CommitMark, IndexUpdate
+from spotsieve.state.index import (
+    COMMON_SLOTS,
+    Buckets,
+    CommitMark,
+    CommonText,
+    IndexUpdate,
+    OutcomeRef,
+    PendingVerdict,
+    no_common_text,
+)
 from spotsieve.state.log.record import encode, encode_configuration, encode_forget, encode_skip
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.removal import ForgottenPage
@@ -155,6 +167,9 @@ def state_values() -> list[bytes]:
         *(bytes([kind]) + value for kind in (1, 6) for value in encode_entries(learned, np.zeros(5, np.uint32))),
         bytes([6]) + entry,
         *(bytes([7]) + value for value in encode_memories(learned.learned.memories) if value is not None),
+        bytes([8]) + encode_pending_verdict(PendingVerdict(3, 0.5, 3, 1)),
+        bytes([9]) + encode_outcome_ref(OutcomeRef(3, 4))[:-8],
+        bytes([10]) + encode_changes(no_common_text(), CommonText((np.arange(COMMON_SLOTS) == 9).astype(np.uint64))),
     ]
 
 

@@ -16,6 +16,7 @@ from webencodings.labels import LABELS
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.common_text import changes_key, read_common_text
 from spotsieve.state.format.entries import FORGOTTEN, StoredEntries, entry_fault, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import (
@@ -24,9 +25,12 @@ from spotsieve.state.format.meta import (
     decode_clock,
     decode_identity,
     decode_marks,
+    decode_outcome_ref,
+    decode_pending_verdict,
     decode_progress,
     decode_source,
     encode_identity,
+    encode_pending_verdict,
     encode_progress,
     seal,
 )
@@ -353,7 +357,7 @@ KEYS = np.array([0, 1 << 56, 0xFD << 56, 0xFE << 56, 0xFF << 56, 0xFC << 56, 0xF
 
 def read_state_value(data: bytes) -> None:
     """First byte: the decoder. Values of the meta family are also read with a valid checksum."""
-    kind, value = (data[0] if data else 0) % 8, data[1:]
+    kind, value = (data[0] if data else 0) % 11, data[1:]
     for stored in both_sealed(value):
         try:
             if kind == 0:
@@ -376,14 +380,20 @@ def read_state_value(data: bytes) -> None:
             elif kind == 5:
                 assert 16 * len(decode_marks(stored)) <= len(stored)
             elif kind == 6:
-                fault = entry_fault(stored, stored[1] if len(stored) > 1 else 0, 2)
+                fault = entry_fault(stored, 2)
                 assert fault is None or len(fault) < SHOWN
                 if fault is None and stored != FORGOTTEN:
                     assert pack_entry(unpack_entry(b"k", stored)) == stored
                     StoredEntries([b"k"], [stored], ["a", "b"]).own_texts()
-            else:
+            elif kind == 7:
                 memories = decode_memories(KEYS[:3], [stored, None, stored])
                 assert encode_memories(memories) == [stored, None, stored]
+            elif kind == 8:
+                assert encode_pending_verdict(decode_pending_verdict(bytes(16), stored))[:1] == stored[:1]
+            elif kind == 9:
+                decode_outcome_ref(stored)
+            else:
+                assert read_common_text([(changes_key(1), stored)]).changed == len(stored)
         except StateError as error:
             check_error(error)
 

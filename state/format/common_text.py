@@ -76,8 +76,10 @@ def read_common_text(items: Iterable[tuple[bytes, bytes]]) -> StoredCommonText:
                 raise CorruptRecord("common", key, f"must have {_BASE_BYTES} bytes")
             table = CommonText(np.frombuffer(value, "<u8", offset=1).astype(np.uint64))
             continue
+        if key != changes_key(number + 1):
+            raise CorruptRecord("common", key, f"must follow the changes {number}, as number {number + 1}")
         _apply(table, key, value)
-        number, changed = int.from_bytes(key, "big"), changed + len(value)
+        number, changed = number + 1, changed + len(value)
     return StoredCommonText(table, number, changed)
 
 

@@ -4,10 +4,11 @@ An entry has no checksum of its own; RocksDB keeps one on every block and verifi
 version, the length and the references. StoredEntries decodes the entries of one read on demand, column by column.
 """
 
+import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,34 @@ class EntryParts(NamedTuple):
     rank: int | None = None
 
 
+class EntryShape(NamedTuple):
+    """The layout of all entries. words: of a sketch, None: unknown  own: with own texts  ranked: with ranks"""
+
+    words: int | None
+    own: bool
+    ranked: bool
+
+
+_SKETCH_WORDS: dict[str, Callable[[dict[str, Any]], int | None]] = {
+    "minhash": lambda settings: (settings["scheme.h"] + 1) // 2,
+    "onebit": lambda settings: (settings["scheme.k"] + 63) // 64,
+    "adaptive-shingles": lambda _: 1,
+    "spotsigs-lsh": lambda settings: (settings["scheme.k"] * settings["scheme.l"] + 1) // 2,
+    "concept": lambda _: None,
+}
+"""Sizes of sketches by scheme; others have none. A model decides on the size for concepts."""
+
+
+def shape_of_entries(settings: str) -> EntryShape | None:
+    """The layout of the entries of a state; None if its settings name no scheme. settings: their canonical text"""
+    values: dict[str, Any] = json.loads(settings)
+    if "scheme.name" not in values:
+        return None
+    name: str = values["scheme.name"]
+    words = _SKETCH_WORDS[name](values) if name in _SKETCH_WORDS else 0
+    return EntryShape(words, name == "spotsieve", values["policy.keep"] in ("highest", "lowest"))
+
+
 class EntryHead(NamedTuple):
     """The page and host of an entry. source: number of the source  host: 0 without one  has_own: has an own text"""
 
@@ -117,7 +146,7 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
 
 def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     """Read every field of an entry that is not forgotten. Raises CorruptRecord."""
-    rule = entry_fault(value, value[1] if len(value) > 1 else 0, 2**32)
+    rule = entry_fault(value, 2**32)
     if rule is not None:
         raise CorruptRecord("entries", key, rule)
     version, words, source, partition, offset, event_time_ms, url_bytes, _, host, feature_count = ENTRY.unpack_from(
@@ -165,16 +194,19 @@ def pack_entry(parts: EntryParts) -> bytes:
     return head + struct.pack(f"<{len(sketch)}Q", *sketch) + ragged + url + label
 
 
-def entry_fault(value: bytes, words: int, sources: int) -> str | None:
-    """Return the rule that an entry breaks, None for a valid one.
-
-    words: expected size of the sketch  sources: number of sources
-    """
+def entry_fault(value: bytes, sources: int, shape: EntryShape | None = None) -> str | None:
+    """Return the rule that an entry breaks, None for a valid one. sources: number of sources"""
     if value == FORGOTTEN:
         return None
-    if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS or value[1] != words:
-        return f"must be version {_EITHER} with a sketch of {words} words, as another entry has"
-    _, _, source, _, _, _, url_bytes, label_bytes, *_ = ENTRY.unpack_from(value)
+    if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS:
+        return f"must be version {_EITHER} and at least {ENTRY.size} bytes"
+    _, words, source, _, _, _, url_bytes, label_bytes, *_ = ENTRY.unpack_from(value)
+    if shape is not None:
+        version, own = RANKED_VERSION if shape.ranked else ENTRY_VERSION, "an" if shape.own else "no"
+        fits = value[0] == version and shape.words in (words, None) and bool(url_bytes & OWN_TEXT) == shape.own
+        if not fits:
+            size = "" if shape.words is None else f", a sketch of {shape.words} words"
+            return f"must be version {version} with {own} own text{size}, by the settings of the state"
     places = _places_of(value, words, url_bytes)
     declared = places.features or not url_bytes & FEATURED
     if len(value) != places.url + places.url_bytes + label_bytes or source >= sources or not declared:

@@ -29,6 +29,8 @@ from spotsieve.stream.base.jit import kernel
 MEMORY_VERSION = 3
 MAX_ITEMS, MAX_WORDS = 1024, 128
 """The greatest numbers of blocks and of title words that are counted on a host."""
+MAX_FLOOR = 15
+"""The greatest floor, and the greatest error of an item: an error has four bits."""
 IDENTITY_SHIFT, ERROR_SHIFT, URLS_SHIFT = 28, 24, 12
 BITMAP = 2**URLS_SHIFT - 1
 """The sketches of the URLs and texts with an item: 12 bits each."""
@@ -49,8 +51,8 @@ _TABLE_BITS = 11
 _TABLE_SIZE = 2**_TABLE_BITS
 _RULE = (
     f"must be version {MEMORY_VERSION}, have the length that it declares and no shorter value, URLs, at most "
-    f"{MAX_ITEMS} items and {MAX_WORDS} words, each of another identity and with a URL and a text, and hands that "
-    "point at one of them"
+    f"{MAX_ITEMS} items and {MAX_WORDS} words, each of another identity and with a URL and a text, hands that point "
+    f"at one of them, and floors of at most {MAX_FLOOR}"
 )
 
 
@@ -254,6 +256,8 @@ def _first_fault(memories, ends):
         if len(items) > MAX_ITEMS or len(words) > MAX_WORDS or memories.last[host] >> np.uint64(8 * NUMBER_BYTES):
             return host
         if memories.item_hand[host] >= max(len(items), 1) or memories.word_hand[host] >= max(len(words), 1):
+            return host
+        if memories.item_floor[host] > MAX_FLOOR or memories.word_floor[host] > MAX_FLOOR:
             return host
         ends[host + 1] += _bytes_of(len(items) + len(words), _count_tallies(items, words, tallies))
         stamp = np.uint64(2 * host + 1)

@@ -12,15 +12,17 @@ import json
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
-from math import nan
+from math import isinf, nan
 from typing import NamedTuple
 
 import xxhash
 
-from spotsieve.state.horizon import NO_TIME, Clock, StepMark
+from spotsieve.state.format.buckets import NUMBER_BYTES
+from spotsieve.state.horizon import NO_TIME, STEPS, Clock, StepMark
 from spotsieve.state.index import NOBODY, OutcomeRef, PendingVerdict
 from spotsieve.state.removal import Sweep
 from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.verdict import KeyKind, Reason
 
 _CHECKSUM = struct.Struct("<Q")
 
@@ -40,6 +42,8 @@ def unseal(store: str, key: bytes, value: bytes) -> bytes:
 
 IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
+MAX_ENTRIES = 2 ** (8 * NUMBER_BYTES)
+"""The greatest number of entries that postings can name."""
 LOCAL = "local"
 """The name of a local log: a file in the state directory."""
 STATE_FORMAT = 4
@@ -50,6 +54,7 @@ IDENTITY_VERSION = 1
 OUTCOME_REF_VERSION = 1
 PART_VERSION = 2
 """Version of the rule that assigns entries to shards."""
+MAX_SHARDS = 1024
 _REFILL = "delete the directory of this shard and start it: it rebuilds its state from the log and the verdicts"
 _HEARD = struct.Struct("<BQQ")
 _PROGRESS = struct.Struct("<BQQQIqQQQQ")
@@ -110,6 +115,9 @@ def decode_progress(value: bytes) -> StateProgress:
         raise CorruptRecord("meta", PROGRESS, f"must be version {PROGRESS_VERSION} and {_PROGRESS.size + 8} bytes")
     _, position, entry_count, last_record, pages_applied, watermark_ms, *sweeps = _PROGRESS.unpack(body)
     counted = (position, entry_count, last_record, pages_applied, watermark_ms)
+    if entry_count > MAX_ENTRIES or max(sweeps[1], sweeps[3]) > entry_count:
+        rule = f"must count at most {MAX_ENTRIES} entries, and have sweeps with a floor at one of them"
+        raise CorruptRecord("meta", PROGRESS, rule)
     return StateProgress(*counted, Sweep(*sweeps[:2]), Sweep(*sweeps[2:]))
 
 
@@ -125,19 +133,21 @@ def decode_marks(value: bytes) -> tuple[StepMark, ...]:
     if len(body) != _MARKS.size + count * _MARK.size or _MARKS.unpack_from(body) != (MARKS_VERSION, count):
         raise CorruptRecord("meta", MARKS, f"must be version {MARKS_VERSION} and have the marks that it declares")
     marks = tuple(StepMark(*fields) for fields in _MARK.iter_unpack(body[_MARKS.size :]))
-    if any(one.step >= other.step or one.number >= other.number for one, other in pairwise(marks)):
-        raise CorruptRecord("meta", MARKS, "must have steps and entry numbers that ascend")
+    ascend = all(one.step < other.step and one.number < other.number for one, other in pairwise(marks))
+    if not ascend or (marks and marks[-1].step - marks[0].step > STEPS):
+        raise CorruptRecord("meta", MARKS, f"must have steps and entry numbers that ascend, within {STEPS} steps")
     return marks
 
 
 def decode_clock(progress: StateProgress, marks: bytes | None) -> Clock:
     """Return the clock that the meta values `progress` and `marks` hold. Raises CorruptRecord."""
     clock = Clock(progress.watermark_ms, decode_marks(marks) if marks is not None else ())
-    if bool(clock.marks) != (clock.watermark_ms != NO_TIME) or clock.floor > progress.entry_count:
+    last = clock.marks[-1].number if clock.marks else 0
+    if bool(clock.marks) != (clock.watermark_ms != NO_TIME) or last > progress.entry_count:
         raise CorruptRecord(
             "meta",
             MARKS,
-            f"must exist if the progress has a watermark, and begin at one of its {progress.entry_count} entries",
+            f"must exist if the progress has a watermark, and name its {progress.entry_count} entries",
         )
     return clock
 
@@ -176,8 +186,10 @@ def decode_identity(value: bytes) -> Identity:
         part = StatePart(*numbers) if numbers else None
     except (ValueError, LookupError, TypeError, RecursionError):
         state_format = settings = log = part = version = None
-    if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str)):
-        raise CorruptRecord("meta", IDENTITY, "must be JSON that names format, settings and log")
+    is_part = part is None or 0 <= part.number < part.shards <= MAX_SHARDS
+    if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str) and is_part):
+        rule = f"must be JSON that names format, settings and log, and one of at most {MAX_SHARDS} shards or none"
+        raise CorruptRecord("meta", IDENTITY, rule)
     if version != PART_VERSION:
         raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
     return Identity(state_format, settings, log, part)
@@ -203,8 +215,11 @@ def decode_source(key: bytes, value: bytes) -> str:
 
 PENDING_VERDICT_VERSION = 1
 KEY_BYTES = 16
+MAX_OFFSET = 2**63 - 1
 _KEY = struct.Struct(">IIQ")
 _VALUE = struct.Struct("<BqdBB")
+_REASONS = frozenset(Reason)
+_KINDS = sum(KeyKind)
 _SHIFT = 2**31
 """Added to partitions, so that keys of negative ones come first."""
 
@@ -233,6 +248,9 @@ def decode_pending_verdict(key: bytes, value: bytes) -> PendingVerdict:
         raise CorruptRecord("attempts", key, f"must be version {PENDING_VERDICT_VERSION} and {_VALUE.size} bytes")
     _, original, score, reason, found_by = _VALUE.unpack(value)
     # A score (not NaN) needs an original. An original without a score is a superseded page.
-    if original < NOBODY or (original == NOBODY and score == score):
+    if not NOBODY <= original < MAX_ENTRIES or (original == NOBODY and score == score) or isinf(score):
         raise CorruptRecord("attempts", key, "must have an entry number, with or without a score, or neither")
+    if reason not in _REASONS or found_by > _KINDS or page_of_key(key)[2] > MAX_OFFSET:
+        rule = f"must have a known reason, kinds of keys of at most {_KINDS}, and an offset of at most {MAX_OFFSET}"
+        raise CorruptRecord("attempts", key, rule)
     return PendingVerdict(original, score, reason, found_by)

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import CommitMark
-from spotsieve.stream.base.arrays import ByteTexts, bounds_of, sizes_of, text_lengths
+from spotsieve.stream.base.arrays import ByteTexts, ascending_in_rows, bounds_of, sizes_of, text_lengths
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.page_text import (
@@ -163,7 +163,11 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
     bounds = bounds_of(lengths)
     texts = ByteTexts(body[at:], bounds)
     sound = _sound(columns["source"], source_count, columns["status"], _KNOWN_STATUS, *map(columns.get, _TEXT_COLUMNS))
-    if bounds[-1] != len(texts.raw) or not sound:
+    if bounds[-1] != len(texts.raw) or not sound or mark_count > MAX_MARKS:
+        raise ValueError
+    if int(lengths.max(initial=0)) > MAX_URL_BYTES or int(offset.min(initial=0)) < 0:
+        raise ValueError
+    if not ascending_in_rows(columns["features"], columns["features_bounds"]):
         raise ValueError
     named = tuple(sources[:source_count])
     return Signatures(sources=named, offset=offset, urls=texts[:pages], labels=texts[pages:], **columns), committed
@@ -252,6 +256,10 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     if most["blocks"] > MOST_BLOCKS or most["titles"] > MOST_TITLE_WORDS:
         raise ValueError(f"a page has at most {MOST_BLOCKS} blocks and {MOST_TITLE_WORDS} title words")
+    if int(signatures.offset.min(initial=0)) < 0 or not ascending_in_rows(
+        signatures.features, signatures.features_bounds
+    ):
+        raise ValueError("a page has an offset from 0 on, and features that ascend")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
     columns = (getattr(signatures, name) for name in _TEXT_COLUMNS)

@@ -4,6 +4,7 @@ The state is written into a new folder, family by family. The meta values come l
 rest. Then the folder is moved into place.
 """
 
+import json
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,7 +19,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 from spotsieve.state.directory import made_beside, put_in_place, sync_directory
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.common_text import BASE_KEY, COMMON_WINDOW, encode_base
-from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
+from spotsieve.state.format.entries import entry_fault, shape_of_entries
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -29,6 +30,7 @@ from spotsieve.state.format.meta import (
     StateProgress,
     decode_clock,
     decode_pending_verdict,
+    decode_progress,
     encode_identity,
     encode_marks,
     encode_progress,
@@ -50,6 +52,7 @@ from spotsieve.state.portable.export import (
 )
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import CorruptRecord, InputError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
@@ -165,7 +168,8 @@ class Importer:
         with self._reading():
             progress, clock = progress_of(header)
             decode_clock(progress, encode_marks(clock.marks) if clock.marks else None)
-            whole = encode_progress(progress) and clock.floor == header["first_entry"]
+            decode_progress(encode_progress(progress))
+            whole = clock.floor == header["first_entry"]
             if (
                 not whole
                 or type(header["log"]) is not str
@@ -231,12 +235,10 @@ class Importer:
         return items
 
     def _entries(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
-        items = []
+        items, shape = [], shape_of_entries(header["settings"])
         for number, fields in enumerate(lines, header["first_entry"] + self._counts["entries"]):
             named, value = entry_value(fields)
-            if named != number or (value != FORGOTTEN and value[0] not in ENTRY_VERSIONS):
-                raise ValueError
-            if value != FORGOTTEN and entry_fault(value, value[1], self._counts["sources"]):
+            if named != number or entry_fault(value, self._counts["sources"], shape):
                 raise ValueError
             items.append((number.to_bytes(8, "big"), value))
         return items
@@ -245,6 +247,7 @@ class Importer:
         keys, values, buckets = bucket_values(lines)
         if sorted({self._last_bucket, *keys}) != [self._last_bucket, *keys] or (
             int(buckets.numbers.max()) >= header["entries"]
+            or int(sizes_of(buckets.bounds).max()) > json.loads(header["settings"]).get("index.bucket_cap", 2**40)
         ):
             raise ValueError
         # Decoding checks that postings ascend and fit.

@@ -6,19 +6,18 @@ It holds the lock of the state meanwhile.
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.common_text import read_common_text
-from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault, head_of_entry
+from spotsieve.state.format.entries import FORGOTTEN, EntryShape, entry_fault, head_of_entry, shape_of_entries
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
     HEARD,
@@ -109,6 +108,8 @@ class MemoryChecker:
 
 
 BATCH = 4096
+_MOST_MISSING = 2**28
+"""More missing entries at the end are one damage: there is no memory for a table of any number of entries."""
 _TAGS_OF_HOSTS = (PRINT_TAG, TITLE_TAG)
 
 
@@ -128,6 +129,13 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
     return found
 
 
+class _StoredRules(NamedTuple):
+    """The bounds of stored values by the settings. shape: of entries  bucket_cap: postings of a full bucket"""
+
+    shape: EntryShape | None
+    bucket_cap: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Meta:
     """The meta values. floor: entries floor..progress.entry_count - 1 live
@@ -140,6 +148,7 @@ class _Meta:
     settings: str
     log: str
     part: StatePart | None
+    rules: _StoredRules
 
 
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
@@ -156,7 +165,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         stored_format, settings, log, part = identity
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
-        json.loads(settings)
+        rules = _StoredRules(shape_of_entries(settings), int(json.loads(settings).get("index.bucket_cap", 2**40)))
         heard = decode_outcome_ref(values[HEARD]) if HEARD in values else None
     except SpotsieveError as error:
         found.add_error(error)
@@ -175,7 +184,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     if entries and not progress.position and not progress.pages_applied:
         found.add(f"meta[{PROGRESS.hex()}]", f"must be beyond record 0 of the log, as there are {entries} entries")
     found.log, found.log_position = log, progress.position
-    return _Meta(progress, clock.floor, settings, log, part)
+    return _Meta(progress, clock.floor, settings, log, part, rules)
 
 
 class _Verifier:
@@ -187,13 +196,19 @@ class _Verifier:
         self._families = families
         self._found = found
         self._on_progress = on_progress
-        self._count = meta.progress.entry_count if meta else families["entries"].last_number() + 1
+        last = families["entries"].last_number() + 1
+        self._count = meta.progress.entry_count if meta else last
         # Without meta values the first entry gives the floor, and the progress of the sweep is unknown.
         self._floor = meta.floor if meta else max(families["entries"].first_number(), 0)
+        if self._count - max(last, self._floor) > _MOST_MISSING:
+            last = max(last, self._floor)
+            rule = f"is missing, and all up to {self._count - 1}: they live by the meta values"
+            self._found.add(f"entries[{last:016x}]", rule)
+            self._count = last
         self._sweep = meta.progress.sweep if meta else Sweep()
         self._host_sweep = meta.progress.host_sweep if meta else Sweep()
         self._sources = 0
-        self._words: int | None = None
+        self._rules = meta.rules if meta else None
         self._present = np.zeros(self._count - self._floor, np.bool_)
         self._indexed = np.zeros(self._count - self._floor, np.bool_)
         self._forgotten = np.zeros(self._count - self._floor, np.bool_)
@@ -292,12 +307,9 @@ class _Verifier:
         self._present[places] = True
         forgotten = np.array([value == FORGOTTEN for value in values])
         self._forgotten[places[forgotten[~beyond]]] = True
-        if self._words is None:
-            # Every entry must have the sketch size of most entries of the first batch.
-            widths = Counter(value[1] for value in values if len(value) > 1 and value[0] in ENTRY_VERSIONS)
-            self._words = widths.most_common(1)[0][0] if widths else None
+        shape = self._rules.shape if self._rules else None
         for key, value in zip(keys, values, strict=True):
-            rule = entry_fault(value, self._words or 0, self._sources)
+            rule = entry_fault(value, self._sources, shape)
             if rule is not None:
                 self._found.add(f"entries[{key.hex()}]", rule)
             elif self._has_own is None and value != FORGOTTEN:
@@ -326,6 +338,11 @@ class _Verifier:
     def _postings(self, names: NDArray[np.uint64], values: list[bytes]) -> None:
         buckets = decode_buckets(names, list(values))
         self._found.checked["postings"] += len(buckets.numbers)
+        sizes = sizes_of(buckets.bounds)
+        if self._rules is not None:
+            for place in np.flatnonzero(sizes > self._rules.bucket_cap).tolist():
+                rule = f"must have at most {self._rules.bucket_cap} postings by the settings, has {sizes[place]}"
+                self._found.add(f"buckets[{int(names[place]):016x}]", rule)
         dead, known = buckets.numbers < self._floor, buckets.numbers < self._count
         known &= ~dead
         numbers = (buckets.numbers[known] - np.uint64(self._floor)).astype(np.int64)
@@ -336,7 +353,7 @@ class _Verifier:
             # Buckets of a shard name entries of other shards too.
             lost[known] = (~self._present & self._named | self._forgotten)[numbers]
         swept = names < self._sweep.next_key if self._sweep.next_key else np.ones(len(names), np.bool_)
-        left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, sizes_of(buckets.bounds))
+        left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, sizes)
         for place in np.flatnonzero(left).tolist():
             self._found.add(
                 f"buckets[{int(names[_bucket_of(buckets, place)]):016x}]",

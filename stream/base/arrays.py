@@ -144,3 +144,11 @@ def joined_texts(parts: Sequence[Sequence[bytes]]) -> ByteTexts:
         bounds.append(part.bounds[1:] + (end - first))
         end += last - first
     return ByteTexts(b"".join(raws), np.concatenate(bounds))
+
+
+def ascending_in_rows(values: NDArray[np.uint64], bounds: NDArray[np.int64]) -> bool:
+    """Whether the values of each row ascend strictly. values: uint64[v]  bounds: int64[n + 1], of the rows"""
+    falls = values[1:] <= values[:-1]
+    starts = bounds[(bounds > 0) & (bounds < len(values))]
+    falls[starts - 1] = False
+    return not falls.any()

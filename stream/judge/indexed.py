@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, IndexedEntries, IndexedPages, StateView
 from spotsieve.stream.base.arrays import distinct, sizes_of
+from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import CandidateColumns, Entry, Signatures
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
@@ -142,6 +143,9 @@ def confirm_candidates(
     if not len(pair) and not weighed:
         return PairFacts(np.zeros(len(place)), row, NO_PAIRS)
     entries = indexed.compared(scheme.compares_features and len(pair) > 0)
+    if entries.sketch.shape[1] != pages.sketch.shape[1]:
+        rule = f"must have sketches of {pages.sketch.shape[1]} words, has {entries.sketch.shape[1]}"
+        raise CorruptRecord("entries", "sketch", rule)
     confirmed = NO_PAIRS
     if len(pair):
         page = np.repeat(np.arange(len(pages)), sizes_of(met.bounds))

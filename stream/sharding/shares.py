@@ -17,13 +17,14 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from spotsieve.state.format.meta import MAX_SHARDS
 from spotsieve.stream.base.arrays import distinct
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Signatures, page_ids_of
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 
-MOST_SHARDS = 1024
+MOST_SHARDS = MAX_SHARDS
 # Both are odd, and give shares of equal size: SplitMix64's constants (Steele, Lea, Flood 2014).
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF, _REST = np.uint64(32), np.uint64(29)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from spotsieve.stream.base.page import Page
@@ -336,14 +337,12 @@ def _spelled(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] 
 def _pieces(spelled: Sequence[tuple[str, str]], marks: Sequence[tuple[bool, bool]]) -> list[Piece]:
     """Joins adjacent words with equal marks (shared, fresh) into pieces."""
     pieces = list[Piece]()
-    for (before, word), (shared, fresh) in zip(spelled, marks, strict=True):
-        if pieces and (pieces[-1].shared, pieces[-1].fresh) == (shared, fresh):
-            pieces[-1] = Piece(pieces[-1].text + before + word, shared, fresh)
-        else:
-            # The gap between words with different marks belongs to neither.
-            if before:
-                pieces.append(Piece(before, False, False))
-            pieces.append(Piece(word, shared, fresh))
+    for (shared, fresh), run in groupby(zip(spelled, marks, strict=True), key=itemgetter(1)):
+        (before, first), *rest = (word for word, _ in run)
+        # The gap between words with different marks belongs to neither.
+        if before:
+            pieces.append(Piece(before, False, False))
+        pieces.append(Piece("".join((first, *chain.from_iterable(rest))), shared, fresh))
     return pieces
 
 

@@ -23,20 +23,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.host_memory import MAX_FLOOR, MAX_ITEMS, MAX_WORDS
 from spotsieve.state.index import HostMemories
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import IDENTITY_BITS
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
-ITEM_ROOM, WORD_ROOM = 1024, 128
+ITEM_ROOM, WORD_ROOM = MAX_ITEMS, MAX_WORDS
 """The most blocks and title words of a host's memory."""
 COUNT_BITS = 12
 ITEM_BITS = 28
 """The size of a sketch, and of an item's identity: its highest bits in a memory."""
 _ERROR_SHIFT, _URLS_SHIFT = 2 * COUNT_BITS, COUNT_BITS
 _IDENTITY_SHIFT = _ERROR_SHIFT + 4
-_MOST_ERROR = 15
+_MOST_ERROR = MAX_FLOOR
 _SKETCH = np.int64((1 << COUNT_BITS) - 1)
 BLOCK_TO_ITEM = IDENTITY_BITS - ITEM_BITS
 LEAST_TEMPLATE, MOST_TEMPLATE = 3.0, 10.0

@@ -123,9 +123,9 @@ def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
 )
 def test_an_entry_whose_features_are_cut_or_out_of_order_is_named(damage, rule: str) -> None:  # type: ignore[no-untyped-def]
     sound = entry_with(1, 2, 3)
-    assert entry_fault(sound, 2, 2) is None
+    assert entry_fault(sound, 2) is None
     damaged = damage(sound)
-    assert rule in str(entry_fault(damaged, 2, 2))
+    assert rule in str(entry_fault(damaged, 2))
     with pytest.raises(CorruptRecord, match=rule):
         unpack_entry(b"\xab", damaged)
     if rule == "the length" and damaged != sound[:58] + bytes(4) + sound[86:]:

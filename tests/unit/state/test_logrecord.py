@@ -79,7 +79,7 @@ def test_a_quick_look_leaves_damage_to_the_reader() -> None:
 
 
 FORGOTTEN = (
-    ForgottenPage(0, "pages", -(2**31), -(2**63), ()),
+    ForgottenPage(0, "pages", -(2**31), 0, ()),
     ForgottenPage(2**40 - 1, "news/ärger.jsonl", 7, 2**63 - 1, (0, 2**64 - 1, 5)),
 )
 

@@ -90,7 +90,7 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
     assert {path.name for path in tmp_path.iterdir()} == {file.name}
     assert file.read_bytes().startswith(MAGIC[ending])
     assert main(["state", "import", str(file), "--state", str(copy)]) == 0
-    assert "copy the log" in capsys.readouterr().out
+    assert "copy the files 'log' (the log)" in capsys.readouterr().out
     assert {path.name for path in copy.iterdir()} == {INDEX_FOLDER}
     with open_state(made) as original, open_state(copy) as imported:
         assert first_difference(original, imported) is None

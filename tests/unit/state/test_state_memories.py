@@ -104,7 +104,7 @@ def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_fea
             assert own_text_of(value) == expected
             assert unpack_entry(b"", value).own == expected
             assert pack_entry(unpack_entry(b"", value)) == value
-            assert entry_fault(value, value[1], 1) is None
+            assert entry_fault(value, 1) is None
 
 
 def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() -> None:
@@ -148,7 +148,7 @@ def test_a_damaged_own_text_is_corrupt_and_named(damage: Callable[[bytes], bytes
     assert decode_own_texts([b""], [sound]).titles.tolist() == [9, 10]
     with pytest.raises(CorruptRecord, match=rf"entries\[00ff\].*{rule}"):
         decode_own_texts([b"\0", b"\x00\xff"], [sound, damage(sound)])
-    assert entry_fault(damage(sound), 2, 1) is not None
+    assert entry_fault(damage(sound), 1) is not None
 
 
 def changed(entry: bytes, place: int, replaced: bytes) -> bytes:
@@ -182,7 +182,7 @@ def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
     try:
         found = decode_own_texts([b""], [damaged])
     except CorruptRecord:
-        assert entry_fault(damaged, 2, 1) is not None
+        assert entry_fault(damaged, 1) is not None
     else:
         assert unpack_entry(b"", damaged).own == own._replace(sample=tuple(found.sample.tolist()))
         assert sorted(found.sample) == found.sample.tolist()
@@ -208,7 +208,7 @@ def test_an_own_text_has_room_for_the_most_numbers_and_not_one_more(own: OwnPart
     rule = f"at most {ENTRY_SAMPLES} sampled hashes, 16 blocks and 10 title words, which ascend"
     with pytest.raises(CorruptRecord, match=rule):
         decode_own_texts([b""], [value])
-    assert rule in (entry_fault(value, 2, 1) or "")
+    assert rule in (entry_fault(value, 1) or "")
 
 
 def test_memories_come_back_as_they_were_and_have_the_bytes_of_the_obvious_writer() -> None:
@@ -327,10 +327,10 @@ def test_keys_of_attempts_ascend_as_page_ids_do_and_values_come_back() -> None:
     assert keys == sorted(keys)
     assert [page_of_key(key) for key in keys] == pages
     without = PendingVerdict(NOBODY, float("nan"), 9, 0)
-    assert decode_pending_verdict(b"", encode_pending_verdict(TRIED)) == TRIED
+    assert decode_pending_verdict(keys[0], encode_pending_verdict(TRIED)) == TRIED
     replacing = without._replace(original=0)
     for novel in (without, replacing):
-        assert repr(decode_pending_verdict(b"", encode_pending_verdict(novel))) == repr(novel)
+        assert repr(decode_pending_verdict(keys[0], encode_pending_verdict(novel))) == repr(novel)
     for value in (
         b"", encode_pending_verdict(TRIED)[:-1], b"\0" + encode_pending_verdict(TRIED)[1:],
         encode_pending_verdict(TRIED._replace(original=NOBODY)), encode_pending_verdict(TRIED._replace(original=-2)),

@@ -285,7 +285,19 @@ def reversed_titles(value: bytes) -> bytes:
     ("family", "key", "change_value", "rule"),
     [
         ("entries", 7, lambda value: value[:-1], "must have the length and the source that it declares"),
-        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 5 or 6 with a sketch of 2 words"),
+        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 5 or 6 and at least 42 bytes"),
+        (
+            "entries",
+            7,
+            lambda value: pack_entry(unpack_entry(b"", value)._replace(sketch=(1,))),
+            "must be version 5 with an own text, a sketch of 0 words, by the settings of the state",
+        ),
+        (
+            "entries",
+            7,
+            lambda value: pack_entry(unpack_entry(b"", value)._replace(own=None)),
+            "must be version 5 with an own text",
+        ),
         ("entries", 7, lambda value: value[:2] + b"\x09" + value[3:], "the source that it declares"),
         ("entries", 7, reversed_titles, "16 blocks and 10 title words, which ascend"),
         ("entries", 10**6, lambda value: value, "must be one of 0 to"),
@@ -315,7 +327,7 @@ def test_a_value_against_the_grammar_is_named_by_its_key_in_hex(
         ("attempts", bytes(15), bytes(19), "must have a key of 16 bytes"),
         ("attempts", bytes(16), bytes(19), "must be version 1 and 19 bytes"),
         ("attempts", bytes(16), b"\1" + b"\xff" * 8 + bytes(10), "with or without a score, or neither"),
-        ("attempts", bytes(16), b"\1" + bytes(5) + b"\1" + bytes(12), "must name a source and an entry that existed"),
+        ("attempts", bytes(16), b"\1" + bytes(4) + b"\1" + bytes(13), "must name a source and an entry that existed"),
         ("attempts", b"\1" * 16, b"\1" + bytes(18), "must name a source and an entry that existed"),
     ],
 )

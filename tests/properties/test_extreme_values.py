@@ -1,0 +1,156 @@
+"""A decoder accepts nothing that the kernels behind it have no room for, and no value that a consumer does not know."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spotsieve.state.format.common_text import changes_key, encode_changes, read_common_text
+from spotsieve.state.format.entries import shape_of_entries
+from spotsieve.state.format.meta import (
+    MAX_ENTRIES,
+    MAX_SHARDS,
+    STATE_FORMAT,
+    Identity,
+    StatePart,
+    StateProgress,
+    decode_clock,
+    decode_identity,
+    decode_marks,
+    decode_pending_verdict,
+    decode_progress,
+    encode_identity,
+    encode_marks,
+    encode_pending_verdict,
+    encode_progress,
+    pending_verdict_key,
+)
+from spotsieve.state.horizon import STEPS, StepMark
+from spotsieve.state.index import CommonText, PendingVerdict, no_common_text
+from spotsieve.state.log.record import decode, encode, encode_forget
+from spotsieve.state.removal import ForgottenPage, Sweep
+from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
+from spotsieve.stream.base.signature import MAX_URL_BYTES
+from spotsieve.stream.base.verdict import Reason
+from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.conftest import REPOSITORY
+from tests.fixtures.pages.scheme_settings import settings_named
+from tests.reference.signatures import make_signatures
+
+CASES = 60
+PLACE = pending_verdict_key(0, 0, 0)
+SOUND = PendingVerdict(3, 0.5, Reason.CONTAINED, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.guarantee("hostile input crashes nothing", fault="values of a state beyond the bounds of kernels")
+def test_kernels_stay_within_their_arrays_for_every_value_that_is_decoded(tmp_path: Path) -> None:
+    checked = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.fixtures.states.extreme_values", str(CASES)]
+    ran = subprocess.run(command, cwd=REPOSITORY, env=checked, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    counts = dict(line.split(": ") for line in ran.stdout.splitlines())
+    kinds = [f"{kind} {outcome}" for kind in ("memories", "entries") for outcome in ("accepted", "rejected")]
+    assert all(int(counts[kind]) >= CASES // 6 for kind in (*kinds, "consumed")), counts
+
+
+def _forget(number: int, offset: int) -> bytes:
+    return encode_forget([ForgottenPage(number, "pages", 0, offset, (1,))], bytes(16), 0, bytes(16))
+
+
+def _url_of(size: int) -> bytes:
+    signatures = make_signatures(1, seed=1)
+    return encode(dataclasses.replace(signatures, urls=(b"a" * size,)), bytes(16), 0, bytes(16))
+
+
+def _changes(key: int) -> list[tuple[bytes, bytes]]:
+    slots = np.zeros_like(no_common_text().slots)
+    slots[0] = 1
+    changes = encode_changes(no_common_text(), CommonText(slots))
+    return [(changes_key(1), changes), (changes_key(key), changes)]
+
+
+BEYOND: dict[str, tuple[Callable[[int], object], int]] = {
+    "the entry of a pending verdict": (
+        lambda value: decode_pending_verdict(PLACE, encode_pending_verdict(SOUND._replace(original=value))),
+        MAX_ENTRIES - 1,
+    ),
+    "the reason of a pending verdict": (
+        lambda value: decode_pending_verdict(PLACE, encode_pending_verdict(SOUND._replace(reason=value))),
+        max(Reason),
+    ),
+    "the keys of a pending verdict": (
+        lambda value: decode_pending_verdict(PLACE, encode_pending_verdict(SOUND._replace(found_by=value))),
+        127,
+    ),
+    "the offset of a pending verdict": (
+        lambda value: decode_pending_verdict(pending_verdict_key(0, 0, value), encode_pending_verdict(SOUND)),
+        2**63 - 1,
+    ),
+    "entries": (lambda value: decode_progress(encode_progress(StateProgress(1, value, 0))), MAX_ENTRIES),
+    "the floor of a sweep": (
+        lambda value: decode_progress(encode_progress(StateProgress(1, 5, 0, sweep=Sweep(0, value)))),
+        5,
+    ),
+    "the last mark": (
+        lambda value: decode_clock(StateProgress(1, 5, 0, 0, 9), encode_marks([StepMark(1, 2), StepMark(2, value)])),
+        5,
+    ),
+    "the steps of a window": (
+        lambda value: decode_marks(encode_marks([StepMark(0, 0), StepMark(value, 1)])),
+        STEPS,
+    ),
+    "the number of a shard": (
+        lambda value: decode_identity(encode_identity(Identity(STATE_FORMAT, "{}", "log", StatePart(value, 4)))),
+        3,
+    ),
+    "shards": (
+        lambda value: decode_identity(encode_identity(Identity(STATE_FORMAT, "{}", "log", StatePart(0, value)))),
+        MAX_SHARDS,
+    ),
+    "changes of common text": (lambda value: read_common_text(_changes(value)), 2),
+    "the entry of a forgotten page": (lambda value: decode(_forget(value, 0)), MAX_ENTRIES - 1),
+    "the length of a URL": (lambda value: decode(_url_of(value)), MAX_URL_BYTES),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_the_greatest_value_is_decoded_and_the_next_one_is_refused(name: str) -> None:
+    read, most = BEYOND[name]
+    read(most)
+    with pytest.raises(CorruptRecord):
+        read(most + 1)
+
+
+@pytest.mark.parametrize("read", [lambda: decode(_forget(0, -1)), lambda: decode(_negative_offset())])
+def test_a_page_before_offset_0_is_refused(read: Callable[[], object]) -> None:
+    with pytest.raises(CorruptRecord):
+        read()
+
+
+def _negative_offset() -> bytes:
+    from unittest import mock
+
+    from spotsieve.state.log import pages_body
+
+    signatures = dataclasses.replace(make_signatures(1, seed=1), offset=np.array([-1]))
+    with mock.patch.object(pages_body, "_check_sizes"):
+        return encode(signatures, bytes(16), 0, bytes(16))
+
+
+@pytest.mark.parametrize("name", SCHEME_SETTINGS)
+def test_the_settings_of_a_state_tell_the_sketches_and_own_texts_of_its_entries(name: str) -> None:
+    settings = Settings(scheme=settings_named(name))
+    shape, scheme = shape_of_entries(verdict_settings_text(settings)), scheme_of(settings.scheme)
+    assert shape is not None
+    assert shape.words in (scheme.sign([]).sketch.shape[1], None)
+    assert shape.own == (scheme.bars is not None)
