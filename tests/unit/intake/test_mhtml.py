@@ -60,6 +60,13 @@ def test_every_encoding_and_charset_gives_the_page(encoding: str, charset: str, 
     assert found.html.decode().split() == page.split()
 
 
+def test_bytes_that_are_not_base64_are_ignored_in_it() -> None:
+    saved = mhtml(part(html(TEXT).encode(), "base64", "text/html; charset=utf-8"))
+    place = saved.index(b"\r\n\r\n", saved.index(b"base64")) + 4
+    for other in (b".", b"\xff", b"!\r\n"):
+        assert TEXT in text_of(saved[:place] + other + saved[place:])
+
+
 def test_frames_follow_the_page_and_each_has_a_charset_of_its_own() -> None:
     root = part(html("root <iframe src='cid:f@mhtml.blink'></iframe>").encode(), Content_ID="<r@mhtml.blink>")
     frame = part(RUSSIAN.encode("cp1251"), "base64", "text/html; charset=windows-1251", Content_ID="<f@mhtml.blink>")
