@@ -22,8 +22,8 @@ from spotsieve.stream.files.compression import GzipMembers, read_chunks
 from spotsieve.stream.files.file_format import FileContent, Intake
 from spotsieve.stream.files.formats import format_of
 from spotsieve.stream.local.library import CrawledPage
+from tests.fixtures.pages.saved_pages import mhtml, part
 from tests.fixtures.pages.warc_records import chunked, http, warc
-from tests.unit.intake.test_mhtml import mhtml, part
 
 WORDS = (
     "mill river council bridge harvest winter market baker garden stone letter window doctor engine forest island "
