@@ -1,9 +1,12 @@
 """The seeds of fuzzing: valid inputs of every kind, generated, and real pages if the labelled data is there."""
 
+import base64
 import bz2
 import gzip
 import json
 import lzma
+import quopri
+import zlib
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -75,8 +78,35 @@ def real_pages() -> list[bytes]:
 
 def bodies() -> list[bytes]:
     """Pages in several character sets, whole and truncated, and real pages."""
-    charsets = [ARTICLE.encode(), "Привет, мир. ".encode("cp1251") * 9, "模模漢字 ".encode("gb18030") * 9]
+    twice = ("Größe über Straße für Bürger. " * 9).encode().decode("cp1252").encode()
+    charsets = [twice, ARTICLE.encode(), "Привет, мир. ".encode("cp1251") * 9, "模模漢字 ".encode("gb18030") * 9]
     return [*charsets, ARTICLE.encode("utf-16"), b"\x1b$B%F%9%H\x1b(B " * 4, *real_pages()]
+
+
+def saved_pages() -> list[bytes]:
+    """MHTML with every encoding, after the byte that selects the Content-Type."""
+    page = ARTICLE.encode()
+    parts = (
+        b"Content-Type: text/html; charset=utf-8\r\n\r\n" + page,
+        b"Content-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\n" + base64.encodebytes(page),
+        b"Content-Type: text/html\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" + quopri.encodestring(page),
+    )
+    body = b"".join(b"\r\n--b\r\n" + part for part in parts) + b"\r\n--b--\r\n"
+    head = b"MIME-Version: 1.0\r\nContent-Type: multipart/related;\r\n\tboundary=b\r\n\r\n"
+    return [b"\0" + head + body, b"\xff" + body]
+
+
+def scripts() -> list[bytes]:
+    """Pages whose text is in scripts."""
+    text = "The rally was held in the old town hall, and it is said to go on for days. " * 9
+    data = json.dumps({"props": {"articleBody": text, "list": [text, {"text": text}]}})
+    shells = (
+        f'<script type="application/ld+json">{data}</script>',
+        f'<script id="__NEXT_DATA__" type="application/json">{data}</script>',
+        f"<script>window.__INITIAL_STATE__ = {data};</script>",
+        f"<script>window.__NUXT__=JSON.parse({json.dumps(data)})</script>",
+    )
+    return [f"<html><body><div id=app></div>{shell}</body></html>".encode() for shell in shells]
 
 
 def messages() -> list[bytes]:
@@ -102,6 +132,7 @@ def messages() -> list[bytes]:
 def warc_records() -> list[bytes]:
     """WARC responses, plain, chunked and folded, and a resource."""
     page = ARTICLE.encode()
+    packed = gzip.compress(page, mtime=0)
     blocks = [
         RESPONSE % (b"", page),
         RESPONSE % (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n0\r\n\r\n"),
@@ -109,6 +140,9 @@ def warc_records() -> list[bytes]:
         RESPONSE % (b"Content-Encoding: gzip\r\n", gzip.compress(page, mtime=0) * 2),
         RESPONSE % (b"Content-Encoding: zstd\r\n", zstandard.compress(page) * 2),
         RESPONSE % (b"Content-Encoding: zstd, deflate\r\n", zstandard.compress(page)),
+        RESPONSE % (b"Content-Encoding: zstd, gzip\r\n", gzip.compress(zstandard.compress(page), mtime=0)),
+        RESPONSE % (b"Transfer-Encoding: gzip, chunked\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed)),
+        RESPONSE % (b"Content-Encoding:\r\n deflate\r\n", zlib.compress(page)),
         RESPONSE % (b"Content-Encoding: br\r\n", b"\x0b\x02\x80hello\x03"),
     ]
     head = (
@@ -124,7 +158,10 @@ def files() -> list[bytes]:
     lines = b"\n".join(text[1:] for text in messages()[:2]) + b"\n"
     plain = [lines, b"".join(warc_records())]
     folds: Sequence[Callable[[bytes], bytes]] = (gzip.compress, lzma.compress, bz2.compress, zstandard.compress)
-    return [*plain, *(fold(data) for fold in folds for data in plain)]
+    dictionary = zstandard.ZstdCompressionDict(plain[1][:2000], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    frame = b"\x5d\x2a\x4d\x18" + len(dictionary.as_bytes()).to_bytes(4, "little") + dictionary.as_bytes()
+    with_dictionary = frame + zstandard.ZstdCompressor(dict_data=dictionary).compress(plain[1])
+    return [*plain, *(fold(data) for fold in folds for data in plain), with_dictionary]
 
 
 def log_records() -> list[bytes]:
@@ -198,6 +235,8 @@ def exports() -> list[bytes]:
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "message": messages,
     "charset": lambda: [bytes([number % 256]) + body for number, body in enumerate(bodies() * (len(LABELS) // 40))],
+    "saved-page": saved_pages,
+    "script-text": scripts,
     "file": files,
     "warc": warc_records,
     "markup": lambda: [kind + body for body in bodies() for kind in (b"\1", b"\2")],

@@ -57,10 +57,12 @@ from spotsieve.stream.sharding.records.frame import ColumnReader, decode_body, d
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.features.sieve import blocks_of as kept_blocks_of
 from spotsieve.stream.sign.intake import Decoder, Message
-from spotsieve.stream.sign.intake.charset import to_utf8
+from spotsieve.stream.sign.intake.charset import to_utf8, undo_double_encoding
+from spotsieve.stream.sign.intake.mhtml import read_mhtml
 from spotsieve.stream.sign.schemes.identity import identity_columns
 from spotsieve.stream.sign.schemes.registry import SCHEMES as REGISTERED
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.sign.text.script_text import read_script_text
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.states.round_records import RANGE, SETTINGS, SHARE, kept
@@ -149,6 +151,28 @@ def read_charset(data: bytes) -> None:
     found = to_utf8(data[1:], label).text
     assert found.decode() is not None
     assert len(found) <= 3 * len(data) + 16
+    undone = undo_double_encoding(found)
+    assert undone.decode() is not None
+    assert len(undone) <= len(found)
+
+
+def read_saved_page(data: bytes) -> None:
+    """First byte: whether the body has a Content-Type of its own."""
+    saved = read_mhtml(data[1:], "multipart/related" if data[:1] > b"\x7f" else "", MAX_PAGE_BYTES)
+    if saved is not None:
+        assert saved.html.decode() is not None
+        # Legacy bytes take up to 3 bytes in UTF-8, and each part a line before it.
+        assert len(saved.html) <= 9 * len(data)
+
+
+def read_scripts(data: bytes) -> None:
+    """The text of scripts is found in time and space linear in the page, and the page stays valid UTF-8."""
+    body = data.decode("utf-8", "replace").encode()
+    page = Page("t", 0, 0, "u", body, Markup.HTML, 0)
+    found = read_script_text(page, 0)
+    assert found.body.endswith(body)
+    assert found.body.decode() is not None
+    assert len(found.body) <= 12 * len(body) + 64
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
@@ -528,6 +552,33 @@ MANIFESTS = (
     b"spotsieve-snapshot 2\n",
 )
 
+MESSAGES = (
+    b"Content-Type: multipart/related; boundary=b\r\n",
+    b"\r\n--b\r\n",
+    b"--b--",
+    b"Content-Type: text/html; charset=koi8-r\r\n",
+    b"Content-Transfer-Encoding: base64\r\n\r\n",
+    b"Content-Transfer-Encoding: quoted-printable\r\n\r\n",
+    b"=D0=\r\n",
+    b"PGh0bWw+",
+    b"\r\n ",
+    b"\r\n\r\n",
+)
+SCRIPTS = (
+    b'<script type="application/ld+json">',
+    b'<script id="__NEXT_DATA__">',
+    b"<script>window.__INITIAL_STATE__=",
+    b"</script>",
+    b'{"articleBody":"',
+    b'"@graph":[',
+    b"JSON.parse('",
+    b'\\"',
+    b"\\u003c",
+    b"[[[[",
+    b"{},",
+    b"<!--",
+    b"The mill was sold to the town, and the council met on the bridge for days. " * 4,
+)
 EXPORTS = (
     b"\n",
     b'{"source":0,"text":""}',
@@ -552,6 +603,8 @@ TARGETS = {
     for target in (
         FuzzTarget("message", "messages, in every format, to signatures", read_message, (*JSON, *MARKUP)),
         FuzzTarget("charset", "bodies under any declared character set", read_charset, MARKUP),
+        FuzzTarget("saved-page", "pages saved as MHTML", read_saved_page, (*MESSAGES, *MARKUP)),
+        FuzzTarget("script-text", "the text in scripts of pages", read_scripts, (*SCRIPTS, *MARKUP)),
         FuzzTarget("file", "JSONL and WARC files, plain or compressed", read_file, (*ARCHIVES, *JSON)),
         FuzzTarget("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),
         FuzzTarget("markup", "the text kernels against their plain-Python twins", read_markup, MARKUP),

@@ -24,6 +24,7 @@ _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
 _FIELD = re.compile(rb"^([A-Za-z][A-Za-z0-9-]*)[ \t]*:[ \t]*([^\r\n]*)", re.MULTILINE)
 _PARAMETER = re.compile(rb""";\s*([a-z]++)\s*=\s*(?:"([^"]*)"|([^\s;"]++))""", re.IGNORECASE)
+_NOT_BASE64 = bytes(set(range(256)).difference(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _HTML = (b"text/html", b"application/xhtml+xml")
 _BEGINNING = re.compile(rb"\s{0,64}(?:[A-Za-z][A-Za-z0-9-]{0,40}[ \t]*:|--)")
 _BOUNDARY_LINE = re.compile(rb"\s*--[^\r\n]{1,70}\r?\n[A-Za-z-]+:")
@@ -128,12 +129,12 @@ def _leaves(message: _Part, depth: int) -> Iterator[_Part]:
 
 
 def _decode(part: _Part) -> bytes:
-    """The content of a part. Base64 that is cut gives what is there."""
+    """The content of a part. Base64 that is cut gives what is there, and other bytes in it are ignored (RFC 2045)."""
     encoding = part.fields.get(b"content-transfer-encoding", b"").lower()
     if encoding == b"quoted-printable":
         return binascii.a2b_qp(part.content)
     if encoding == b"base64":
-        digits = part.content.translate(None, b" \t\r\n").partition(b"=")[0]
+        digits = part.content.partition(b"=")[0].translate(None, _NOT_BASE64)
         return pybase64.b64decode(digits[: len(digits) // 4 * 4] + _padded(digits[len(digits) // 4 * 4 :]))
     return part.content
 

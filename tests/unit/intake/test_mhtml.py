@@ -1,7 +1,5 @@
 """A page that was saved as MHTML is judged by its HTML, whatever the encodings of its parts."""
 
-import base64
-import quopri
 import time
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.content import make_page
 from spotsieve.stream.sign.intake.mhtml import MAX_PARTS, read_mhtml
+from tests.fixtures.pages.saved_pages import mhtml, part
 
 TEXT = "Der Bürgermeister sprach über größere Häuser, und der Rat = die Mehrheit stimmte zu. " * 3
 RUSSIAN = "Сегодня в столице прошло заседание правительства по вопросам экономики. " * 3
@@ -17,30 +16,6 @@ RUSSIAN = "Сегодня в столице прошло заседание пр
 def html(text: str, charset: str = "") -> str:
     meta = f"<meta charset={charset}>" if charset else ""
     return f"<!DOCTYPE html><html><head>{meta}<title>x</title></head><body>\n<p>{text}</p>\n</body></html>"
-
-
-def part(content: bytes, encoding: str = "quoted-printable", media_type: str = "text/html", **fields: str) -> bytes:
-    match encoding:
-        case "quoted-printable":
-            content = quopri.encodestring(content).replace(b"\n", b"\r\n")
-        case "base64":
-            content = base64.encodebytes(content).replace(b"\n", b"\r\n")
-    lines = [f"Content-Type: {media_type}", f"Content-Transfer-Encoding: {encoding}"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
-
-
-def mhtml(
-    *parts: bytes, boundary: str = "----MultipartBoundary--x----", head: str = "", kind: str = "related"
-) -> bytes:
-    lines = [
-        "From: <Saved by a browser>",
-        "Snapshot-Content-Location: https://example.com/a",
-        "MIME-Version: 1.0",
-        f'Content-Type: multipart/{kind};\r\n\ttype="text/html";{head}\r\n\tboundary="{boundary}"',
-    ]
-    body = b"".join(f"\r\n--{boundary}\r\n".encode() + one for one in parts) + f"\r\n--{boundary}--\r\n".encode()
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 IMAGE = part(b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "base64", "image/png", Content_Location="https://example.com/i")
@@ -58,6 +33,13 @@ def test_every_encoding_and_charset_gives_the_page(encoding: str, charset: str, 
     assert found is not None
     assert found.whole
     assert found.html.decode().split() == page.split()
+
+
+def test_bytes_that_are_not_base64_are_ignored_in_it() -> None:
+    saved = mhtml(part(html(TEXT).encode(), "base64", "text/html; charset=utf-8"))
+    place = saved.index(b"\r\n\r\n", saved.index(b"base64")) + 4
+    for other in (b".", b"\xff", b"!\r\n"):
+        assert TEXT in text_of(saved[:place] + other + saved[place:])
 
 
 def test_frames_follow_the_page_and_each_has_a_charset_of_its_own() -> None:
