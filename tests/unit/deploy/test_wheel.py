@@ -195,6 +195,11 @@ def test_the_library_example_of_the_readme_passes_a_strict_type_check(environmen
     assert said.startswith("Success"), said
 
 
+def test_the_polars_example_passes_a_strict_type_check(environment: Environment) -> None:
+    said = environment.type_check((REPOSITORY / "examples" / "polars_frame.py").read_text("utf-8"))
+    assert said.startswith("Success"), said
+
+
 def test_the_scrapy_classes_are_installed_under_their_short_name(environment: Environment) -> None:
     code = "import spotsieve.scrapy as ours, scrapy; print(ours.__file__, ours.Addon.__name__, scrapy.__file__)"
     ours, name, theirs = environment.run("python", "-c", code).stdout.split()

@@ -1,0 +1,1 @@
+"""A Scrapy project that follows the links of novel pages only: scrapy crawl site -a url=https://example.org/."""
