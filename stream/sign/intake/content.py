@@ -190,6 +190,7 @@ def make_page(
     label: str = "",
     filtered: FilterReason = FilterReason.NOT,
     rank: float | None = None,
+    converted: bool = False,
 ) -> Page:
     """Make a page from a body. Text is used unchanged; bytes are converted to UTF-8 (charset.py in this folder).
 
@@ -197,13 +198,14 @@ def make_page(
     latest_ms: the time of the message or file itself
     filtered: why the settings exempt the page from judging; its bytes then stay unchanged
     rank: the rank that policy.keep = highest or lowest compares; None without one
+    converted: whether the bytes are UTF-8 made from text, and are used unchanged, too
 
     A body that is not text, or is longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes.
     A time after latest_ms is replaced by latest_ms: otherwise one page from the year 2100 would move the deduplication
     window past all indexed pages. This happens here, before the log is written, so that the log alone decides.
     """
     content, header_label = read_content_type(content_type)
-    decoded = isinstance(body, str)
+    decoded = converted or isinstance(body, str)
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
     label_of_set = header_label or charset
     judgeable = (
