@@ -46,11 +46,12 @@ def encode_base(table: CommonText) -> bytes:
 
 def encode_changes(before: CommonText, after: CommonText) -> bytes:
     """Write the windows in which two tables differ; b"" if they are equal."""
-    old, new = _windows(before.slots), _windows(after.slots)
-    changed = np.flatnonzero((old != new).any(axis=1))
+    # Slots are compared in one row: numpy reduces many short rows ten times slower, and every record compares.
+    changed = np.unique(np.flatnonzero(before.slots != after.slots) // COMMON_WINDOW)
     if not len(changed):
         return b""
-    return _HEAD.pack(COMMON_VERSION, len(changed)) + changed.astype("<u4").tobytes() + new[changed].tobytes()
+    slots = _windows(after.slots)[changed]
+    return _HEAD.pack(COMMON_VERSION, len(changed)) + changed.astype("<u4").tobytes() + slots.tobytes()
 
 
 def is_base_due(changed: int) -> bool:

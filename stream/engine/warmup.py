@@ -21,6 +21,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import candidate_columns
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import find_matches, judge_alone
+from spotsieve.stream.sign.intake.json_text import compile_take_text
 from spotsieve.stream.sign.schemes import Scheme
 
 STORY = "<title>The council of the elders</title>" + 4 * (
@@ -76,12 +77,13 @@ def compile_kernels(scheme: Scheme, say: Callable[[str], None] = lambda _: None)
 
 
 def _run_kernels(scheme: Scheme) -> None:
-    """Sign, store and judge pages of every kind.
+    """Take a body out of a message; then sign, store and judge pages of every kind.
 
     The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of an indexed page,
     an empty page, and bytes that are not text; then all of them again. A scheme that confirms candidates confirms both
     edited copies. At the end the pages are queried, for their verdict alone and for all matches.
     """
+    compile_take_text()
     first = [
         _page(0, STORY),
         _page(1, STORY),

@@ -195,6 +195,7 @@ def make_page(
     label: str = "",
     filtered: FilterReason = FilterReason.NOT,
     rank: float | None = None,
+    converted: bool = False,
 ) -> Page:
     """Make a page from a body. Text is used unchanged; bytes are converted to UTF-8 (charset.py in this folder).
 
@@ -202,6 +203,7 @@ def make_page(
     latest_ms: the time of the message or file itself
     filtered: why the settings exempt the page from judging; its bytes then stay unchanged
     rank: the rank that policy.keep = highest or lowest compares; None without one
+    converted: whether the bytes are UTF-8 made from text, and are used unchanged, too
 
     The body of a saved page (MHTML) is its HTML. A page that is cut is exempt.
 
@@ -210,7 +212,7 @@ def make_page(
     window past all indexed pages. This happens here, before the log is written, so that the log alone decides.
     """
     content, header_label = read_content_type(content_type)
-    decoded = isinstance(body, str)
+    decoded = converted or isinstance(body, str)
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
     saved = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
     if saved is not None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 import pybase64
 
@@ -17,6 +18,7 @@ from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import find_media_type, make_page
 from spotsieve.stream.sign.intake.fields import (
+    FieldPath,
     JsonObject,
     RankSource,
     join_texts,
@@ -26,6 +28,7 @@ from spotsieve.stream.sign.intake.fields import (
     shorten,
     whole_number,
 )
+from spotsieve.stream.sign.intake.json_text import MIN_LONG_BYTES, take_text
 
 _STATUSES = range(100, 600)
 _REDIRECTS = range(300, 400)
@@ -78,6 +81,8 @@ def _named(text: str) -> range:
 
 
 MIN_AUTO_BASE64_CHARACTERS = 64
+_BASE64_HEAD = 256
+_BASE64_HEAD_BYTES = 4 * _BASE64_HEAD
 _MIME_LINES = (64, 76)
 _URL_SAFE = str.maketrans("-_", "+/")
 
@@ -116,6 +121,9 @@ class Decoder:
         }
         self._body_key = quoted.pop(self._paths["body"].path.rpartition(".")[2], b"")
         self._keys = tuple(quoted.items())
+        body, others = self._paths["body"], (path for name, path in self._paths.items() if name != "body")
+        taken = body.names_key and not any(path.reads(body.path) for path in (*others, FieldPath(settings.rank_from)))
+        self._taken_key = np.frombuffer(body.path.encode(), np.uint8) if taken else None
 
     @property
     def body_field(self) -> str:
@@ -133,10 +141,24 @@ class Decoder:
             raise ValueError("a message without value is a tombstone, and has no page")
         if self._html:
             return self._decode_html(message, message.value)
-        fields = parse_object(message.value)
-        if self._may_repeat(message.value, fields):
-            self._check_keys(message.value)
-        return self.decode_fields(fields, message)
+        fields, text = self._parse(message.value)
+        return self.decode_fields(fields, message, text)
+
+    def _parse(self, value: bytes) -> tuple[dict[str, Any], bytes | None]:
+        """The fields of a JSON object, and the text of a long body, then "" in the fields. Raises PageError."""
+        if self._taken_key is not None and len(value) >= MIN_LONG_BYTES:
+            taken = take_text(value, self._taken_key)
+            if taken is not None:
+                try:
+                    fields = parse_object(taken.rest)
+                except PageError:
+                    pass  # The error shows the message as it is.
+                else:
+                    self._check_keys(taken.rest, fields)
+                    return fields, taken.text
+        fields = parse_object(value)
+        self._check_keys(value, fields)
+        return fields, None
 
     def _may_repeat(self, value: bytes, fields: dict[str, Any]) -> bool:
         """Whether a key that is read may occur twice in a message; a search without parsing.
@@ -154,8 +176,10 @@ class Decoder:
                 return True
         return False
 
-    def _check_keys(self, value: bytes) -> None:
+    def _check_keys(self, value: bytes, fields: dict[str, Any]) -> None:
         """Raise PageError FIELD_TYPE if a field that is read has two values."""
+        if not self._may_repeat(value, fields):
+            return
         try:
             message = json.loads(value, object_pairs_hook=JsonObject)
         except (ValueError, RecursionError):
@@ -165,10 +189,13 @@ class Decoder:
             if repeated is not None:
                 raise repeated_key(repeated)
 
-    def decode_fields(self, fields: dict[str, Any], message: Message) -> Page:
-        """The page of a message with parsed fields, such as a row of a table. Raises PageError."""
+    def decode_fields(self, fields: dict[str, Any], message: Message, text: bytes | None = None) -> Page:
+        """The page of a message with parsed fields, such as a row of a table. Raises PageError.
+
+        text: UTF-8 that replaces the body of the fields
+        """
         paths = self._paths
-        body = self._read_body(fields)
+        body, converted = self._read_body(fields, text)
         url = paths["url"].find_text(fields)
         if not url and paths["url"]:
             raise PageError(
@@ -194,6 +221,7 @@ class Decoder:
             label=str(label) if isinstance(label, (str, int)) and not isinstance(label, bool) else "",
             max_page_bytes=self._settings.max_page_bytes,
             rank=self._rank(fields, message),
+            converted=converted,
         )
 
     def _decode_html(self, message: Message, value: bytes) -> Page:
@@ -226,11 +254,12 @@ class Decoder:
     def _rank(self, fields: dict[str, Any], message: Message) -> float | None:
         return self._ranks.find(fields, _by_name(message)) if self._ranks.wanted else None
 
-    def _read_body(self, fields: dict[str, Any]) -> bytes | str:
+    def _read_body(self, fields: dict[str, Any], text: bytes | None) -> tuple[bytes | str, bool]:
+        """The body, and whether it is bytes of UTF-8 that were text in the message. text: as in decode_fields"""
         path = self._paths["body"]
         body = join_texts(path.find(fields))
         if isinstance(body, bytes):
-            return body
+            return body, False
         if body is None:
             raise PageError(
                 RejectReason.NO_BODY,
@@ -249,11 +278,15 @@ class Decoder:
             )
         encoding = self._paths["body_encoding"].find_text(fields) or self._settings.body_encoding
         if encoding == "text":
-            return body
+            return (body, False) if text is None else (text, True)
+        if text is not None:
+            if encoding == "auto" and not _may_be_base64(text[:_BASE64_HEAD_BYTES].decode("utf-8", "ignore")):
+                return text, True
+            body = text.decode()
         if encoding == "base64":
-            return _from_base64(body, path.path)
+            return _from_base64(body, path.path), False
         if encoding == "auto":
-            return _sniff_base64(body)
+            return _sniff_base64(body), False
         raise PageError(
             RejectReason.FIELD_TYPE,
             self._paths["body_encoding"].path,
@@ -326,8 +359,14 @@ def _from_base64(body: str, name: str) -> bytes:
         ) from None
 
 
+def _may_be_base64(beginning: str) -> bool:
+    """Whether a body may be base64, by its first characters: at least _BASE64_HEAD of them, or all."""
+    head = beginning[:_BASE64_HEAD]
+    return len(beginning) >= MIN_AUTO_BASE64_CHARACTERS and "<" not in head and " " not in head
+
+
 def _sniff_base64(body: str) -> bytes | str:
-    if len(body) < MIN_AUTO_BASE64_CHARACTERS or "<" in body[:256] or " " in body[:256]:
+    if not _may_be_base64(body):
         return body
     text = body
     newline = body.find("\n", 0, max(_MIME_LINES) + 2)

@@ -96,6 +96,15 @@ class FieldPath:
     def __bool__(self) -> bool:
         return bool(self.path)
 
+    @property
+    def names_key(self) -> bool:
+        """Whether it is one key at the top of a message, which JSON writes without an escape in one way."""
+        return self.path.isascii() and self.path.replace("_", "a").isalnum() and not self._others
+
+    def reads(self, key: str) -> bool:
+        """Whether the path can lead to the value of a key at the top of a message."""
+        return key == self.path or key in self._steps[:1] or any(other.reads(key) for other in self._others)
+
     def find(self, message: dict[str, Any]) -> Any:
         """The value at the path; None if the path is empty or not in the message."""
         value = self._find_first(message)

@@ -164,6 +164,10 @@ def _digits(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     return builder.icmp_unsigned("<", builder.sub(vector, _splat(ord("0"))), _splat(10))
 
 
+def _at_least(builder: ir.IRBuilder, vector: ir.Value, byte: int) -> ir.Value:
+    return builder.icmp_unsigned(">=", vector, _splat(byte))
+
+
 def _mask(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
     return builder.bitcast(lanes, _I64)
 
@@ -213,6 +217,51 @@ def equal_mask(typing_context, address, character):
         return _mask(builder, builder.icmp_unsigned("==", _window(builder, arguments[0]), splat))
 
     return types.uint64(types.int64, types.uint8), generate
+
+
+@intrinsic
+def string_masks(typing_context, address):
+    """Masks (stops, high) of 64 bytes of a JSON text. stops: quotation mark, backslash, controls  high: from 0x80 on"""
+
+    def generate(context, builder, signature, arguments):
+        window = _window(builder, arguments[0])
+        stops = builder.or_(_equal(builder, window, '"'), _equal(builder, window, "\\"))
+        stops = builder.or_(stops, builder.icmp_unsigned("<", window, _splat(0x20)))
+        high = builder.icmp_signed("<", window, _splat(0))
+        masks = [_mask(builder, lanes) for lanes in (stops, high)]
+        return context.make_tuple(builder, signature.return_type, masks)
+
+    return types.UniTuple(types.uint64, 2)(types.int64), generate
+
+
+@intrinsic
+def utf8_errors(typing_context, address):
+    """Mask of the bytes among 64 that are an error of UTF-8, by RFC 3629 (reads 3 bytes before the address).
+
+    A sequence that ends too early is an error of the byte after it.
+    """
+
+    def generate(context, builder, signature, arguments):
+        window, *before = (
+            _window(builder, builder.sub(arguments[0], ir.Constant(_I64, distance))) for distance in range(4)
+        )
+
+        required = _at_least(builder, before[0], 0xC2)
+        required = builder.or_(required, _at_least(builder, before[1], 0xE0))
+        required = builder.or_(required, _at_least(builder, before[2], 0xF0))
+        continuation = builder.icmp_signed("<", window, _splat(0xC0))
+        errors = builder.xor(continuation, required)
+        errors = builder.or_(errors, builder.icmp_unsigned("<", builder.sub(window, _splat(0xC0)), _splat(2)))
+        errors = builder.or_(errors, _at_least(builder, window, 0xF5))
+        # A longer form than necessary, a surrogate, a longer form, a number above U+10FFFF.
+        for lead, first, end in ((0xE0, 0x80, 0xA0), (0xED, 0xA0, 0xC0), (0xF0, 0x80, 0x90), (0xF4, 0x90, 0xC0)):
+            led = builder.icmp_unsigned("==", before[0], _splat(lead))
+            place = builder.sub(window, _splat(first))
+            wrong = builder.icmp_unsigned("<", place, _splat(end - first))
+            errors = builder.or_(errors, builder.and_(led, wrong))
+        return _mask(builder, errors)
+
+    return types.uint64(types.int64), generate
 
 
 @intrinsic
