@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog
 from spotsieve.state.log.record import NO_PAGES, LogRecord, first_of_ours
 from spotsieve.stream.base.errors import SettingError, StateError
@@ -22,6 +23,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.migrate.archive import ArchivedPages
+from spotsieve.stream.insight.migrate.checks import new_log_identity
 from spotsieve.stream.insight.migrate.journal import Journal
 from spotsieve.stream.insight.migrate.record_move import Migration
 from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, ONLY_NOVEL, UNCOMPARED, MigrationReport
@@ -40,7 +42,7 @@ def migrate_state(
     with ExitStack() as stack:
         old_log, notices = open_old_log(old)
         stack.enter_context(old_log)
-        text, stored = verdict_settings_text(settings), _configuration(old_log, old)
+        text, (stored, of_old) = verdict_settings_text(settings), _configuration(old_log, old)
         signing = signing_difference(stored, settings)
         if signing and not files:
             raise SettingError(
@@ -53,9 +55,13 @@ def migrate_state(
         stack.enter_context(new_log)
         begun = first_of_ours(new_log.read_from(0), LocalLog.name)
         engine = _engine(settings, new, stack)
+        found = engine.state.identity.log_identity if begun is None else begun[1].log
+        engine.adopt(new_log_identity(of_old, found, settings, bool(signing)))
         journal = stack.enter_context(closing(Journal(new)))
         differ = describe_difference(stored, text, "old log")
         old_engine = _old_engine(stored, settings, journal.old_directory, stack)
+        if old_engine is not None:
+            old_engine.adopt(of_old)
         report = MigrationReport(
             str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None
         )
@@ -92,14 +98,14 @@ def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
     return open_log(directory)
 
 
-def _configuration(log: LocalLog, directory: Path) -> str:
-    """The canonical text of the settings of a local log. Raises StateError if the log is empty."""
+def _configuration(log: LocalLog, directory: Path) -> tuple[str, LogIdentity | None]:
+    """The canonical text of the settings of a local log, and its identity. Raises StateError if the log is empty."""
     first = first_of_ours(log.read_from(0), LocalLog.name)
     if first is None or first[1].configuration is None:
         raise StateError(
             "--from-state", "has an empty log", str(directory), "there is nothing to migrate: run spotsieve filter"
         )
-    return first[1].configuration
+    return first[1].configuration, first[1].log
 
 
 def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:

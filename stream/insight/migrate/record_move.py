@@ -240,7 +240,7 @@ class Migration:
 
     def configuration(self, text: str) -> bytes:
         """The first record of the new log. text: canonical text of the new settings"""
-        return encode_configuration(text, self._writer)
+        return encode_configuration(text, self._writer, self._new.state.identity.log_identity)
 
     def check_begun(self, offset: int, record: LogRecord) -> None:
         """Check that this migration wrote the first record of the new log. Raises StateError."""
