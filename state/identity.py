@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, StatePart
+from spotsieve.state.format.meta import LOCAL, STATE_FORMAT, Identity, LogIdentity, StatePart
 from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import describe_difference, settings_digest
+
+
+class OtherLogError(StateError):
+    """Stop: a record is about the pages of another log. Another service may need it, so nothing is deleted."""
+
 
 _ONE_CONFIGURATION = (
     "run all workers of one log with the same verdict settings ([verdicts] in `spotsieve config example`), carry the "
@@ -49,6 +54,44 @@ def check_identity(
         )
 
 
+def check_log_identity(directory: Path | str, stored: LogIdentity | None, found: LogIdentity, log_name: str) -> None:
+    """Check that a log is the one that a state was built from. stored: None for a state that has read no log yet
+
+    found: the identity in the first record of the log  Raises StateError, which names both logs.
+    """
+    if stored is None or stored == found:
+        return
+    what = f"topic {log_name!r}" if log_name != LOCAL else "file log of its directory"
+    if stored.id == found.id:
+        raise StateError(
+            f"state {directory}",
+            f"has the salt {stored.salt:016x}, and its log {stored} ({what}) has the salt {found.salt:016x}",
+            None,
+            "restore the state from a snapshot (spotsieve state restore)",
+        )
+    raise StateError(
+        f"state {directory}",
+        f"must follow the log that it was built from, which is {stored}; the {what} holds another log, {found}",
+        None,
+        "configure the topic of that log (topics.log), or restore that log; or choose another index.directory "
+        "(--state), which is then built from this log",
+    )
+
+
+def check_salt(wanted: int | None, found: LogIdentity | None, place: str) -> None:
+    """Check that a state or log has the salt of index.salt_from. wanted: None if the setting is empty
+
+    place: the state or log, for the message  Raises SettingError.
+    """
+    if wanted is not None and found is not None and found.salt != wanted:
+        raise SettingError(
+            "index.salt_from",
+            f"must name a state with the salt of {place}, which exists and has {found.salt:016x}",
+            f"{wanted:016x}",
+            "leave out --salt-from (index.salt_from), or begin a new state and a new log",
+        )
+
+
 def check_whole(directory: str, stored: Identity) -> None:
     """Check that a state holds all entries, not the part of a shard. Raises StateError."""
     if stored.part is not None:
@@ -74,6 +117,14 @@ def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
             raise StateError(
                 f"state {directory}", f"must hold the part of a shard, and holds {_part_text(None)}", None, given
             )
+        if stored.log_identity != first.log_identity:
+            raise StateError(
+                f"state {directory}",
+                f"must be of the log that {first_directory} is of, {_log_text(first.log_identity)}, and is of "
+                f"{_log_text(stored.log_identity)}: block identities of two logs differ, because each has its own salt",
+                None,
+                "name the shards of one service",
+            )
         if (stored.settings, stored.log) != (first.settings, first.log):
             raise StateError(
                 f"state {directory}",
@@ -96,6 +147,10 @@ def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
             None,
             f"{given}; missing: {missing}",
         )
+
+
+def _log_text(identity: LogIdentity | None) -> str:
+    return "no log yet" if identity is None else f"the log {identity} (salt {identity.salt:016x})"
 
 
 def _part_text(part: StatePart | None) -> str:

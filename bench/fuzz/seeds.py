@@ -22,8 +22,10 @@ from spotsieve.state.format.common_text import encode_changes
 from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.meta import (
+    NO_LOG,
     STATE_FORMAT,
     Identity,
+    LogIdentity,
     StateProgress,
     encode_identity,
     encode_marks,
@@ -171,7 +173,7 @@ def log_records() -> list[bytes]:
     records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16), marks) for count in (0, 1, 3, 20)]
     others = (
         encode_forget(forgotten, bytes(16), 2, bytes(16)),
-        encode_configuration('{"a":1}', bytes(16), bytes(16), 5),
+        encode_configuration('{"a":1}', bytes(16), LogIdentity(bytes(16), 5)),
         encode_skip(7, bytes(16)),
     )
     return [record[:-8] for record in (*records, *others)]
@@ -198,6 +200,7 @@ def state_values() -> list[bytes]:
         bytes([1]) + entry,
         bytes([2]) + encode_progress(StateProgress(7, 9, 11))[:-8],
         bytes([3]) + encode_identity(Identity(STATE_FORMAT, "{}", "log"))[:-8],
+        bytes([3]) + encode_identity(Identity(STATE_FORMAT, "{}", "log", None, NO_LOG))[:-8],
         bytes([4]) + encode_source("pages"),
         bytes([5]) + encode_marks([StepMark(1, 2), StepMark(3, 4)])[:-8],
         *(bytes([kind]) + featured for kind in (1, 6)),
@@ -213,7 +216,9 @@ def state_values() -> list[bytes]:
 def manifests() -> list[bytes]:
     """The JSON line of a manifest."""
     facts = (FileFacts("index/CURRENT", 16, "0" * 32),)
-    whole = encode_manifest(Manifest("2026-01-01T00:00:00Z", 2, "log", 3, 4, "{}", "00", None, facts))
+    whole = encode_manifest(
+        Manifest("2026-01-01T00:00:00Z", 2, "log", "0" * 32, "0" * 16, 3, 4, "{}", "00", None, facts)
+    )
     return [whole, whole.split(b"\n")[1]]
 
 

@@ -42,7 +42,7 @@ from spotsieve.state.portable.importing import Importer, NewState
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.backend import FAMILIES
 from spotsieve.state.verify.families import Findings
-from spotsieve.state.verify.log import examine_log
+from spotsieve.state.verify.log import LogFacts, examine_log
 from spotsieve.stream.base.errors import InputError, PageError, StateError
 from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.base.progress import ignore_progress
@@ -362,7 +362,7 @@ def read_local_log(data: bytes) -> None:
 def faults_of(directory: Path) -> list[str]:
     """The findings of `spotsieve state verify` in the log."""
     found = Findings(MAX_RECORD_BYTES)
-    examine_log(directory, None, found, ignore_progress)
+    examine_log(directory, LogFacts(None, None), found, ignore_progress)
     return [damage.rule for damage in found.damages] + found.notices
 
 
@@ -396,9 +396,10 @@ def read_state_value(data: bytes) -> None:
             elif kind == 2:
                 decode_clock(decode_progress(stored), None)
             elif kind == 3:
-                version, settings, log, _ = decode_identity(stored)
-                assert isinstance(version, int)
-                assert isinstance(settings + log, str)
+                found = decode_identity(stored)
+                assert isinstance(found.state_format, int)
+                assert isinstance(found.settings + found.log, str)
+                assert found.log_identity is None or len(found.log_identity.id) == 16
             elif kind == 4:
                 decode_source(b"k", stored)
             elif kind == 5:

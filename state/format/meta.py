@@ -9,8 +9,10 @@ the verdict of a page that is not indexed; it stays until the page is committed.
 """
 
 import json
+import re
+import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import isinf, nan
 from typing import NamedTuple
@@ -72,17 +74,62 @@ class StatePart(NamedTuple):
         return f"shard {self.number} of {self.shards}"
 
 
+class LogIdentity(NamedTuple):
+    """What tells a log from every other one. The first record of the log holds it, and both numbers are random.
+
+    id: 16 bytes  salt: uint64, the key of the identities of blocks
+    """
+
+    id: bytes
+    salt: int
+
+    def __str__(self) -> str:
+        return self.id.hex()[:_SHOWN_DIGITS]
+
+
+_ID_BYTES, _SALT_BYTES, _SHOWN_DIGITS = 16, 8, 12
+NO_LOG = LogIdentity(bytes(_ID_BYTES), 0)
+"""The identity of a log without a first record, such as a log in memory."""
+
+
+def draw_log_identity(salt: int | None = None) -> LogIdentity:
+    """Return the identity of a new log. salt: the salt of another log; None: a random one"""
+    drawn = secrets.randbits(8 * _SALT_BYTES) if salt is None else salt
+    return LogIdentity(secrets.token_bytes(_ID_BYTES), drawn)
+
+
+def log_identity_fields(identity: LogIdentity | None) -> dict[str, str | None]:
+    """Return the fields of JSON that hold the identity of a log; null for a state that has read no log yet."""
+    if identity is None:
+        return {"log_id": None, "salt": None}
+    return {"log_id": identity.id.hex(), "salt": f"{identity.salt:016x}"}
+
+
+def log_identity_of(fields: Mapping[str, object]) -> LogIdentity | None:
+    """Read the fields of log_identity_fields. Raises KeyError, TypeError, ValueError."""
+    log_id, salt = fields["log_id"], fields["salt"]
+    if log_id is None and salt is None:
+        return None
+    if not (isinstance(log_id, str) and isinstance(salt, str) and _IDENTITY_TEXT.fullmatch(f"{log_id} {salt}")):
+        raise ValueError
+    return LogIdentity(bytes.fromhex(log_id), int(salt, 16))
+
+
+_IDENTITY_TEXT = re.compile(f"[0-9a-f]{{{2 * _ID_BYTES}}} [0-9a-f]{{{2 * _SALT_BYTES}}}")
+
+
 class Identity(NamedTuple):
     """The settings, log and part that a state belongs to.
 
     settings: canonical text of the settings that change verdicts  log: name of the log
-    part: None if the state holds all entries
+    part: None if the state holds all entries  log_identity: None until the first record of the log is known
     """
 
     state_format: int
     settings: str
     log: str
     part: StatePart | None = None
+    log_identity: LogIdentity | None = None
 
 
 class StateProgress(NamedTuple):
@@ -168,6 +215,7 @@ def decode_outcome_ref(value: bytes) -> OutcomeRef:
 def encode_identity(identity: Identity) -> bytes:
     """Write the meta value `identity`, once for each state."""
     fields: dict[str, object] = {"format": identity.state_format, "log": identity.log, "settings": identity.settings}
+    fields |= log_identity_fields(identity.log_identity)
     if identity.part is not None:
         fields["part"] = [*identity.part, PART_VERSION]
     return seal(bytes([IDENTITY_VERSION]) + json.dumps(fields, sort_keys=True).encode())
@@ -184,15 +232,17 @@ def decode_identity(value: bytes) -> Identity:
         # Version 1 was not stored.
         *numbers, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
         part = StatePart(*numbers) if numbers else None
+        # Another format is only named in the error that refuses it.
+        log_identity = log_identity_of(fields) if state_format == STATE_FORMAT else None
     except (ValueError, LookupError, TypeError, RecursionError):
-        state_format = settings = log = part = version = None
+        state_format = settings = log = part = version = log_identity = None  # type: ignore[assignment]
     is_part = part is None or 0 <= part.number < part.shards <= MAX_SHARDS
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str) and is_part):
-        rule = f"must be JSON that names format, settings and log, and one of at most {MAX_SHARDS} shards or none"
-        raise CorruptRecord("meta", IDENTITY, rule)
+        names = "format, settings, log, log_id and salt, and one of"
+        raise CorruptRecord("meta", IDENTITY, f"must be JSON that names {names} at most {MAX_SHARDS} shards or none")
     if version != PART_VERSION:
         raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
-    return Identity(state_format, settings, log, part)
+    return Identity(state_format, settings, log, part, log_identity)
 
 
 SOURCE_VERSION = 1

@@ -17,7 +17,6 @@ kind 5 (handover). All integers are little endian.
 """
 
 import json
-import secrets
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xxhash
 
+from spotsieve.state.format.meta import LogIdentity, draw_log_identity
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.bodies import (
     Handover,
@@ -64,7 +64,6 @@ _KINDS = {
 _HEAD = struct.Struct("<4sBB16sQ16s")
 _OFFSET = struct.Struct("<Q")
 _CONFIGURATION = struct.Struct("<16sQ")
-_ID_BYTES, _SALT_BYTES = 16, 8
 _CHECKSUM_BYTES = 8
 _NEXT_STEP = "restore the log, or begin a new log and a new state"
 _NEWER = "a newer release wrote it: upgrade this worker"
@@ -94,7 +93,7 @@ class LogRecord:
     writer: id of the writer, 16 bytes  sequence: number of the record of this writer
     signatures: of kind 1, else empty  forgotten: pages to forget, of kind 2
     committed: commit marks that the writer knew, of kind 1
-    configuration: settings text, of kind 3  log_id: 16 bytes, of kind 3  salt: uint64, of kind 3
+    configuration: settings text, of kind 3  log: the identity of the log, of kind 3
     skips: offset of the record to skip, of kind 4
     handover: link to another log, of kind 5
     foreign: not a record of Spotsieve: only the checksum is set
@@ -109,8 +108,7 @@ class LogRecord:
     forgotten: tuple[ForgottenPage, ...] = ()
     committed: tuple[CommitMark, ...] = ()
     configuration: str | None = None
-    log_id: bytes = b""
-    salt: int = 0
+    log: LogIdentity | None = None
     skips: int | None = None
     handover: Handover | None = None
     foreign: bool = False
@@ -161,15 +159,12 @@ def encode_forget_records(pages: Iterable[ForgottenPage], settings_digest: bytes
     return [encode_forget(part, writer, number, settings_digest) for number, part in enumerate(parts)]
 
 
-def encode_configuration(text: str, writer: bytes, log_id: bytes | None = None, salt: int | None = None) -> bytes:
+def encode_configuration(text: str, writer: bytes, log: LogIdentity | None = None) -> bytes:
     """Write the first record of a log. text: the canonical text of the settings that change verdicts
 
-    log_id: 16 bytes  salt: uint64; both are drawn if they are not given
+    log: the identity of the log; None: a new one is drawn
     """
-    identity = _CONFIGURATION.pack(
-        secrets.token_bytes(_ID_BYTES) if log_id is None else log_id,
-        secrets.randbits(8 * _SALT_BYTES) if salt is None else salt,
-    )
+    identity = _CONFIGURATION.pack(*(draw_log_identity() if log is None else log))
     return _sealed(KIND_CONFIGURATION, writer, 0, settings_digest(text), identity + text.encode())
 
 
@@ -202,9 +197,8 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
         if kind == KIND_FORGET:
             return replace(found, forgotten=decode_body(body))
         if kind == KIND_CONFIGURATION:
-            log_id, salt = _CONFIGURATION.unpack_from(body)
             text = _settings_text(body[_CONFIGURATION.size :], digest)
-            return replace(found, configuration=text, log_id=log_id, salt=salt)
+            return replace(found, configuration=text, log=LogIdentity(*_CONFIGURATION.unpack_from(body)))
         if kind == KIND_SKIP:
             return replace(found, skips=_OFFSET.unpack(body)[0])
         return replace(found, handover=decode_handover_body(body))

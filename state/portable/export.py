@@ -48,6 +48,7 @@ from spotsieve.state.format.meta import (
     StateProgress,
     decode_pending_verdict,
     encode_pending_verdict,
+    log_identity_fields,
     page_of_key,
     pending_verdict_key,
 )
@@ -78,11 +79,12 @@ _SLOT_FIELDS = (
 
 def header_of(state: State) -> Fields:
     """Return the header: identity, progress and marks of the state."""
-    (state_format, settings, log, _), progress, clock = state.identity, state.progress, state.clock
+    (state_format, settings, log, _, log_identity), progress, clock = state.identity, state.progress, state.clock
     return {
         "spotsieve_state": VERSION,
         "format": state_format,
         "log": log,
+        **log_identity_fields(log_identity),
         "log_position": progress.position,
         "pages_applied": progress.pages_applied,
         "last_record": hexed(progress.last_record),

@@ -35,6 +35,7 @@ from spotsieve.state.format.meta import (
     encode_marks,
     encode_progress,
     encode_source,
+    log_identity_of,
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import COMMON_SLOTS, no_common_text
@@ -150,7 +151,9 @@ class Importer:
         counts = self._write_sections(header, state)
         if counts["windows"]:
             state.put("common", [(BASE_KEY, encode_base(self._common))])
-        state.complete(Identity(STATE_FORMAT, header["settings"], header["log"]), *progress_of(header))
+        log_identity = log_identity_of(header)
+        identity = Identity(STATE_FORMAT, header["settings"], header["log"], log_identity=log_identity)
+        state.complete(identity, *progress_of(header))
         return {**header, **counts}
 
     def _header(self) -> Fields:
@@ -167,6 +170,7 @@ class Importer:
             )
         with self._reading():
             progress, clock = progress_of(header)
+            log_identity_of(header)
             decode_clock(progress, encode_marks(clock.marks) if clock.marks else None)
             decode_progress(encode_progress(progress))
             whole = clock.floor == header["first_entry"]

@@ -20,7 +20,7 @@ from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_b
 from spotsieve.state.format.common_text import BASE_KEY, encode_base
 from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
 from spotsieve.state.format.host_memory import last_learned
-from spotsieve.state.format.meta import Identity, StateProgress, encode_source, page_of_key, pending_verdict_key
+from spotsieve.state.format.meta import StateProgress, encode_source, page_of_key, pending_verdict_key
 from spotsieve.state.identity import check_parts
 from spotsieve.state.portable.importing import NewState
 from spotsieve.state.removal import Sweep
@@ -141,8 +141,9 @@ class _Merge:
         self._state.put("sources", ((number.to_bytes(8, "big"), encode_source(text)) for number, text in texts))
         swept = Sweep(0, self._clock.floor)
         progress = StateProgress(*self._progress[:5], swept, swept)
-        state_format, settings, log, _ = self._parts[0].identity
-        self._state.complete(Identity(state_format, settings, log), progress, self._clock)
+        identity = self._parts[0].identity._replace(part=None)
+        log = identity.log
+        self._state.complete(identity, progress, self._clock)
         return MergeResult(log, progress.position, len(self._parts), entries, buckets, hosts, pending_verdicts)
 
     def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:

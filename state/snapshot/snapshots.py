@@ -37,6 +37,7 @@ from spotsieve.state.directory import (
     sync_directory,
     write_durably,
 )
+from spotsieve.state.format.meta import log_identity_fields
 from spotsieve.state.log.local import whole_frames
 from spotsieve.state.snapshot.checkpoints import check_holds_state, checkpoint_of
 from spotsieve.state.store.opening import checkpoint_backend, read_meta
@@ -65,6 +66,7 @@ class Manifest:
     """The description of a snapshot.
 
     created: UTC, ISO 8601  format: state format  log_position: the next offset to apply
+    log_id, salt: identity of the log, in hex; None for a state that has read no log yet
     settings: canonical text of the settings that change verdicts  settings_digest: in hex
     log_records: number of records in the local log of the snapshot, None without one
     """
@@ -72,6 +74,8 @@ class Manifest:
     created: str
     format: int
     log: str
+    log_id: str | None
+    salt: str | None
     log_position: int
     entries: int
     settings: str
@@ -205,6 +209,7 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
     """Make the manifest of a checkpoint. Reads the meta values, and every file for its checksum."""
     with checkpoint_backend(partial, partial / INDEX_FOLDER) as backend:
         meta = read_meta(backend)
+    log = log_identity_fields(meta.identity.log_identity)
     paths = sorted(path for path in partial.rglob("*") if path.is_file())
     total, done = sum(path.stat().st_size for path in paths), 0
 
@@ -224,6 +229,8 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         format=meta.identity.state_format,
         log=meta.identity.log,
+        log_id=log["log_id"],
+        salt=log["salt"],
         log_position=meta.progress.position,
         entries=meta.living_entries,
         settings=meta.identity.settings,

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.format.meta import log_identity_fields
 from spotsieve.state.horizon import Clock
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.opening import checkpoint_backend, checkpoint_state, read_meta
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.settings.model import IndexSettings
 
 
 @contextmanager
@@ -66,16 +68,13 @@ def describe(directory: Path) -> dict[str, Any]:
     With a deduplication window the result counts the entries within it, and has the watermark. The latest pages of the
     service may be missing. Raises StateError if there is no state, CorruptRecord.
     """
-    path = directory / INDEX_FOLDER
-    if not (path / "CURRENT").exists():
-        raise StateError(
-            "directory", "must hold a state", str(directory), "name the directory given as index.directory"
-        )
+    path = _index_of(directory)
     with checkpoint_backend(directory, path) as backend:
         meta = read_meta(backend)
     return {
         "format": meta.identity.state_format,
         "log": meta.identity.log,
+        **log_identity_fields(meta.identity.log_identity),
         **({"part": str(meta.identity.part)} if meta.identity.part is not None else {}),
         "log_position": meta.progress.position,
         "entries": meta.living_entries,
@@ -83,6 +82,33 @@ def describe(directory: Path) -> dict[str, Any]:
         "bytes_on_disk": sum(map(_size_of, path.iterdir())),
         "verdict_settings": meta.identity.settings,
     }
+
+
+def salt_from(settings: IndexSettings) -> int | None:
+    """The salt of the state that index.salt_from names; None if it names none. Raises SettingError, CorruptRecord."""
+    directory = settings.salt_from
+    if directory is None:
+        return None
+    try:
+        with checkpoint_backend(directory, _index_of(directory)) as backend:
+            found = read_meta(backend).identity.log_identity
+    except StateError as error:
+        raise SettingError("index.salt_from", f"must name a state: {error.rule}", str(directory), _NAME_STATE) from None
+    if found is None:
+        raise SettingError("index.salt_from", "names a state that has read no log yet", str(directory), _NAME_STATE)
+    return found.salt
+
+
+_NAME_STATE = "name the directory of a state (--state, index.directory) or a snapshot"
+
+
+def _index_of(directory: Path) -> Path:
+    path = directory / INDEX_FOLDER
+    if not (path / "CURRENT").exists():
+        raise StateError(
+            "directory", "must hold a state", str(directory), "name the directory given as index.directory"
+        )
+    return path
 
 
 def _window(settings: str, clock: Clock) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spotsieve.state.format.meta import STATE_FORMAT, Identity
+from spotsieve.state.format.meta import STATE_FORMAT, Identity, LogIdentity
 from spotsieve.state.store.backend import FAMILIES, META, Backend, Batch, Put, RangeDeletion
 from spotsieve.state.store.memory_buckets import MemoryBuckets
 from spotsieve.state.store.state import State, begin_state
@@ -73,7 +73,11 @@ class MemoryBackend(Backend):
         """Do nothing: there is nothing to release."""
 
 
-def memory_state() -> State:
-    """Return a new state in memory. Its postings are in a compiled hash table, without encoding."""
+def memory_state(log: LogIdentity | None = None) -> State:
+    """Return a new state in memory. Its postings are in a compiled hash table, without encoding.
+
+    log: the identity of the log; None: the state has no log, and the salt 0
+    """
     backend = MemoryBackend()
-    return State(backend, MemoryBuckets(), begin_state(backend, Identity(STATE_FORMAT, "{}", "memory")))
+    identity = Identity(STATE_FORMAT, "{}", "memory", log_identity=log)
+    return State(backend, MemoryBuckets(), begin_state(backend, identity))

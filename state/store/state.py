@@ -27,6 +27,7 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     Identity,
+    LogIdentity,
     StateProgress,
     decode_pending_verdict,
     encode_identity,
@@ -38,6 +39,7 @@ from spotsieve.state.format.meta import (
     pending_verdict_key,
 )
 from spotsieve.state.horizon import Clock
+from spotsieve.state.identity import check_log_identity
 from spotsieve.state.index import (
     Buckets,
     CommonText,
@@ -110,6 +112,21 @@ class State:
         self._pending_verdicts = PendingVerdictRanges() if pending_verdicts is None else pending_verdicts
         self._entries = entries
         self._swept_buckets = 0
+
+    @property
+    def salt(self) -> int:
+        """The salt of block identities. A state that has read no log yet has none, which counts as 0."""
+        return 0 if self.identity.log_identity is None else self.identity.log_identity.salt
+
+    def adopt(self, log: LogIdentity) -> None:
+        """Bind a new state to its log, or check that it belongs to this log. Raises StateError."""
+        stored = self.identity.log_identity
+        check_log_identity(self.directory, stored, log, self.identity.log)
+        if stored is None:
+            batch, identity = Batch(), self.identity._replace(log_identity=log)
+            batch.put(META, [IDENTITY], [encode_identity(identity)])
+            self.backend.write(batch, durable=True)
+            self.identity = identity
 
     @property
     def directory(self) -> Path:

@@ -3,11 +3,12 @@
 import os
 import struct
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import xxhash
 
 from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.log.local import MAGIC
 from spotsieve.state.log.record import decode, is_foreign
 from spotsieve.state.verify.families import Findings
@@ -19,11 +20,19 @@ _CHECK_BYTES = 8
 _RECORDS_A_STEP = 64
 
 
-def examine_log(directory: Path, digest: bytes | None, found: Findings, on_progress: OnProgress) -> int | None:
-    """Check every record and return their number; None without a local log.
+class LogFacts(NamedTuple):
+    """Facts of the state that its log must match.
 
-    digest: settings digest of the state, which every record must have; None if unknown  found: gets damages and notices
+    digest: settings digest, which every record must have; None if unknown
+    log: the identity that the first record must have; None if unknown
     """
+
+    digest: bytes | None
+    log: LogIdentity | None
+
+
+def examine_log(directory: Path, facts: LogFacts, found: Findings, on_progress: OnProgress) -> int | None:
+    """Check every record and return their number; None without a local log. found: gets damages and notices"""
     path = directory / LOG_FILE
     try:
         file = path.open("rb")
@@ -35,7 +44,7 @@ def examine_log(directory: Path, digest: bytes | None, found: Findings, on_progr
     with file:
         magic = file.read(len(MAGIC))
         if magic == MAGIC:
-            return _examine_records(file, path, digest, found, on_progress)
+            return _examine_records(file, path, facts, found, on_progress)
         if MAGIC.startswith(magic):
             found.notices.append(f"{path}: is empty")
         else:
@@ -43,7 +52,7 @@ def examine_log(directory: Path, digest: bytes | None, found: Findings, on_progr
         return 0
 
 
-def _examine_records(file: BinaryIO, path: Path, digest: bytes | None, found: Findings, on_progress: OnProgress) -> int:
+def _examine_records(file: BinaryIO, path: Path, facts: LogFacts, found: Findings, on_progress: OnProgress) -> int:
     size, number, at = os.fstat(file.fileno()).st_size, 0, len(MAGIC)
     while at < size:
         length = _frame_length(file, number)
@@ -68,7 +77,7 @@ def _examine_records(file: BinaryIO, path: Path, digest: bytes | None, found: Fi
                 break  # The next start treats it as an unfinished record, and cuts it off.
         elif is_foreign(frame[:-_CHECK_BYTES]):
             found.notices.append(f"{path}[{at}]: record {number} is foreign, and every reader skips it")
-        elif rule := _fault(frame[:-_CHECK_BYTES], path, number, digest):
+        elif rule := _fault(frame[:-_CHECK_BYTES], path, number, facts):
             found.add(f"{path}[{at}]", f"record {number} {rule}")
         number, at = number + 1, end
         if number % _RECORDS_A_STEP == 0:
@@ -98,12 +107,14 @@ def _is_sound(frame: bytes) -> bool:
     return xxhash.xxh3_64_intdigest(frame[:-_CHECK_BYTES]) == check
 
 
-def _fault(record: bytes, path: Path, number: int, digest: bytes | None) -> str | None:
+def _fault(record: bytes, path: Path, number: int, facts: LogFacts) -> str | None:
     """Return the rule that a record breaks, None for a valid one."""
     try:
         decoded = decode(record, str(path), number)
     except SpotsieveError as error:
         return error.rule
-    if digest is not None and decoded.configuration is None and decoded.settings_digest != digest:
+    if not number and None not in (facts.log, decoded.log) and decoded.log != facts.log:
+        return f"must begin the log {facts.log}, from which the state was built, and begins the log {decoded.log}"
+    if facts.digest is not None and decoded.configuration is None and decoded.settings_digest != facts.digest:
         return "must be signed with the state's settings, is with others"
     return None

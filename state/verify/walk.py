@@ -27,6 +27,7 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     STATE_FORMAT,
+    LogIdentity,
     StatePart,
     StateProgress,
     decode_clock,
@@ -41,7 +42,7 @@ from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import Buckets
 from spotsieve.state.removal import Sweep
 from spotsieve.state.verify.families import Family, Findings, open_families
-from spotsieve.state.verify.log import examine_log
+from spotsieve.state.verify.log import LogFacts, examine_log
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
@@ -141,6 +142,7 @@ class _Meta:
     """The meta values. floor: entries floor..progress.entry_count - 1 live
 
     part: the shard, which holds some of these entries; None: the state holds all of them
+    log_identity: None for a state that has read no log yet
     """
 
     progress: StateProgress
@@ -149,6 +151,7 @@ class _Meta:
     log: str
     part: StatePart | None
     rules: _StoredRules
+    log_identity: LogIdentity | None
 
 
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
@@ -162,7 +165,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         return None
     try:
         identity = decode_identity(values[IDENTITY])
-        stored_format, settings, log, part = identity
+        stored_format, settings, log, part, log_identity = identity
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
         rules = _StoredRules(shape_of_entries(settings), int(json.loads(settings).get("index.bucket_cap", 2**40)))
@@ -184,7 +187,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     if entries and not progress.position and not progress.pages_applied:
         found.add(f"meta[{PROGRESS.hex()}]", f"must be beyond record 0 of the log, as there are {entries} entries")
     found.log, found.log_position = log, progress.position
-    return _Meta(progress, clock.floor, settings, log, part, rules)
+    return _Meta(progress, clock.floor, settings, log, part, rules, log_identity)
 
 
 class _Verifier:
@@ -373,8 +376,10 @@ def _bucket_of(buckets: Buckets, posting: int) -> int:
 
 def _verify_log(directory: Path, found: Findings, meta: _Meta | None, on_progress: OnProgress) -> None:
     """Check the local log, if any: every record, and that it reaches the position of the state."""
-    digest, before = settings_digest(meta.settings) if meta else None, found.damaged
-    end = examine_log(directory, digest, found, on_progress)
+    facts, before = LogFacts(None, None), found.damaged
+    if meta is not None:
+        facts = LogFacts(settings_digest(meta.settings), meta.log_identity)
+    end = examine_log(directory, facts, found, on_progress)
     if end is not None:
         found.checked["log records"] = end
     if meta is not None and (end is not None or (meta.log == LOCAL and meta.part is None)):

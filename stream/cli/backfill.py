@@ -14,6 +14,7 @@ from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
 from spotsieve.stream.cli.options import (
     add_force_argument,
+    add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
     directory,
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the state: pages are compared with those in DIR, and added to it",
     )
+    add_salt_argument(parser)
     parser.add_argument(
         "--readers",
         type=_count,
@@ -90,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.local.backfill.processes.server import begin_loading
 
     on_ray = options.address is not None or options.shards > 1
-    settings = settings_of(options)
+    settings = settings_of(options, {"index.salt_from": options.salt_from})
     if not on_ray:
         begin_loading()  # Readers are forked from this server. It loads while this process imports.
     quick_start()

@@ -141,11 +141,11 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
         subject_of,
     )
     from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_page_argument
-    from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+    from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
     settings = settings_of_state(options, state)
     given = read_page_argument(options.page, options.url, "--url", settings.input)
-    scheme, known = scheme_in_scope(settings), state.entry_count - state.clock.floor
+    scheme, known = salted(scheme_in_scope(settings), state.salt), state.entry_count - state.clock.floor
     judged = ExplainContext(settings, scheme, state, state.clock, str(state.directory), known)
     recorded = given.recorded or _recorded(options, given.name)
     page, where = given.page, f"file {options.page}"
@@ -194,7 +194,7 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
         page, judged = context_before(given.name, files, settings, scheme)
     where = f"file {options.page}" if given.page is not None else "the files of --pages"
     beside = 0 if others and judged.pages else None
-    return explain(given.name, subject_of(page, scheme, where), judged, files, recorded, beside, **held)
+    return explain(given.name, subject_of(page, judged.scheme, where), judged, files, recorded, beside, **held)
 
 
 def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":

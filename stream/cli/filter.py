@@ -15,6 +15,7 @@ from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
+    add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
     check_names,
@@ -69,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="compare pages with those in DIR, and add them to it (default: a temporary state)",
     )
+    add_salt_argument(parser)
     parser.add_argument(
         "--stdin-name",
         default="-",
@@ -105,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
-    settings = settings_of(options)
+    settings = settings_of(options, {"index.salt_from": options.salt_from})
     inputs = check_inputs(options.files, options.stdin_name)
     warn_of_repeats(options.files, inputs)
     out = _pages_output(options)

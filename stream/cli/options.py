@@ -59,6 +59,16 @@ def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_salt_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --salt-from, for commands that begin a new state."""
+    parser.add_argument(
+        "--salt-from",
+        type=directory,
+        metavar="STATE",
+        help="a new state adopts the salt of STATE, a state or snapshot (index.salt_from)",
+    )
+
+
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
     """Add --timeout, for commands that need a checkpoint from the process that uses a state."""
     parser.add_argument(

@@ -5,7 +5,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_DEFECT, SettingError, SpotsieveError
-from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
+from spotsieve.stream.cli.options import (
+    add_salt_argument,
+    add_scheme_arguments,
+    add_settings_arguments,
+    directory,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from spotsieve.stream.base.settings.model import Settings
@@ -25,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shard", type=int, metavar="N", help="with --role shard: the number of this shard, from 0")
     parser.add_argument("--shards", type=int, metavar="S", help="the number of shards (cluster.shards)")
     parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")
+    add_salt_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
             "kafka.bootstrap_servers": options.bootstrap_servers,
             "cluster.shards": options.shards,
             "index.directory": options.state,
+            "index.salt_from": options.salt_from,
         },
     )
     # These imports would slow --help down: numba and aiokafka take a second.

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
-from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
+from spotsieve.stream.cli.options import (
+    add_salt_argument,
+    add_scheme_arguments,
+    add_settings_arguments,
+    directory,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from spotsieve.stream.base.settings.model import Settings
@@ -28,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
     )
     parser.add_argument("--add", action="store_true", help="own the state, and let clients add pages (POST /v1/add)")
+    add_salt_argument(parser)
     parser.add_argument("--host", metavar="ADDRESS", help="address to bind (serve.host: 127.0.0.1)")
     parser.add_argument("--port", metavar="PORT", help="port; 0: any free one (serve.port: 7768)")
     add_scheme_arguments(parser)
@@ -36,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    flags = {"serve.host": options.host, "serve.port": options.port}
+    flags = {"serve.host": options.host, "serve.port": options.port, "index.salt_from": options.salt_from}
     settings = settings_of(options, flags)
     # These imports need the extra `serve`, and would slow --help down.
     from spotsieve.stream.observe.logs import configure_logs

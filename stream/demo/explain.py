@@ -30,7 +30,7 @@ from spotsieve.stream.insight.explain.texts import (
 )
 from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.intake import Decoder, Message
-from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope, scheme_of
 
 EXAMPLES = 3
 SHOWN_BLOCKS = 3
@@ -133,8 +133,8 @@ def write_page(
     decoder = Decoder(settings.input)
     of_url = {sent.url: sent for sent in crawl}
     page, original = (decode(decoder, of_url[report[side]["url"]]) for side in ("page", "duplicate_of"))
-    scheme, directory = scheme_in_scope(settings), Path(settings.index.directory)
-    with read_only_state(directory) as state:
+    with read_only_state(Path(settings.index.directory)) as state:
+        scheme = salted(scheme_in_scope(settings), state.salt)
         context = ExplainContext(settings, scheme, state, state.clock, "of the demo's filter", state.entry_count)
         subject = subject_of(_with_id(page, report["page"]["id"]), scheme, f"the topic {settings.topics.input}")
         explanation = explain(page.url, subject, context, recorded=parse_verdict(raw), texts=[original])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest, closed_log_error
 from spotsieve.state.index import Buckets, IndexUpdate, LiveView
@@ -21,7 +22,7 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
 from spotsieve.stream.judge import PLAIN, Policy, RecordJudgment, judge_isolated, judge_record, policy_of
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
     state = disk_state(settings.index.directory, text, log_name, settings.index)
+    scheme = salted(scheme, state.salt)
     return Engine(scheme, state, settings.index, settings_digest(text), log_name, policy_of(settings))
 
 
@@ -76,6 +78,15 @@ class Engine:
         self._policy = policy
         self._step_ms = step_of(limits.horizon_hours)
         self._broken: dict[int, Exception] = {}
+
+    def adopt(self, log: LogIdentity | None) -> None:
+        """Bind a new state to its log, or check that it belongs to this log; then sign with the salt of the log.
+
+        log: None if the log has lost its first record  Raises StateError.
+        """
+        if log is not None:
+            self.state.adopt(log)
+        self.scheme = salted(self.scheme, self.state.salt)
 
     def apply(self, record: bytes | LogRecord, offset: int) -> ApplyResult:
         """Judge the record at this log offset and index its novel pages, or forget the pages that it names.

@@ -11,10 +11,18 @@ from pathlib import Path
 from typing import Self
 
 from spotsieve.state.directory import readable_by_others
-from spotsieve.state.identity import check_first_record, check_last_record, check_log_range, unopened_log_error
+from spotsieve.state.format.meta import draw_log_identity
+from spotsieve.state.identity import (
+    check_first_record,
+    check_last_record,
+    check_log_range,
+    check_salt,
+    unopened_log_error,
+)
 from spotsieve.state.log.bodies import is_migrating
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
 from spotsieve.state.log.record import (
+    LogRecord,
     checksum_of,
     decode,
     encode,
@@ -25,6 +33,7 @@ from spotsieve.state.log.record import (
     tells_open,
 )
 from spotsieve.state.snapshot.checkpoints import Requests
+from spotsieve.state.still.reading import salt_from
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
@@ -36,6 +45,7 @@ from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import salted
 
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, total, pages) is called after each record that the state did not have yet.
@@ -79,7 +89,15 @@ class LocalEngine:
             self._log.close()
             raise
         try:
+            first = first_of_ours(self._log.read_from(0), LocalLog.name)
+            if first is not None and first[1].log is not None:
+                self._state.adopt(first[1].log)
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
+            salt = salt_from(settings.index)
+            check_salt(salt, self._state.identity.log_identity, f"the state {directory}")
+            if first is None and self._state.identity.log_identity is None:
+                self._state.adopt(draw_log_identity(salt))
+            scheme = salted(scheme, self._state.salt)
             self.engine = (
                 Engine(scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings))
                 if make_engine is None
@@ -87,14 +105,16 @@ class LocalEngine:
             )
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))
-            self._begin_log(text, on_catch_up)
+            self._begin_log(text, first, on_catch_up)
         except BaseException:
             self.close()
             raise
 
-    def _begin_log(self, text: str, on_catch_up: OnCatchUp) -> None:
-        """Check that the log has these settings, and apply its new records. A new log gets its configuration record."""
-        first = first_of_ours(self._log.read_from(0), LocalLog.name)
+    def _begin_log(self, text: str, first: tuple[int, LogRecord] | None, on_catch_up: OnCatchUp) -> None:
+        """Check that the log has these settings, and apply its new records. A new log gets its configuration record.
+
+        first: the first record of the log, None for a new log
+        """
         if first is not None:
             offset, record = first
             check_first_record(record.settings_digest, record.configuration, text, LocalLog.name, offset)
@@ -102,7 +122,7 @@ class LocalEngine:
                 raise unopened_log_error(str(self._log.path))
         self._catch_up(on_catch_up)
         if first is None:
-            configuration = encode_configuration(text, self._writer)
+            configuration = encode_configuration(text, self._writer, self._state.identity.log_identity)
             self.engine.apply(configuration, self._log.append(configuration))
 
     def _catch_up(self, on_catch_up: OnCatchUp) -> None:
@@ -177,8 +197,9 @@ class MemoryEngine:
 
     def __init__(self, settings: Settings, scheme: Scheme) -> None:
         self._digest = settings_digest(verdict_settings_text(settings))
-        self._state = memory_state()
+        self._state = memory_state(draw_log_identity(salt_from(settings.index)))
         self._offset = 0
+        scheme = salted(scheme, self._state.salt)
         self.engine = Engine(scheme, self._state, settings.index, self._digest, MEMORY_LOG_NAME, policy_of(settings))
 
     @property

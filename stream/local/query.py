@@ -27,7 +27,7 @@ from spotsieve.stream.judge import Match, find_matches, judge_alone, policy_of
 from spotsieve.stream.local.file_filter import RecordOutput
 from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
 QUERY_PAGES = 16_384
 """Pages of one pass over the state. Their keys and buckets are held in memory: 0.7 GB if every bucket is full."""
@@ -58,7 +58,7 @@ class StateQuery:
     def __init__(self, state: State, settings: Settings) -> None:
         """Raises SettingError if the parameters of the scheme contradict each other."""
         self.settings = settings
-        self.scheme: Scheme = scheme_in_scope(settings)
+        self.scheme: Scheme = salted(scheme_in_scope(settings), state.salt)
         self._state = state
         self._clock = state.clock
         self.passes = 0

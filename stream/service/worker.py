@@ -35,6 +35,7 @@ from spotsieve.stream.service.pages.poison_pages import FOLDER, PoisonPageFolder
 from spotsieve.stream.service.serial_executor import SHORT_BYTES, SerialExecutor
 from spotsieve.stream.sign.intake import Decoder
 from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import salted
 
 MOST_IN_FLIGHT = 8
 """Limit of micro-batches between fetch and commit: enough to keep every stage busy, few enough to bound memory."""
@@ -56,6 +57,10 @@ class VerdictLog(Protocol):
 
         progress(text): called with the state of the catch-up
         """
+
+    @property
+    def salt(self) -> int:
+        """The salt by which pages are signed, once the log has started."""
 
     async def append(
         self, signatures: Signatures, committed: Sequence[CommitMark] = ()
@@ -148,6 +153,7 @@ class Worker:
     async def _start(self) -> None:
         """Catch up with the log and join the group."""
         await self._log.start(self._set_step)
+        self._scheme = salted(self._scheme, self._log.salt)
         # Before the join, which may take as long as the session of a killed worker.
         self._tasks.start(self._log.follow())
         self.step = "joining the group"

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.shards import request
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.sharding.records.frame import (
     KIND_RANGE,
@@ -20,6 +22,7 @@ from spotsieve.stream.sharding.records.frame import (
     encode_round_record,
 )
 from spotsieve.stream.sharding.records.resolver import (
+    AnnouncedRecord,
     RoundAnnouncement,
     write_announcement,
     write_request,
@@ -42,7 +45,9 @@ def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
         await writer.start()
         try:
             digest = settings_digest(verdict_settings_text(settings))
-            return await writer.write(encode_round_record(kind, digest, Share(0, 2), RANGE, body))
+            first = await first_record(settings)
+            log = first[1].log if first is not None and first[1].log is not None else NO_LOG
+            return await writer.write(encode_round_record(kind, digest, Share(0, 2), RANGE, body, log))
         finally:
             await writer.close()
 
@@ -67,7 +72,12 @@ def test_an_open_resize_request_is_reported_and_can_be_cancelled(
         # Requests before the newest round are answered: the resolver ignored this one.
         asked = write(settings, "matches", KIND_REQUEST, write_request(2))
         write(settings, "matches", KIND_REQUEST, write_request(7))
-        write(settings, "verdicts", KIND_RANGE, write_announcement(RoundAnnouncement(1, (), (asked + 2, 0), ((0, 3),))))
+        write(
+            settings,
+            "verdicts",
+            KIND_RANGE,
+            write_announcement(RoundAnnouncement(1, (), (asked + 2, 0), (AnnouncedRecord(0, 3, 0),))),
+        )
         assert "has no resize to cancel" in resize("--cancel")[1]
 
         code, text = resize("--shards", "3")

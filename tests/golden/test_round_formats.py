@@ -3,13 +3,15 @@
 import pytest
 import xxhash
 
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, encode_round_record
 from tests.fixtures.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 FRAME = (
-    "f5737072 02 04 000102030405060708090a0b0c0d0e0f 0100 0300"
+    "f5737072 02 04 202122232425262728292a2b2c2d2e2f 8090a0b0c0d0e0f0 000102030405060708090a0b0c0d0e0f 0100 0300"
     "0700000000000000 02000000 0900000000000000 00000000 e803000000000000 0a00000000000000 fbffffffffffffff"
 )
+LOG = LogIdentity(bytes(range(32, 48)), 0xF0E0D0C0B0A09080)
 BODIES = {
     "meetings": (
         "0300000002040000002c010103000202e503c00302000200010001480809c4902001010103000000000000e83f030a000014"
@@ -32,7 +34,7 @@ BODIES = {
     ),
     "range": (
         "000000000000008002000000f9ffffffffffffff020000000000000002030084030300000005000000000000000000010900"
-        "000000030000000200000100250101020004"
+        "000000030000000200000100250101020004ffffffffffffffff00000000000000000000000000000080"
     ),
     "guess": "03000000a040030000006040",
     "broken": "0c000000 8050 01000000 01 0a 4465666563743a20c3a4 01 000100",
@@ -51,7 +53,7 @@ BODIES = {
 def test_a_frame_has_these_bytes() -> None:
     head = bytes.fromhex(FRAME)
     checksum = xxhash.xxh3_64_intdigest(head).to_bytes(8, "little")
-    assert encode_round_record(KIND_RANGE, SETTINGS, SHARE, RANGE) == head + checksum
+    assert encode_round_record(KIND_RANGE, SETTINGS, SHARE, RANGE, log=LOG) == head + checksum
 
 
 @pytest.mark.parametrize("name", BODIES)

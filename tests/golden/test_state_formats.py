@@ -26,6 +26,7 @@ from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
+    LogIdentity,
     StatePart,
     StateProgress,
     decode_clock,
@@ -166,12 +167,14 @@ HANDOVERS = {
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
     b'{"created":"2026-11-21T17:00:00+00:00","entries":3,"files":[{"bytes":16,"name":"index/CURRENT",'
-    b'"xxh3_128":"99aa06d3014798d86001c324468d497f"}],"format":2,"log":"signatures","log_position":5,'
-    b'"log_records":null,"settings":"{\\"a\\":1}","settings_digest":"dc70"}\n'
-    b"81ea2077f0ccbeb5\n"
+    b'"xxh3_128":"99aa06d3014798d86001c324468d497f"}],"format":2,"log":"signatures",'
+    b'"log_id":"202122232425262728292a2b2c2d2e2f","log_position":5,'
+    b'"log_records":null,"salt":"f0e0d0c0b0a09080","settings":"{\\"a\\":1}","settings_digest":"dc70"}\n'
+    b"89acb2f3af5740eb\n"
 )
 EXPORT = b"""
-{"spotsieve_state":3,"format":4,"log":"local","log_position":5,"pages_applied":0,\
+{"spotsieve_state":3,"format":4,"log":"local","log_id":"202122232425262728292a2b2c2d2e2f",\
+"salt":"f0e0d0c0b0a09080","log_position":5,"pages_applied":0,\
 "last_record":"ed7db7f79a9d041e","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
 "sweep":["0000000000000000",0],"host_sweep":["0000000000000000",0],"settings":"{}","settings_digest":"dc7048f8f8747f561349cde127705c16"}
 {"source":0,"text":"pages"}
@@ -182,7 +185,7 @@ EXPORT = b"""
 {"bucket":"0100000000004567","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"02000000000089ab","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"030000000000cdef","entries":[0],"inline":["0123456789abcdef"]}
-{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"windows":0,"postings":4,"xxh3_128":"8914328725677ffed9187c72bbf1bbe8"}
+{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"windows":0,"postings":4,"xxh3_128":"11f1ea1805edaf592f8573e5beb2762f"}
 """
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
@@ -333,13 +336,21 @@ def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> 
             decode_clock(progress, value)
 
 
+LOG = LogIdentity(bytes(range(32, 48)), 0xF0E0D0C0B0A09080)
+
+
 def test_the_identity_value() -> None:
-    value = encode_identity(Identity(STATE_FORMAT, '{"a":1}', "local"))
-    assert value == b'\x01{"format": 4, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("66473200287a668c")
-    assert decode_identity(value) == (4, '{"a":1}', "local", None)
+    value = encode_identity(Identity(STATE_FORMAT, '{"a":1}', "local", None, LOG))
+    assert value == (
+        b'\x01{"format": 4, "log": "local", "log_id": "202122232425262728292a2b2c2d2e2f", "salt": "f0e0d0c0b0a09080", '
+        b'"settings": "{\\"a\\":1}"}' + bytes.fromhex("a7aa4090aebd2dcd")
+    )
+    assert decode_identity(value) == (4, '{"a":1}', "local", None, LOG)
     part = encode_identity(Identity(STATE_FORMAT, "{}", "signatures", StatePart(1, 3)))
-    assert part[:-8] == b'\x01{"format": 4, "log": "signatures", "part": [1, 3, 2], "settings": "{}"}'
-    assert decode_identity(part).part == StatePart(1, 3)
+    assert part[:-8] == (
+        b'\x01{"format": 4, "log": "signatures", "log_id": null, "part": [1, 3, 2], "salt": null, "settings": "{}"}'
+    )
+    assert decode_identity(part)[3:] == (StatePart(1, 3), None), "the log is not read yet"
     for earlier in (b"[1, 3]", b"[0, 2]", b"[1, 3, 3]"):
         with pytest.raises(CorruptRecord, match="must name the part of a shard in version 2; delete the directory"):
             decode_identity(seal(part[:-8].replace(b"[1, 3, 2]", earlier)))
@@ -371,13 +382,14 @@ def test_a_log_record_that_forgets() -> None:
 
 
 def test_the_log_record_of_a_configuration() -> None:
-    log_id, salt = bytes(range(32, 48)), 0xF0E0D0C0B0A09080
-    assert encode_configuration('{"a":1}', WRITER, log_id, salt).hex() == CONFIGURATION
+    assert encode_configuration('{"a":1}', WRITER, LOG).hex() == CONFIGURATION
     decoded = decode(bytes.fromhex(CONFIGURATION))
-    assert (decoded.configuration, decoded.log_id, decoded.salt) == ('{"a":1}', log_id, salt)
-    drawn = [decode(encode_configuration('{"a":1}', WRITER)) for _ in range(2)]
-    assert drawn[0].log_id != drawn[1].log_id
-    assert drawn[0].salt != drawn[1].salt
+    assert (decoded.configuration, decoded.log) == ('{"a":1}', LOG)
+    one, other = (decode(encode_configuration('{"a":1}', WRITER)).log for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert one.id != other.id
+    assert one.salt != other.salt
 
 
 def test_the_log_record_that_has_another_one_passed_over() -> None:
@@ -399,7 +411,19 @@ def test_a_local_log_file(tmp_path: Path) -> None:
 
 def test_the_manifest_of_a_snapshot(tmp_path: Path) -> None:
     facts = FileFacts("index/CURRENT", 16, "99aa06d3014798d86001c324468d497f")
-    manifest = Manifest("2026-11-21T17:00:00+00:00", 2, "signatures", 5, 3, '{"a":1}', "dc70", None, (facts,))
+    manifest = Manifest(
+        "2026-11-21T17:00:00+00:00",
+        2,
+        "signatures",
+        LOG.id.hex(),
+        f"{LOG.salt:016x}",
+        5,
+        3,
+        '{"a":1}',
+        "dc70",
+        None,
+        (facts,),
+    )
     (tmp_path / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
     assert (tmp_path / MANIFEST_FILE).read_bytes() == MANIFEST
     assert read_manifest(tmp_path) == manifest
@@ -455,6 +479,7 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
 
 def test_the_lines_of_an_export(tmp_path: Path) -> None:
     with disk_state(tmp_path, "{}", "local", IndexSettings()) as state:
+        state.adopt(LOG)
         scheme = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
         Engine(scheme, state, IndexSettings(), DIGEST, "local").apply(bytes.fromhex(RECORD), 4)
     with read_only_state(tmp_path) as still:

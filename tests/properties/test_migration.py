@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.log.bodies import origin_of
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_configuration, is_handover
@@ -108,11 +109,11 @@ def without_reasons(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def without_id(records: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The records, the first one without the id and the salt of its log: both are random."""
+    """The records, the first one without the identity of its log, which is random."""
     (offset, value), *others = records
     first = decode(value)
     assert first.configuration
-    return [(offset, encode_configuration(first.configuration, first.writer, bytes(16), 0)), *others]
+    return [(offset, encode_configuration(first.configuration, first.writer, NO_LOG)), *others]
 
 
 class Killed(Exception):

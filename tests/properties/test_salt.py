@@ -1,32 +1,44 @@
-"""Verdicts do not depend on the salt of block identities, so a log may draw any."""
+"""Verdicts do not depend on the salt of block identities, so a log may draw any.
 
-import dataclasses
+Compared are whole runs: in memory, over a state directory that is closed and opened again, and by shards.
+"""
+
 import functools
 from collections.abc import Sequence
 from itertools import chain, zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
+from spotsieve.state.format.meta import LogIdentity, draw_log_identity
+from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import memory_state
+from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.digest import verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
-from spotsieve.stream.base.verdict import Kind
+from spotsieve.stream.base.verdict import Kind, concatenate
 from spotsieve.stream.judge import judge
+from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.families import FAMILIES, family_pages
 from tests.fixtures.pages.generated import outcomes_of
+from tests.fixtures.states.sharded_logs import assert_verdicts_equal
+from tests.fixtures.states.shards import OneProcess, Shards
 from tests.reference.judge import Outcome
 
 SALTS = [int(salt) for salt in np.random.default_rng(40).integers(1, 2**64, 20, np.uint64)]
 SIZE, RECORD = 0.12, 100
 
 
-def salted(salt: int) -> SpotsieveScheme:
+def default_scheme(salt: int) -> Scheme:
     """The default scheme with this salt."""
-    scheme = SpotsieveScheme(SpotsieveSettings())
-    scheme.sieve = dataclasses.replace(scheme.sieve, salt=salt)
-    return scheme
+    return salted(SpotsieveScheme(SpotsieveSettings()), salt)
 
 
 @functools.cache
@@ -39,7 +51,7 @@ def pages() -> list[Page]:
 
 def outcomes_with(salt: int, pages: Sequence[Page]) -> list[Outcome]:
     """The outcomes of all pages."""
-    scheme, state, outcomes = salted(salt), memory_state(), list[Outcome]()
+    scheme, state, outcomes = default_scheme(salt), memory_state(), list[Outcome]()
     for first in range(0, len(pages), RECORD):
         verdicts, index_update = judge(scheme.sign(pages[first : first + RECORD]), scheme, state, 256, 64)
         state.file(index_update, state.position + 1, 0)
@@ -67,9 +79,54 @@ def test_verdicts_do_not_depend_on_the_salt(salt: int) -> None:
 
 
 def test_another_salt_gives_blocks_other_identities_and_changes_nothing_else() -> None:
-    one, other = (salted(salt).sign(pages()[:50]) for salt in (0, SALTS[0]))
+    one, other = (default_scheme(salt).sign(pages()[:50]) for salt in (0, SALTS[0]))
     assert not set((one.blocks >> np.uint64(24)).tolist()) & set((other.blocks >> np.uint64(24)).tolist()) - {0}
     low = np.uint64(0xFFFF)
     assert (one.blocks & low).tolist() == (other.blocks & low).tolist()
     for name in ("samples", "titles", "features", "host", "feature_count"):
         assert (getattr(one, name) == getattr(other, name)).all(), name
+
+
+RUN_PAGES = 240
+
+
+def run_on_disk(folder: Path, salt: int) -> tuple[list[Outcome], list[LogIdentity | None]]:
+    """The outcomes of a run that stops in its middle and goes on, and the log of the state in both halves."""
+    settings, outcomes, logs = Settings(), list[Outcome](), list[LogIdentity | None]()
+    with disk_state(folder, verdict_settings_text(settings), LocalLog.name, settings.index) as state:
+        state.adopt(draw_log_identity(salt))
+    half = RUN_PAGES // 2
+    for start in (0, half):
+        with LocalEngine(folder, settings, scheme_in_scope(settings)) as local:
+            logs.append(local.engine.state.identity.log_identity)
+            for first in range(start, start + half, 40):
+                for _, verdicts in local.judge(pages()[first : first + 40]):
+                    outcomes += outcomes_of(verdicts)
+    return outcomes, logs
+
+
+@pytest.mark.parametrize("salt", SALTS)
+def test_whole_runs_over_a_state_directory_give_the_same_verdicts(tmp_path: Path, salt: int) -> None:
+    found, (first, second) = run_on_disk(tmp_path, salt)
+    assert found == unsalted_run()
+    assert first is not None
+    assert first == second, "the second half goes on with the log"
+    assert first.salt == salt
+
+
+@functools.cache
+def unsalted_run() -> list[Outcome]:
+    """The outcomes of the same run without a salt."""
+    with TemporaryDirectory() as folder:
+        return run_on_disk(Path(folder), 0)[0]
+
+
+@pytest.mark.parametrize("salt", SALTS[:3])
+def test_shards_give_the_same_verdicts_with_any_salt(salt: int) -> None:
+    scheme = salted(scheme_in_scope(Settings()), salt)
+    one = OneProcess(scheme, IndexSettings())
+    for first in range(0, RUN_PAGES, 40):
+        one.sign(scheme.sign(pages()[first : first + 40]))
+    found = Shards(one, 3).apply(one.log, [40])
+    assert_verdicts_equal(found, concatenate(one.verdicts))
+    assert outcomes_of(found) == unsalted_run()

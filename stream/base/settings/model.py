@@ -180,8 +180,19 @@ class IndexSettings(Section):
         max_length=100,
         examples=[["/~", "/users/"]],
     )
+    salt_from: Path | None = setting(
+        None,
+        "state or snapshot whose salt a new state adopts, so that the block identities of both compare; verdicts do "
+        "not depend on the salt; refused for a state or log that has another salt",
+    )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
+
+    @field_validator("salt_from", mode="before")
+    @classmethod
+    def _read_salt_from(cls, directory: Any) -> Any:
+        """Read an empty name, as in the example configuration, as no state."""
+        return None if directory == "" else directory
 
     @field_validator("directory", mode="before")
     @classmethod

@@ -1,8 +1,8 @@
 """The settings around the verdict: Kafka, topics, shards, service, metrics, look-ups, logs. None changes a verdict."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import SecretStr
+from pydantic import SecretStr, model_validator
 
 from spotsieve.stream.base.settings.section import Section, setting
 
@@ -71,9 +71,20 @@ class TopicSettings(Section):
     )
     log: str = setting("signatures", "the log: one partition, which orders all pages", min_length=1)
     matches: str = setting(
-        "matches", "with shards: the candidates of each round; a partition for each shard", min_length=1
+        "",
+        "with shards: the candidates of each round; a partition for each shard; empty: <topics.log>.matches, so that "
+        "two services with logs of their own do not share it",
     )
-    verdicts: str = setting("verdicts", "with shards: the verdicts of each round; one partition", min_length=1)
+    verdicts: str = setting("", "with shards: the verdicts of each round; one partition; empty: <topics.log>.verdicts")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_after_the_log(cls, given: Any) -> Any:
+        """Name the topics of rounds after the log, unless they have names."""
+        if not isinstance(given, dict):
+            return given
+        log = given.get("log", cls.model_fields["log"].default)
+        return {**given, **{role: given.get(role) or f"{log}.{role}" for role in ("matches", "verdicts")}}
 
 
 class ClusterSettings(Section):

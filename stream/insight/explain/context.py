@@ -314,7 +314,7 @@ def context_after(page: Page | None, settings: Settings, scheme: Scheme) -> Expl
     engine = MemoryEngine(settings, scheme)
     if page is None:
         return context_of(engine, settings)
-    signatures = scheme.sign([page])
+    signatures = engine.engine.scheme.sign([page])
     for _ in engine.judge_signed(signatures):
         pass
     known = {0: int(signatures.fingerprint[0])} if signatures.status[0] == SignatureStatus.FINGERPRINTED else {}

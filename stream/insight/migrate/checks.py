@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.identity import check_first_record
+from spotsieve.state.format.meta import LogIdentity, draw_log_identity
+from spotsieve.state.identity import check_first_record, check_salt
 from spotsieve.state.log.record import LogRecord, decode
+from spotsieve.state.still.reading import salt_from
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.load import stored_values
@@ -21,6 +23,7 @@ class OldLog(NamedTuple):
 
     first: offset of the first record of ours  text: canonical settings of the log
     digest: settings digest of its records  checksum: of its first record
+    log: its identity; None if it has lost its first record
     judged_as_now: whether this release judges with these settings like the workers of the log
     """
 
@@ -29,6 +32,30 @@ class OldLog(NamedTuple):
     digest: bytes
     checksum: int
     judged_as_now: bool
+    log: LogIdentity | None
+
+
+def new_log_identity(
+    old: LogIdentity | None, new: LogIdentity | None, settings: Settings, signs_again: bool
+) -> LogIdentity:
+    """The identity of the new log: of an earlier run of the migration, or a new id with the salt of the old log.
+
+    Moved signatures keep their salt, and pages that are signed later must compare with them.
+    old, new: identity of the old log, and of the new one or its state  signs_again: whether no signature is moved
+    Raises SettingError if the salt is unknown, or differs from the salt of index.salt_from.
+    """
+    wanted = salt_from(settings.index)
+    check_salt(wanted, old, "the old log")
+    salt = wanted if old is None else old.salt
+    if salt is None and new is None and not signs_again:
+        raise SettingError(
+            "index.salt_from",
+            "must name a state of the old service, because its log has lost its first record, which holds the salt",
+            None,
+            "set it to the former index.directory, or to a snapshot: --set index.salt_from=DIR",
+        )
+    check_salt(salt, new, "the new log")
+    return draw_log_identity(salt) if new is None else new
 
 
 def check_sides(old: Settings, new: Settings) -> None:
@@ -78,9 +105,9 @@ async def check_logs(old: Settings, new: Settings) -> OldLog:
     offset, record = found
     text, stored = verdict_settings_text(old), record.configuration
     if stored is not None and stored != text and stored_values(stored) == stored_values(text):
-        return OldLog(offset, stored, record.settings_digest, record.checksum, judged_as_now=False)
+        return OldLog(offset, stored, record.settings_digest, record.checksum, judged_as_now=False, log=record.log)
     check_first_record(record.settings_digest, stored, text, old.topics.log, offset)
-    return OldLog(offset, text, settings_digest(text), record.checksum, judged_as_now=True)
+    return OldLog(offset, text, settings_digest(text), record.checksum, judged_as_now=True, log=record.log)
 
 
 async def _first_moved(old: Settings) -> tuple[int, LogRecord] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog
-from spotsieve.state.log.record import NO_PAGES, decode, first_of_ours, is_handover
+from spotsieve.state.log.record import NO_PAGES, LogRecord, decode, first_of_ours, is_handover
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.digest import (
@@ -22,6 +22,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.migrate.archive import ArchivedPages
+from spotsieve.stream.insight.migrate.checks import new_log_identity
 from spotsieve.stream.insight.migrate.journal import Journal
 from spotsieve.stream.insight.migrate.record_move import Migration, check_begun
 from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, ONLY_NOVEL, UNCOMPARED, MigrationReport
@@ -41,7 +42,7 @@ def migrate_state(
     with ExitStack() as stack:
         old_log, notices = open_old_log(old)
         stack.enter_context(old_log)
-        text, (stored, checksum) = verdict_settings_text(settings), _first_record(old_log, old)
+        text, (stored, first) = verdict_settings_text(settings), _first_record(old_log, old)
         signing = signing_difference(stored, settings)
         if signing and not files:
             raise SettingError(
@@ -57,7 +58,7 @@ def migrate_state(
             check_begun(*begun, LocalLog.name, str(old))
         journal, pages = stack.enter_context(closing(Journal(new))), settings.input if signing else None
         if begun is not None:
-            journal.begin(checksum, pages, files)
+            journal.begin(first.checksum, pages, files)
         compared = json.loads(stored)["revision"] == VERDICTS_REVISION
         differ = describe_difference(stored, text, "old log")
         report = MigrationReport(str(old), str(new), differ, bool(signing), journal.differences, compared=compared)
@@ -71,12 +72,16 @@ def migrate_state(
             return report
         carry_inputs(old, new, pages)
         engine = _engine(settings, new, stack)
+        found = engine.state.identity.log_identity if begun is None else begun[1].log
+        engine.adopt(new_log_identity(first.log, found, settings, bool(signing)))
         old_engine = _old_engine(stored, settings, journal.old_directory, stack)
         report.compared = old_engine is not None
+        if old_engine is not None:
+            old_engine.adopt(first.log)
         migration = Migration(str(old), old_engine, engine, journal, RECORD_BYTES, drops=True)
         if begun is None:
             new_log.append(migration.configuration(text))
-            journal.begin(checksum, pages, files)
+            journal.begin(first.checksum, pages, files)
         if files and not signing:
             report.notices.append(FILES_NOT_NEEDED)
         elif files:
@@ -106,8 +111,8 @@ def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
     return open_log(directory)
 
 
-def _first_record(log: LocalLog, directory: Path) -> tuple[str, int]:
-    """The canonical text of the settings of a local log, and the checksum of the record that names them.
+def _first_record(log: LocalLog, directory: Path) -> tuple[str, LogRecord]:
+    """The canonical text of the settings of a local log, and the record that holds it.
 
     Raises StateError if the log is empty.
     """
@@ -116,7 +121,7 @@ def _first_record(log: LocalLog, directory: Path) -> tuple[str, int]:
         raise StateError(
             "--from-state", "has an empty log", str(directory), "there is nothing to migrate: run spotsieve filter"
         )
-    return first[1].configuration, first[1].checksum
+    return first[1].configuration, first[1]
 
 
 def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:

@@ -253,7 +253,7 @@ class Migration:
 
     def configuration(self, text: str) -> bytes:
         """The first record of the new log. text: canonical text of the new settings"""
-        return encode_configuration(text, self._writer)
+        return encode_configuration(text, self._writer, self._new.state.identity.log_identity)
 
     def origin(self, offset: int, value: bytes) -> int:
         """The offset of a new record's origin in the old log; -1 without an origin.

@@ -26,7 +26,7 @@ from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.migrate.archive import ArchivedPages
-from spotsieve.stream.insight.migrate.checks import OldLog, check_group, check_logs, check_sides
+from spotsieve.stream.insight.migrate.checks import OldLog, check_group, check_logs, check_sides, new_log_identity
 from spotsieve.stream.insight.migrate.journal import Journal
 from spotsieve.stream.insight.migrate.record_move import PAGES, EndsInError, Migration, RecordMove, check_begun
 from spotsieve.stream.insight.migrate.report import FILES_NOT_NEEDED, UNCOMPARED, MigrationReport
@@ -55,9 +55,12 @@ def migrate_service(
     for side in (old, new):
         check_topic_names(side)
     old_log = asyncio.run(check_logs(old, new))
+    begun = asyncio.run(first_record(new))
     with ExitStack() as stack:
         engine = open_engine(new, new.topics.log)
         stack.callback(engine.state.close)
+        found = engine.state.identity.log_identity if begun is None else begun[1].log
+        engine.adopt(new_log_identity(old_log.log, found, new, bool(signing_difference(old_log.text, new))))
         compile_kernels(engine.scheme)
         journal = stack.enter_context(closing(Journal(new.index.directory)))
         # Files may be added in a later call: they are read for pages that the input topic has lost.
@@ -67,6 +70,7 @@ def migrate_service(
             placed = old.index.model_copy(update={"directory": journal.old_directory})
             old_engine = open_engine(old.model_copy(update={"index": placed}), old.topics.log)
             stack.callback(old_engine.state.close)
+            old_engine.adopt(old_log.log)
         judging = stack.enter_context(ThreadPoolExecutor(1, "judge"))
         migrating = _MigrationRun(old, new, old_log, (old_engine, engine), journal, judging, on_progress)
         if files:
@@ -177,6 +181,7 @@ class _MigrationRun:
             found = await first_record(self._new)
         if found is not None:
             check_begun(*found, self._new.topics.log, self._old.topics.log)
+            self._engine.adopt(found[1].log)
         await self._ahead.open()
 
     async def _catch_up(self) -> None:

@@ -44,6 +44,7 @@ from spotsieve.stream.insight.replay.record import read_log, read_recorded
 from spotsieve.stream.insight.replay.report import ReplayReport
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names, topic_facts, topic_names
+from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.pages.microbatch import POISON, REJECTED, TOMBSTONE, MicroBatch, message_bytes, sign
 from spotsieve.stream.sign.intake import Decoder
 
@@ -202,6 +203,9 @@ class Replay:
         try:
             log_digest = None
             if topics.log in facts:
+                first = await first_record(self._settings)
+                # Signatures that the log holds must compare with pages that are signed again.
+                engine.adopt(first[1].log if first is not None else None)
                 report.notices, log_digest = await read_log(self._settings, order, self._report_step)
             else:
                 report.notices = [f"the log {topics.log} does not exist: all pages are judged by timestamp"]

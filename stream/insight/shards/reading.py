@@ -8,6 +8,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.state.format.meta import NO_LOG, LogIdentity
+from spotsieve.state.identity import OtherLogError
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -15,6 +17,7 @@ from spotsieve.stream.kafka.clients import administrator, client_options, resolv
 from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import names_of, topic_facts
+from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.roles.round_messages import RoundMessage, message_of
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, KIND_REQUEST, decode_round_record
 from spotsieve.stream.sharding.shares import ClusterSize
@@ -165,22 +168,40 @@ async def _read_verdicts(settings: Settings, topic: TopicPartition, span: tuple[
 
 async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[TopicPartition, list[TimedMessage]]:
     """The records in these ranges. is_strict: raise an error for a foreign or damaged record; else skip it"""
-    digest = settings_digest(verdict_settings_text(settings))
+    digest, start = settings_digest(verdict_settings_text(settings)), await first_record(settings)
+    log = None if start is None else start[1].log
     found = {partition: list[TimedMessage]() for partition in spans}
     async with RangeReader(settings, spans, STEP) as reader:
         async for fetched in reader.batches():
             for partition, records in fetched.items():
                 for record in records:
                     try:
-                        found[partition].append(_timed_message(record, digest))
+                        found[partition].append(_timed_message(record, digest, log))
+                    except OtherLogError:
+                        raise
                     except (DamagedRecord, SettingsMismatch, StateError):
                         if is_strict:
                             raise
     return found
 
 
-def _timed_message(record: ConsumerRecord, digest: bytes) -> TimedMessage:
-    decoded = decode_round_record(record.value or b"", digest, None, record.topic, record.offset)
+async def log_of_rounds(settings: Settings) -> LogIdentity:
+    """The log that requests must name: by its first record, or by the last record of `verdicts` if that is gone.
+
+    Raises StateError, BrokerError, BrokerTrouble.
+    """
+    first = await first_record(settings)
+    if first is not None and first[1].log is not None:
+        return first[1].log
+    topic = TopicPartition(settings.topics.verdicts, 0)
+    async with RangeReader(settings, {}, STEP) as bounds:
+        span = (await bounds.held([topic]))[topic]
+    records = await _read_verdicts(settings, topic, span)
+    return records[-1].message.told.log if records else NO_LOG
+
+
+def _timed_message(record: ConsumerRecord, digest: bytes, log: LogIdentity | None) -> TimedMessage:
+    decoded = decode_round_record(record.value or b"", digest, None, record.topic, record.offset, log)
     return TimedMessage(message_of(decoded, record), record.timestamp)
 
 

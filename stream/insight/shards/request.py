@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 from spotsieve.stream.base.errors import BrokerError, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.insight.shards.reading import read_cluster_sizes
+from spotsieve.stream.insight.shards.reading import log_of_rounds, read_cluster_sizes
 from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topics import add_partitions
 from spotsieve.stream.kafka.watch import Waits
@@ -94,13 +94,12 @@ async def _read_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
 
 async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> None:
     """Write the request to `matches`, where the current resolver or the next one reads it."""
-    digest = settings_digest(verdict_settings_text(settings))
+    digest, share = settings_digest(verdict_settings_text(settings)), Share(0, cluster_size.shards)
+    log = await log_of_rounds(settings)
     writer = RecordWriter(settings, Waits(Metrics()), lambda: 0, "matches")
     try:
         await writer.start()
-        await writer.write(
-            encode_round_record(KIND_REQUEST, digest, Share(0, cluster_size.shards), _NOWHERE, write_request(shards))
-        )
+        await writer.write(encode_round_record(KIND_REQUEST, digest, share, _NOWHERE, write_request(shards), log))
     except KafkaError as error:
         raise explain_error(error, settings, "requesting shards") from None
     finally:

@@ -226,7 +226,7 @@ def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
     if newest is not None:
         place = newest.start if is_open else newest.end
         record = place.record
-        pages = sum(pages for _, pages in rounds[newest].message.named().records)
+        pages = sum(one.pages for one in rounds[newest].message.named().records)
         round_ = RoundStatus(newest, pages, newest.first_number, _age(rounds[newest], now_ms), is_open)
     filling = [_fill_status(number, ends, now_ms) for number in range(cluster_size.asked)]
     waits_for = _waits_for(ends, newest) if is_open and newest else ""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.format.meta import NO_LOG, LogIdentity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, writer_of
 from spotsieve.stream.base.errors import InputError
@@ -48,9 +49,12 @@ class StoredOutcome(NamedTuple):
 class OutcomeStore:
     """Outcomes of rounds, in the order of the log. One process owns the store."""
 
-    def __init__(self, directory: Path, settings_digest: bytes) -> None:
-        """Open or create the store of a state directory. Raises StateLockedError, StateError, CorruptRecord."""
-        self._digest = settings_digest
+    def __init__(self, directory: Path, settings_digest: bytes, log: LogIdentity = NO_LOG) -> None:
+        """Open or create the store of a state directory. log: the log whose rounds it holds
+
+        Raises StateLockedError, StateError, CorruptRecord.
+        """
+        self._digest, self._of_log = settings_digest, log
         self._log = LocalLog(directory / DIRECTORY)
 
     @property
@@ -61,14 +65,14 @@ class OutcomeStore:
     def append(self, range_: RoundRange, resolved: RoundOutcome) -> bytes:
         """Store the outcome of the next round and return its body. Raises StateError."""
         body = write_outcome(resolved)
-        self._log.append(encode_round_record(KIND_OUTCOME, self._digest, _ONE, range_, body))
+        self._log.append(encode_round_record(KIND_OUTCOME, self._digest, _ONE, range_, body, self._of_log))
         return body
 
     def read_from(self, number: int) -> Iterator[StoredOutcome]:
-        """Outcomes from a round number on. Raises CorruptRecord, SettingsMismatch."""
+        """Outcomes from a round number on. Raises CorruptRecord, SettingsMismatch, StateError (of another log)."""
         name = str(self._log.path)
         for at, record in self._log.read_from(number):
-            stored = decode_round_record(record, self._digest, _ONE.shards, name, at)
+            stored = decode_round_record(record, self._digest, _ONE.shards, name, at, self._of_log)
             first = stored.range.first_number
 
             def read(columns: ColumnReader, first: int = first) -> RoundOutcome:

@@ -22,7 +22,7 @@ from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
 from spotsieve.stream.local.file_filter import RecordOutput, count_pages, write_outcomes
 from spotsieve.stream.local.summary import FilterSummary
-from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
 BATCH_PAGES = 2048
 """Pages that are signed, logged and judged together. A call to another process costs about 500 us for any size."""
@@ -49,12 +49,14 @@ class Reader:
         self._writer, self._sequence = uuid.uuid4().bytes, 0
         self._readings: dict[int, _OpenInput] = {}
 
-    def open(self, number: int, file: Input, parts: Parts, run: bytes = b"") -> None:
+    def open(self, number: int, file: Input, parts: Parts, run: bytes = b"", salt: int = 0) -> None:
         """Start reading an input. run: prefix of the writer of its records, which identifies the run in the log
 
+        salt: of the state that judges the pages; all inputs of a reader have the same one
         Raises SettingError if a part cannot be written.
         """
         self._writer = run + self._writer[len(run) :]
+        self._scheme = salted(self._scheme, salt)
         self._readings[number] = _OpenInput(file, parts, self._settings)
 
     def sign(self, number: int) -> SignedRecords | None:

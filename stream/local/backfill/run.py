@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.state import State
@@ -224,7 +225,7 @@ class Backfill:
             self._log = log  # The state is locked from here on, so no other command's files are removed.
             if not self.resumed and make_shards is None:
                 remove_outcomes(self._directory)  # Outcomes of other runs only serve to fill shards.
-            self.outcomes = OutcomeStore(self._directory, self._digest)
+            self.outcomes = OutcomeStore(self._directory, self._digest, state.identity.log_identity or NO_LOG)
             self._closing.callback(self.outcomes.close)
             shards = None if make_shards is None else make_shards(state, log, self.outcomes)
             return RoundEngine(self._settings, self._scheme, state, self.outcomes, shards)
@@ -232,12 +233,16 @@ class Backfill:
         self.local = self._closing.enter_context(
             LocalEngine(self._directory, self._settings, self._scheme, on_catch_up, make_engine)
         )
+        identity = self.local.engine.state.identity.log_identity or NO_LOG
+        self.tasks = [task._replace(salt=identity.salt) for task in self.tasks]
         self.notices += self.local.notices
         sources = [task.file.source for task in self.tasks]
         check_and_note_inputs(self._directory, self._settings.input, sources, self.local.knows_source)
         self.run_file = RunFile(self._directory, self._run)
-        if not self.resumed:
-            self.run_file.begin(self.outcomes.end)
+        if self.resumed:
+            self.run_file.check_log(identity)
+        else:
+            self.run_file.begin(self.outcomes.end, identity)
         self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round, self._id)
         if self.resumed:
             self.notices.append(

@@ -1,8 +1,8 @@
 """The run file of a state directory: which backfill is in progress, and which of its inputs are done.
 
 DIR/backfill/run.json    {"version", "settings": digest, "input": {setting: value, ...}, "inputs": [[source, size],
-                         ...], "outputs": {...}, "id": prefix of the writer of its records, "first_round", "complete",
-                         "faults": number of inputs that were not read to their end, "entries"}
+                         ...], "outputs": {...}, "id": prefix of the writer of its records, "log_id", "first_round",
+                         "complete", "faults": number of inputs that were not read to their end, "entries"}
 DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "exact_copies": {...}, "faults": [{...}, ...]}, one line per
                          finished input
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.stream.base.errors import InputError, SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
@@ -48,11 +49,22 @@ class RunFile:
         """Number of the run's first round in the outcome store."""
         return int(self._run["first_round"])
 
-    def begin(self, first_round: int) -> None:
-        """Record the start of the run. Raises InputError if the file cannot be written."""
+    def check_log(self, log: LogIdentity) -> None:
+        """Check that the interrupted run judged by this log. Raises StateError."""
+        begun = self._run.get("log_id")
+        if begun != log.id.hex():
+            raise StateError(
+                "--state",
+                f"has the log {log}, and its interrupted backfill belongs to the log {str(begun)[:12]}",
+                str(self._directory.parent),
+                f"restore the log and the index of that run; {_GIVE_UP.format(self._directory / _RUN)}",
+            )
+
+    def begin(self, first_round: int, log: LogIdentity) -> None:
+        """Record the start of the run over this log. Raises InputError if the file cannot be written."""
         (self._directory / _DONE).unlink(missing_ok=True)
         self.done = {}
-        self._run |= {"first_round": first_round}
+        self._run |= {"first_round": first_round, "log_id": log.id.hex()}
         self._write()
 
     def finish(self, number: int, summary: FilterSummary) -> None:
@@ -155,6 +167,7 @@ def run_description(
         "inputs": [[file.source, file.size] for file in inputs],
         "outputs": {flag: name and place_of(name) for flag, name in outputs.items()},
         "id": uuid.uuid4().hex[:_ID_DIGITS],
+        "log_id": None,
         "first_round": 0,
         "complete": False,
         "faults": 0,

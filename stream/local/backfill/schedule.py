@@ -51,11 +51,12 @@ class Readers(Protocol):
 
 
 class Task(NamedTuple):
-    """An input and its outputs. run: prefix of the writer of its records"""
+    """An input and its outputs. run: prefix of the writer of its records  salt: of the state, by which it is signed"""
 
     file: Input
     parts: Parts
     run: bytes
+    salt: int = 0
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from spotsieve.stream.engine.warmup import compile_kernels
 from spotsieve.stream.local.engines import LocalEngine, MemoryEngine
 from spotsieve.stream.local.query import StateQuery, query_each
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope, scheme_of
 
 LOGGER = logging.getLogger("spotsieve")
 NAME = "Deduplicator"
@@ -106,7 +106,7 @@ def open_to_add(
     scheme = _ready_scheme(settings)
     if directory is None:
         memory = MemoryEngine(settings, scheme)
-        return OpenEngine(settings, scheme, memory, EngineView(memory, settings), memory.close)
+        return OpenEngine(settings, memory.engine.scheme, memory, EngineView(memory, settings), memory.close)
     place = directory.resolve()
     with _owned_lock:
         engine = LocalEngine(directory, settings, scheme)
@@ -118,7 +118,7 @@ def open_to_add(
         engine.close()
         _owned.pop(place, None)
 
-    return OpenEngine(settings, scheme, engine, EngineView(engine, settings), close)
+    return OpenEngine(settings, engine.engine.scheme, engine, EngineView(engine, settings), close)
 
 
 def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngine:
@@ -134,7 +134,7 @@ def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngi
         state = opening.enter_context(read_only_state(directory, hold=False))
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
-        scheme = _ready_scheme(settings)
+        scheme = salted(_ready_scheme(settings), state.salt)
         view = FixedView(state, settings)
         return OpenEngine(settings, scheme, None, view, opening.pop_all().close)
 

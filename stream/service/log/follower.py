@@ -6,14 +6,17 @@ left.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.identity import check_first_record, check_last_record
+from spotsieve.state.format.meta import LogIdentity, draw_log_identity
+from spotsieve.state.identity import check_first_record, check_last_record, check_salt
 from spotsieve.state.log.bodies import is_migrating
 from spotsieve.state.log.record import checksum_of, decode, encode_configuration, first_of_ours, tells_open
+from spotsieve.state.still.reading import salt_from
 from spotsieve.stream.base.errors import DamagedRecord, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -37,6 +40,16 @@ PROGRESS_SECONDS = 5.0
 NEAR_SECONDS = 2.0
 """The worker joins its group when the rest of the log takes at most this long: it is read while the group
 rebalances."""
+
+
+class LogStart(NamedTuple):
+    """The start of a log.
+
+    log: its identity; None if it has lost its first record  filling: whether a migration still fills it
+    """
+
+    log: LogIdentity | None
+    filling: bool
 
 
 class LogFollower:
@@ -108,22 +121,22 @@ class LogFollower:
 
     async def check_settings(
         self, begin: int, end: int, write: Callable[[bytes], Awaitable[object]], writer: bytes
-    ) -> bool:
+    ) -> LogStart:
         """Check that the first Spotsieve record in the log has these settings. Write a configuration to an empty log.
 
         begin, end: span of the log
         write: appends a record
         writer: 16 bytes, id of the writer
-        Returns whether a migration still fills the log. Raises SettingsMismatch.
+        Raises SettingsMismatch, and SettingError if the log has another salt than the state of index.salt_from.
 
         Workers that start on an empty log together each write their configuration. The first one in the log wins, and
         workers of other settings stop here, before they write anything else.
         """
-        text, written = verdict_settings_text(self._settings), False
+        text, written, salt = verdict_settings_text(self._settings), False, salt_from(self._settings.index)
         self._consumer.seek(self._partition, begin)
         while True:
             if not written and await self._consumer.position(self._partition) >= end:
-                await write(encode_configuration(text, writer))
+                await write(encode_configuration(text, writer, draw_log_identity(salt)))
                 written = True
             records = ((record.offset, record.value or b"") for record in await self.fetch(HEAD_RECORDS))
             first = first_of_ours(records, self._partition.topic)
@@ -131,10 +144,11 @@ class LogFollower:
                 offset, record = first
                 log_name = self._partition.topic
                 check_first_record(record.settings_digest, record.configuration, text, log_name, offset)
+                check_salt(salt, record.log, f"the log {log_name}")
                 is_filling = is_migrating(record.writer) and not await self._is_open(offset)
                 if is_filling:
                     logger().info("spotsieve migrate still fills the log; waiting until the log is open")
-                return is_filling
+                return LogStart(record.log, is_filling)
 
     async def _is_open(self, first: int) -> bool:
         """Whether the log that a migration began at offset `first` is open. The last record that says so decides."""

@@ -111,9 +111,13 @@ class SignatureLog:
             raise final_error(error, self._settings, "opening the log") from None
         end = await self._reading.end()
         state = self._engine.state
-        check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
-        self._filling = await self._reading.check_settings(begin, end, self._writing.write, self._writer)
+        if begin == end:  # An empty log gets its first record only if the state is new.
+            check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
+        head = await self._reading.check_settings(begin, end, self._writing.write, self._writer)
+        self._filling = head.filling
+        self._engine.adopt(head.log)
         end = await self._reading.end()
+        check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         await self._reading.go_on(state.position, state.pages_applied, state.last_record, begin)
         catching_up = CatchUp(self._engine.state.position, end)
         while self._filling or await self._reached() < end:
@@ -130,6 +134,11 @@ class SignatureLog:
         self._metrics.log_gap.set(0)
         catching_up.done()
         self._is_live = True
+
+    @property
+    def salt(self) -> int:
+        """The salt of the log."""
+        return self._engine.state.salt
 
     async def _reached(self) -> int:
         """The next offset to read. Unlike the position of the state, it moves past transaction markers."""

@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator
 
 from aiokafka import TopicPartition
 
-from spotsieve.state.identity import check_first_record, check_settings_digest
+from spotsieve.state.format.meta import LogIdentity
+from spotsieve.state.identity import OtherLogError, check_first_record, check_settings_digest
 from spotsieve.state.log.record import LogRecord, decode, encode_skip, first_of_ours
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.service.log.writer import append_records
+from spotsieve.stream.sharding.records.frame import OWN_TOPICS
 
 _STEP = "reading the log"
 _ISOLATION = "read_uncommitted"
@@ -84,6 +86,22 @@ async def first_record(settings: Settings) -> tuple[int, LogRecord] | None:
         if found is not None:
             return found
     return None
+
+
+async def log_identity(settings: Settings, place: str) -> LogIdentity | None:
+    """The identity of the log, for a reader of records at `place`; None if the log has lost its first record.
+
+    Raises StateError if the log is empty, BrokerError, BrokerTrouble.
+    """
+    first = await first_record(settings)
+    if first is None and not (await log_span(settings))[0]:
+        raise OtherLogError(
+            f"topics.log {settings.topics.log!r}",
+            f"is empty, although {place} holds records of rounds, which are about another log",
+            None,
+            OWN_TOPICS,
+        )
+    return None if first is None else first[1].log
 
 
 async def log_span(settings: Settings) -> tuple[int, int]:

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
 
-from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log_error
+from spotsieve.state.format.meta import LogIdentity
+from spotsieve.state.identity import check_log_identity, check_log_range, check_settings_digest, closed_log_error
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -38,18 +39,28 @@ class LogRecords:
         self.held: deque[tuple[int, LogRecord]] = deque()
         """(offset, record), ascending"""
 
-    async def start(self, position: int, pages_applied: int = 0, last_record: int | None = None) -> None:
+    async def start(
+        self,
+        position: int,
+        pages_applied: int = 0,
+        last_record: int | None = None,
+        known: LogIdentity | None = None,
+    ) -> LogIdentity | None:
         """Connect, check that the log has these settings and continues this position, and begin at the position.
 
         pages_applied: number of applied pages of the record at the position
         last_record: checksum of the record that was applied last, or None
+        known: identity of the log that a state was built from, or None
+        Returns the identity of the log; None if the log is empty or has lost its first record.
         Raises KafkaError, StateError, SettingsMismatch.
         """
         begin = await self._follower.start()
         end = await self._follower.end()
+        found = await self._check_settings(begin, end)
+        if found is not None:
+            check_log_identity(self._settings.index.directory, known, found, self._settings.topics.log)
         self._check_reaches(position + (pages_applied > 0), end)
         check_log_range(self._settings.topics.log, position, begin, end, pages_applied)
-        await self._check_settings(begin, end)
         self._next = position
         if last_record is None:
             self._follower.seek(position)
@@ -59,20 +70,28 @@ class LogRecords:
             except StateError as error:
                 # The state of one process is rebuilt from its log alone; the states of shards need the rounds, too.
                 raise StateError(error.name, error.rule, None, f"restore that log; or {MAKE_ANEW}") from None
+        return found
 
-    async def check_settings(self) -> None:
-        """Connect, and check that the log has these settings. Raises KafkaError, StateError, SettingsMismatch."""
+    async def check_settings(self) -> LogIdentity | None:
+        """Connect, and check that the log has these settings. Returns the identity of the log, like start().
+
+        Raises KafkaError, StateError, SettingsMismatch.
+        """
         begin = await self._follower.start()
-        await self._check_settings(begin, await self._follower.end())
+        return await self._check_settings(begin, await self._follower.end())
 
-    async def _check_settings(self, begin: int, end: int) -> None:
-        if end > begin and await self._follower.check_settings(begin, end, _never, b""):
+    async def _check_settings(self, begin: int, end: int) -> LogIdentity | None:
+        if end == begin:
+            return None
+        head = await self._follower.check_settings(begin, end, _never, b"")
+        if head.filling:
             raise StateError(
                 f"log {self._settings.topics.log}",
                 "is not complete, because spotsieve migrate still fills it",
                 None,
                 "start the roles after the migration has ended",
             )
+        return head.log
 
     async def close(self) -> None:
         """Close the connections."""

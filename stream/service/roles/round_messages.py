@@ -13,8 +13,16 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.state.format.meta import NO_LOG, LogIdentity
 from spotsieve.state.horizon import Clock
-from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, SpotsieveError, StateError
+from spotsieve.state.identity import OtherLogError
+from spotsieve.stream.base.errors import (
+    BrokerTrouble,
+    DamagedRecord,
+    SettingsMismatch,
+    SpotsieveError,
+    StateError,
+)
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import round_consumer, stop_client
@@ -22,6 +30,7 @@ from spotsieve.stream.kafka.driver.clients import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.service.log.skips import log_identity
 from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
@@ -42,6 +51,7 @@ from spotsieve.stream.sharding.records.frame import (
     check_shards,
     decode_body,
     decode_round_record,
+    log_of,
 )
 from spotsieve.stream.sharding.records.resolver import (
     PoisonRows,
@@ -62,9 +72,11 @@ from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize
 FETCH_TIMEOUT_MS = 500
 CHECKSUM_BYTES = 8
 MAKE_ANEW = (
-    "recreate both topics (spotsieve topics create) and start every shard with an empty state directory, which the log "
-    "rebuilds"
+    "set topics.matches and topics.verdicts to new names, create these topics (spotsieve topics create), and start "
+    "every shard with an empty state directory, which the log rebuilds"
 )
+CHECKED_OFFSETS = 8
+"""Number of last offsets of each topic that a role reads at its start, to find records about another log."""
 
 
 Decoded = TypeVar("Decoded")
@@ -150,6 +162,8 @@ class RoundReader:
         self._matches = [TopicPartition(settings.topics.matches, number) for number in range(shards or 0)]
         self._consumer: AIOKafkaConsumer = round_consumer(settings)
         self._passed = False
+        self.log: LogIdentity | None = None
+        """The log that all records must be about; None: identify() finds it when it is first needed"""
 
     async def start(self) -> None:
         """Connect. Reading begins with a seek. Raises KafkaError."""
@@ -164,6 +178,32 @@ class RoundReader:
     async def close(self) -> None:
         """End the connections."""
         await stop_client(self._consumer)
+
+    async def identify(self, seen: Sequence[bytes] = ()) -> LogIdentity:
+        """The log that all records must be about: by its first record, or if that is gone, by a record of a round.
+
+        seen: records of rounds  Raises OtherLogError if the log is empty, BrokerError, BrokerTrouble.
+        """
+        if self.log is None:
+            place = f"topics.verdicts {self._settings.topics.verdicts!r} or topics.matches"
+            found = await log_identity(self._settings, place)
+            self.log = next(filter(None, map(log_of, seen)), NO_LOG) if found is None else found
+        return self.log
+
+    async def check_last(self) -> None:
+        """Check that the last records of the topics are about this log, before this role writes anything.
+
+        Reading must begin with a seek afterwards. Raises OtherLogError, KafkaError.
+        """
+        partitions = [self._verdicts, *self._matches]
+        begins = await self._consumer.beginning_offsets(partitions)
+        ends = await self._consumer.end_offsets(partitions)
+        for partition in partitions:
+            self._consumer.seek(partition, max(begins[partition], ends[partition] - CHECKED_OFFSETS))
+            self._consumer.resume(partition)
+        while any([await self._consumer.position(one) < ends[one] for one in partitions]):
+            await self.fetch()
+        self._consumer.pause(*partitions)
 
     async def read_matches_of(self, shards: int) -> None:
         """Read the messages of this number of shards, for newly added shards from the present end on.
@@ -243,6 +283,8 @@ class RoundReader:
         if not fetched:
             check_alive(self._consumer)
         found = list[RoundMessage]()
+        if fetched and self.log is None:
+            await self.identify([record.value or b"" for records in fetched.values() for record in records])
         for partition in sorted(fetched):
             found += filter(None, map(self._read, fetched[partition]))
         return found
@@ -261,11 +303,14 @@ class RoundReader:
         )
 
     def _read(self, record: ConsumerRecord) -> RoundMessage | None:
-        """Decode a record. Returns None for a record of `matches` from another cluster or for other readers."""
+        """Decode a record. Returns None for a record of `matches` from another cluster or for other readers.
+
+        Raises OtherLogError for a record about another log, in both topics.
+        """
         value: bytes = record.value or b""
         is_verdict = record.topic == self._verdicts.topic
         try:
-            told = decode_round_record(value, self._digest, None, record.topic, record.offset)
+            told = decode_round_record(value, self._digest, None, record.topic, record.offset, self.log)
             # Only the resolver sets the number of shards. Responses of a cluster with another number are ignored.
             if not is_verdict and self._shards not in (None, told.share.shards):
                 if told.kind not in (KIND_REQUEST, KIND_FILL_PROGRESS):
@@ -273,7 +318,7 @@ class RoundReader:
                 # During a resize, future shards report their fill progress to the resolver here.
                 return None
         except (DamagedRecord, SettingsMismatch, StateError) as error:
-            if is_verdict:
+            if is_verdict or isinstance(error, OtherLogError):
                 raise
             # A foreign record is not a response, and must not stop all readers. Its writer got an error at its start.
             if not self._passed:

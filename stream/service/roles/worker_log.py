@@ -10,8 +10,9 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.identity import OtherLogError
 from spotsieve.state.index import CommitMark
-from spotsieve.state.log.record import NO_PAGES, LogRecord, decode, encode, split
+from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode, encode, split
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -26,7 +27,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import log_records, log_span
 from spotsieve.stream.service.log.writer import RecordWriter
-from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
+from spotsieve.stream.service.roles.round_messages import MAKE_ANEW, RoundMessage, RoundReader
 from spotsieve.stream.service.run import WRITER_BYTES, ProcessState
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_POISON_ROWS, KIND_RANGE, RoundRange
@@ -45,9 +46,13 @@ class RemotePageError(Exception):
 
 
 class _Part(NamedTuple):
-    """Verdicts of consecutive pages of a record. errors: error texts of poison pages, by row in the part"""
+    """Verdicts of consecutive pages of a record.
+
+    checksum: of the record  errors: error texts of poison pages, by row in the part
+    """
 
     verdicts: Verdicts
+    checksum: int
     errors: Mapping[int, str]
 
 
@@ -94,6 +99,7 @@ class WorkerLog:
         self._errors: Mapping[int, str] = {}
         self._named: tuple[RoundRange, RoundAnnouncement] | None = None
         self._recent: set[tuple[str, int]] | None = None
+        self.salt = 0
 
     async def start(self, progress: Callable[[str], None]) -> None:
         """Connect, and check that the log has these settings. Earlier verdicts are not read."""
@@ -103,14 +109,17 @@ class WorkerLog:
             await self._writing.start()
             begin = await follower.start()
             log_end = await follower.end()
-            filling = await follower.check_settings(begin, log_end, self._writing.write, self._writer)
+            head = await follower.check_settings(begin, log_end, self._writing.write, self._writer)
+            self._rounds.log = head.log
             await self._rounds.start()
+            await self._rounds.check_last()
+            self.salt = (await self._rounds.identify()).salt
             _, end = await self._rounds.verdicts_span()
         except KafkaError as error:
             raise final_error(error, self._settings, "opening the log") from None
         finally:
             await follower.close()
-        if filling:
+        if head.filling:
             raise BrokerTrouble("log", "is still filled by spotsieve migrate; the worker waits until the log is open")
         self._rounds.seek_verdicts(end)
         # This worker does not wait for verdicts of earlier records.
@@ -127,7 +136,7 @@ class WorkerLog:
         for part in split(signatures, LOG_RECORD_BYTES, committed):
             marks = () if futures else committed
             value = encode(part, self._writer, self._sequence, self._digest, marks)
-            record = LogRecord(self._writer, self._sequence, self._digest, NO_PAGES, 0)
+            record = LogRecord(self._writer, self._sequence, self._digest, NO_PAGES, checksum_of(value))
             self._sequence += 1
             # The verdicts may arrive before the broker's response, so they are buffered meanwhile.
             self._sending = True
@@ -163,9 +172,9 @@ class WorkerLog:
             self._errors = message.broken().errors
         elif record.kind == KIND_OUTCOME and self._named is not None and self._named[0] == record.range:
             verdicts, first = message.outcome().verdicts, 0
-            for offset, pages in self._named[1].records:
+            for offset, pages, checksum in self._named[1].records:
                 errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
-                waiting, part = self._waiting.get(offset), _Part(verdicts.part(first, first + pages), errors)
+                waiting, part = self._waiting.get(offset), _Part(verdicts.part(first, first + pages), checksum, errors)
                 first += pages
                 if waiting is not None:
                     self._give(offset, waiting, part)
@@ -187,6 +196,17 @@ class WorkerLog:
             )
 
     def _give(self, offset: int, waiting: _Waiting, part: _Part) -> None:
+        """Add verdicts to a record. Raises OtherLogError if they belong to another record at this offset."""
+        if part.checksum != waiting.record.checksum:
+            topics = self._settings.topics
+            raise OtherLogError(
+                f"topics.verdicts {topics.verdicts!r}",
+                f"holds verdicts for record {offset} of topics.log {topics.log!r} with the checksum "
+                f"{part.checksum:016x}, and this worker wrote {waiting.record.checksum:016x} there: the verdicts "
+                "belong to another history of the log",
+                None,
+                f"restore the log that they belong to; or {MAKE_ANEW}",
+            )
         waiting.take(part)
         if waiting.left <= 0:
             self._waiting.pop(offset, None)

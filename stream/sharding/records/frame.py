@@ -1,7 +1,7 @@
-"""Frames the records about a round: the round, its sender and the settings, with a version and a checksum.
+"""Frames the records about a round: the log, the round, its sender and the settings, with a version and a checksum.
 
-    record   = magic F5 73 70 72, version u8 (2), kind u8, settings digest 16 bytes, shard u16, shards u16, range,
-               body, checksum u64
+    record   = magic F5 73 70 72, version u8 (2), kind u8, log id 16 bytes, salt u64, settings digest 16 bytes,
+               shard u16, shards u16, range, body, checksum u64
     range    = start, end, first number u64, floor u64, watermark i64
     start, end = record u64, page u32: offset in the log, and row in that record
     checksum = xxh3-64 of everything before it
@@ -40,6 +40,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from spotsieve.state.format.meta import NO_LOG, LogIdentity
+from spotsieve.state.identity import OtherLogError
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
 from spotsieve.stream.sharding.rounds import LogPlace, Round
@@ -210,11 +212,18 @@ _KINDS = {
     KIND_POISON_ROWS: "pages that break the code",
     KIND_CONFIRMATIONS: "confirms",
 }
-_HEAD = struct.Struct("<4sBB16sHH")
+_HEAD = struct.Struct("<4sBB16sQ16sHH")
 _RANGE = struct.Struct("<QIQIQQq")
 _CHECKSUM_BYTES = 8
 FRAME_BYTES = _HEAD.size + _RANGE.size + _CHECKSUM_BYTES
-_NEXT_STEP = "make the topics of matches and verdicts, and the states of the shards, anew: the log gives them again"
+_NEXT_STEP = (
+    "restore the topic; or set topics.matches and topics.verdicts to new names, and start every shard with an empty "
+    "state directory, which the log rebuilds"
+)
+OWN_TOPICS = (
+    "give every service topics of its own: without topics.verdicts and topics.matches in its configuration, their "
+    "names are made from topics.log. Keep the records, which the other service needs"
+)
 Decoded = TypeVar("Decoded")
 
 
@@ -233,13 +242,14 @@ class RoundRange(NamedTuple):
 
 
 class RoundRecord(NamedTuple):
-    """A record with an undecoded body. kind: KIND_CANDIDATES, ..."""
+    """A record with an undecoded body. kind: KIND_CANDIDATES, ...  log: the log whose pages it is about"""
 
     kind: int
     settings_digest: bytes
     share: Share
     range: RoundRange
     body: bytes
+    log: LogIdentity = NO_LOG
 
 
 def range_of(round_: Round) -> RoundRange:
@@ -249,12 +259,17 @@ def range_of(round_: Round) -> RoundRange:
 
 
 def encode_round_record(
-    kind: int, settings_digest: bytes, share: Share, range_: RoundRange, body: bytes = b""
+    kind: int,
+    settings_digest: bytes,
+    share: Share,
+    range_: RoundRange,
+    body: bytes = b"",
+    log: LogIdentity = NO_LOG,
 ) -> bytes:
-    """Encode a record. settings_digest: 16 bytes"""
+    """Encode a record. settings_digest: 16 bytes  log: the log whose pages it is about"""
     start, end, first_number, floor, watermark_ms = range_
     record = (
-        _HEAD.pack(MAGIC, RECORD_VERSION, kind, settings_digest, *share)
+        _HEAD.pack(MAGIC, RECORD_VERSION, kind, *log, settings_digest, *share)
         + _RANGE.pack(*start, *end, first_number, floor, watermark_ms)
         + body
     )
@@ -262,23 +277,33 @@ def encode_round_record(
 
 
 def decode_round_record(
-    record: bytes, settings_digest: bytes, shards: int | None, topic: str, offset: int
+    record: bytes, settings_digest: bytes, shards: int | None, topic: str, offset: int, log: LogIdentity | None = None
 ) -> RoundRecord:
     """Decode a record. topic, offset: its place  shards: the expected number; None: any number that the record names
 
-    Raises DamagedRecord for a wrong checksum or grammar, StateError for another version or number of shards, and
-    SettingsMismatch for other settings.
+    log: the log of the reader; None: not compared
+    Raises DamagedRecord for a wrong checksum or grammar, OtherLogError for the record of another log, StateError for
+    another version or number of shards, and SettingsMismatch for other settings.
     """
     place = f"{topic}[{offset}]"
     if len(record) < FRAME_BYTES or not record.startswith(MAGIC) or not _is_sound(record):
         raise DamagedRecord(topic, offset, "must begin with the magic of a round and end in its checksum", _NEXT_STEP)
-    _, version, kind, digest, shard, of = _HEAD.unpack_from(record)
+    _, version, kind, log_id, salt, digest, shard, of = _HEAD.unpack_from(record)
     if version != RECORD_VERSION or kind not in _KINDS:
         raise StateError(
             place,
             f"must be record version {RECORD_VERSION} and of a kind known here (1..{len(_KINDS)})",
             f"version {version}, kind {kind}",
             "let all roles run the same release",
+        )
+    found = LogIdentity(log_id, salt)
+    if log is not None and found != log:
+        raise OtherLogError(
+            place,
+            f"must be about the log {log} of this reader, and is about the log {found}: another service, or an earlier "
+            "log, uses this topic",
+            None,
+            OWN_TOPICS,
         )
     if digest != settings_digest:
         raise SettingsMismatch(
@@ -289,7 +314,16 @@ def decode_round_record(
     range_ = RoundRange(LogPlace(*fields[:2]), LogPlace(*fields[2:4]), *fields[4:])
     if range_.start > range_.end or range_.floor > range_.first_number:
         raise DamagedRecord(topic, offset, "must have a range that does not end before it starts", _NEXT_STEP)
-    return RoundRecord(kind, digest, Share(shard, of), range_, record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES])
+    body = record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES]
+    return RoundRecord(kind, digest, Share(shard, of), range_, body, found)
+
+
+def log_of(record: bytes) -> LogIdentity | None:
+    """The log that a record is about; None for bytes that are no sound record of this version."""
+    if len(record) < FRAME_BYTES or not record.startswith(MAGIC) or not _is_sound(record):
+        return None
+    _, version, _, log_id, salt, *_ = _HEAD.unpack_from(record)
+    return LogIdentity(log_id, salt) if version == RECORD_VERSION else None
 
 
 def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> None:

@@ -129,19 +129,27 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     return RoundOutcome(verdicts, entry, next_number, original, replaced, template, new)
 
 
+class AnnouncedRecord(NamedTuple):
+    """A log record of a round. offset: in the log  pages: number of its pages in the round  checksum: of the record"""
+
+    offset: int
+    pages: int
+    checksum: int
+
+
 class RoundAnnouncement(NamedTuple):
     """The announcement of the next round.
 
     last_record: checksum of the last log record that has pages in the round
     marks: of the deduplication window's clock
     answers: by shard, the offset in `matches` at which its responses to the round begin
-    records: (offset in the log, number of its pages in the round)
+    records: the log records of the round
     """
 
     last_record: int
     marks: tuple[StepMark, ...]
     answers: tuple[int, ...]
-    records: tuple[tuple[int, int], ...]
+    records: tuple[AnnouncedRecord, ...]
 
 
 def write_announcement(named: RoundAnnouncement) -> bytes:
@@ -154,9 +162,10 @@ def write_announcement(named: RoundAnnouncement) -> bytes:
     columns.count(len(named.answers))
     columns.numbers(np.array(named.answers, np.int64))
     columns.count(len(named.records))
-    first = named.records[0][0] if named.records else 0
-    columns.numbers(np.array([offset - first for offset, _ in named.records], np.int64))
-    columns.numbers(np.array([pages for _, pages in named.records], np.int64))
+    first = named.records[0].offset if named.records else 0
+    columns.numbers(np.array([one.offset - first for one in named.records], np.int64))
+    columns.numbers(np.array([one.pages for one in named.records], np.int64))
+    columns.words(np.array([one.checksum for one in named.records], np.uint64))
     return columns.body()
 
 
@@ -168,13 +177,14 @@ def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnounce
     answers = columns.numbers(columns.count(MOST_SHARDS))
     records = columns.pages()
     offsets, pages = columns.numbers(records) + first_record, columns.numbers(records)
+    checksums = columns.words(records)
     if (np.diff(steps) <= 0).any() or (np.diff(numbers) <= 0).any() or (np.diff(offsets) <= 0).any():
         raise ValueError
     return RoundAnnouncement(
         last_record,
         tuple(map(StepMark, steps.tolist(), numbers.tolist())),
         tuple(answers.tolist()),
-        tuple(zip(offsets.tolist(), pages.tolist(), strict=True)),
+        tuple(map(AnnouncedRecord, offsets.tolist(), pages.tolist(), checksums.tolist())),
     )
 
 

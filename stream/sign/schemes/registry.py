@@ -7,8 +7,10 @@ that reads like its paper, and add a line to SCHEMES, and one to TERMS if it nee
 tests/properties/test_scheme_contract.py states what a scheme must guarantee.
 """
 
+import copy
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spotsieve.stream.base.errors import SettingError
@@ -30,7 +32,7 @@ from spotsieve.stream.base.settings.schemes import (
 )
 from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme
+from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme, WrappedScheme
 from spotsieve.stream.sign.schemes.script_text import ScriptTextScheme
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.sign.schemes.url_rules import page_rules
@@ -85,6 +87,22 @@ TERMS: Mapping[str, "Callable[[Any], Terms]"] = {
 def scheme_of(settings: SchemeSettings) -> Scheme:
     """The scheme that the settings name, ready to sign. Raises SettingError for contradictory parameters."""
     return SCHEMES[settings.name].scheme(settings)
+
+
+def salted(scheme: Scheme, salt: int) -> Scheme:
+    """The same scheme with the salt of a state or log (its first record), which keys the identities of blocks.
+
+    Only signing depends on it: a scheme without the salt judges signatures alike.
+    """
+    if isinstance(scheme, WrappedScheme):
+        wrapped = copy.copy(scheme)
+        wrapped.inner = salted(scheme.inner, salt)
+        return wrapped
+    if isinstance(scheme, SpotsieveScheme) and scheme.sieve.salt != salt:
+        keyed = copy.copy(scheme)
+        keyed.sieve = replace(scheme.sieve, salt=salt)
+        return keyed
+    return scheme
 
 
 def scheme_in_scope(settings: Settings) -> Scheme:

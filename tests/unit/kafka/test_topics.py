@@ -195,3 +195,16 @@ async def test_topics_that_were_there_are_not_waited_for(monkeypatch: pytest.Mon
     broker = SlowBroker(there=True, looks=3)
     assert set((await created(broker, monkeypatch)).values()) == {False}
     assert broker.looked == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "matches", "verdicts"),
+    [
+        ({}, "signatures.matches", "signatures.verdicts"),
+        ({"log": "a"}, "a.matches", "a.verdicts"),
+        ({"log": "a", "matches": "m", "verdicts": ""}, "m", "a.verdicts"),
+    ],
+)
+def test_the_topics_of_rounds_are_named_after_the_log(given: dict[str, str], matches: str, verdicts: str) -> None:
+    named = Settings.model_validate({"topics": given}).topics
+    assert (named.matches, named.verdicts) == (matches, verdicts)

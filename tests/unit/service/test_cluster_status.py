@@ -17,6 +17,7 @@ from spotsieve.stream.sharding.records.frame import (
     RoundRecord,
 )
 from spotsieve.stream.sharding.records.resolver import (
+    AnnouncedRecord,
     RoundAnnouncement,
     write_announcement,
     write_fill_progress,
@@ -40,7 +41,12 @@ def said(kind: int, share: Share, range_: RoundRange, time_ms: int, body: bytes 
 
 def named(range_: RoundRange, time_ms: int, share: Share = TWO) -> TimedMessage:
     body = write_announcement(
-        RoundAnnouncement(1, (), (0, 0), ((range_.start.record, 300), (range_.start.record + 1, 7)))
+        RoundAnnouncement(
+            1,
+            (),
+            (0, 0),
+            (AnnouncedRecord(range_.start.record, 300, 0), AnnouncedRecord(range_.start.record + 1, 7, 0)),
+        )
     )
     return said(KIND_RANGE, share, range_, time_ms, body)
 

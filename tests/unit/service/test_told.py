@@ -6,6 +6,8 @@ import pytest
 import structlog
 from aiokafka import TopicPartition
 
+from spotsieve.state.format.meta import LogIdentity
+from spotsieve.state.identity import OtherLogError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.watch import Waits
@@ -23,6 +25,7 @@ from spotsieve.stream.sharding.records.resolver import write_fill_progress, writ
 from spotsieve.stream.sharding.shares import FillProgress, Share
 from tests.fixtures.states.round_records import RANGE
 
+LOG, OTHER = LogIdentity(bytes(range(16)), 5), LogIdentity(bytes(range(1, 17)), 5)
 DIGEST = settings_digest(verdict_settings_text(Settings()))
 FILLED, ASK = write_fill_progress(FillProgress(True, 5)), write_request(3)
 
@@ -49,6 +52,7 @@ async def read(
 ) -> tuple[list[RoundMessage], list[str]]:
     monkeypatch.setattr(round_messages, "round_consumer", lambda _: Consumer(0, *values))
     reader = RoundReader(Settings(), Waits(Metrics()), shards)
+    reader.log = LOG
     with structlog.testing.capture_logs() as lines:
         found = await reader.fetch()
     return found, [line["error"] for line in lines]
@@ -56,10 +60,10 @@ async def read(
 
 async def test_a_resize_makes_no_shard_warn_of_a_wrong_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     resize = [
-        encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED),
-        encode_round_record(KIND_REQUEST, DIGEST, Share(0, 2), RANGE, ASK),
+        encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED, log=LOG),
+        encode_round_record(KIND_REQUEST, DIGEST, Share(0, 2), RANGE, ASK, log=LOG),
     ]
-    answer = encode_round_record(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE)
+    answer = encode_round_record(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE, log=LOG)
     found, warned = await read(monkeypatch, 2, *resize, answer)
     assert ([one.told.kind for one in found], warned) == ([KIND_REQUEST, KIND_TOO_LARGE], [])
     found, warned = await read(monkeypatch, 4, *resize)
@@ -71,12 +75,28 @@ async def test_a_resize_makes_no_shard_warn_of_a_wrong_configuration(monkeypatch
 
 
 async def test_a_stranger_is_warned_of_even_behind_records_of_a_resize(monkeypatch: pytest.MonkeyPatch) -> None:
-    filled = encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED)
+    filled = encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED, log=LOG)
     for stranger, said in (
-        (encode_round_record(KIND_CANDIDATES, DIGEST, Share(0, 3), RANGE), r"of one of 2 shards, got '0 of 3'"),
-        (encode_round_record(KIND_FILL_PROGRESS, bytes(16), Share(0, 3), RANGE, FILLED), "must be of these settings"),
+        (
+            encode_round_record(KIND_CANDIDATES, DIGEST, Share(0, 3), RANGE, log=LOG),
+            r"of one of 2 shards, got '0 of 3'",
+        ),
+        (
+            encode_round_record(KIND_FILL_PROGRESS, bytes(16), Share(0, 3), RANGE, FILLED, log=LOG),
+            "must be of these settings",
+        ),
         (filled[:-1] + bytes([filled[-1] ^ 1]), "end in its checksum"),
     ):
         found, warned = await read(monkeypatch, 2, filled, stranger, stranger)
         assert (found, len(warned)) == ([], 1)
         assert said in warned[0]
+
+
+@pytest.mark.parametrize("log", [OTHER, LOG._replace(salt=6)])
+async def test_a_record_about_another_log_is_refused_and_never_skipped(
+    monkeypatch: pytest.MonkeyPatch, log: LogIdentity
+) -> None:
+    record = encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED, log)
+    with pytest.raises(OtherLogError, match=f"about the log {LOG} of this reader, and is about the log {log}") as told:
+        await read(monkeypatch, None, record)
+    assert "give every service topics of its own" in told.value.next_step

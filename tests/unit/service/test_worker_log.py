@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from spotsieve.state.identity import OtherLogError
+from spotsieve.state.log.record import checksum_of
 from spotsieve.stream.base.errors import BrokerTrouble
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
@@ -14,7 +16,12 @@ from spotsieve.stream.service.roles import worker_log
 from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.service.roles.worker_log import WorkerLog
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, RoundRange, RoundRecord
-from spotsieve.stream.sharding.records.resolver import RoundAnnouncement, write_announcement, write_outcome
+from spotsieve.stream.sharding.records.resolver import (
+    AnnouncedRecord,
+    RoundAnnouncement,
+    write_announcement,
+    write_outcome,
+)
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 from tests.fixtures.pages.generated import any_look, pages_of, signatures_of
@@ -29,8 +36,10 @@ class Broker:
     def __init__(self) -> None:
         self.offsets = asyncio.Queue[int]()
         self.told = asyncio.Queue[list[RoundMessage]]()
+        self.checksum = 0
 
-    async def write(self, _: bytes) -> int:
+    async def write(self, value: bytes) -> int:
+        self.checksum = checksum_of(value)
         return await self.offsets.get()
 
     async def fetch(self) -> list[RoundMessage]:
@@ -39,7 +48,7 @@ class Broker:
     async def resolve(self, *records: int) -> None:
         for record in records:
             range_ = RoundRange(LogPlace(record, 0), LogPlace(record + 1, 0), FIRST, 0, 0)
-            named = write_announcement(RoundAnnouncement(1, (), (0,), ((record, PAGES),)))
+            named = write_announcement(RoundAnnouncement(1, (), (0,), (AnnouncedRecord(record, PAGES, self.checksum),)))
             self.told.put_nowait([_heard(KIND_RANGE, range_, named)])
             self.told.put_nowait([_heard(KIND_OUTCOME, range_, write_outcome(RESOLVED))])
         for _ in range(2 * len(records) + 1):
@@ -78,6 +87,20 @@ async def test_a_record_gets_verdicts_that_came_before_the_broker_told_its_offse
     (future,) = await appending
     assert len((await asyncio.wait_for(future, 5)).verdicts) == PAGES
     following.cancel()
+
+
+async def test_verdicts_of_another_record_at_this_offset_are_refused(broker: Broker) -> None:
+    log = new_log()
+    following = asyncio.create_task(log.follow())
+    appending = asyncio.create_task(log.append(three_pages()))
+    await asyncio.sleep(0)
+    broker.offsets.put_nowait(7)
+    (future,) = await appending
+    broker.checksum ^= 1
+    await broker.resolve(7)
+    with pytest.raises(OtherLogError, match="belong to another history of the log; restore the log"):
+        await asyncio.wait_for(following, 5)
+    assert not future.done()
 
 
 async def test_a_send_that_hangs_does_not_keep_the_verdicts_of_everybody(

@@ -184,6 +184,8 @@ class Client:
 class Log:
     """The log of a world."""
 
+    salt = 0
+
     def __init__(self, world: World) -> None:
         self.append, self.follow, self.close = world.append, world.follow, world.close
         self._world = world

@@ -10,6 +10,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.bodies import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
@@ -173,8 +174,8 @@ def test_a_configuration_gives_back_the_settings_and_their_digest() -> None:
     record = decode(encode_configuration(TEXT, WRITER))
     assert (record.configuration, record.settings_digest) == (TEXT, settings_digest(TEXT))
     assert (record.writer, record.skips, len(record.signatures)) == (WRITER, None, 0)
-    fixed = decode(encode_configuration(TEXT, WRITER, bytes(16), 2**64 - 1))
-    assert (fixed.configuration, fixed.log_id, fixed.salt) == (TEXT, bytes(16), 2**64 - 1)
+    fixed = decode(encode_configuration(TEXT, WRITER, LogIdentity(bytes(16), 2**64 - 1)))
+    assert (fixed.configuration, fixed.log) == (TEXT, LogIdentity(bytes(16), 2**64 - 1))
     assert fixed.settings_digest == record.settings_digest
 
 

@@ -120,20 +120,28 @@ class Resolver(Role):
 
     async def _start(self) -> None:
         self.step = "comparing the settings with the log"
-        await self._check_settings()
+        await self._check_before_election()
         self.step = "on standby: another resolver is active"
         await self._standing.until_chosen()
         self.step = "taking over"
         logger().info("this resolver is active from now on")
         await self._take_over()
 
-    async def _check_settings(self) -> None:
-        """Check the settings before the election, because a resolver that fails after it would leave no active one."""
+    async def _check_before_election(self) -> None:
+        """Check the settings, and that the topics belong to this log.
+
+        A resolver that fails after its election would leave no active one, or fence the one of another service.
+        """
         log = LogRecords(self._settings, self._metrics, self._waits)
+        rounds = RoundReader(self._settings, self._waits, self._settings.cluster.shards)
         try:
-            await log.check_settings()
+            self._rounds.log = rounds.log = await log.check_settings()
+            await rounds.start()
+            await rounds.check_last()
+            self._rounds.log = rounds.log
         finally:
             await log.close()
+            await rounds.close()
 
     async def _take_over(self) -> None:
         """Fence the previous resolver, and continue at the end of `verdicts`."""
@@ -178,6 +186,7 @@ class Resolver(Role):
                 if named is None:
                     await self._rest()
                     continue
+                await self._rounds.identify()
                 await self._publisher.publish(*await self._name(named))
             await self._listen()
 

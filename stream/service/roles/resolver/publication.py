@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.stream.base.errors import BrokerTrouble
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -117,8 +118,9 @@ class ResolverRecords:
             )
 
     def record(self, kind: int, range_: RoundRange, body: bytes) -> bytes:
-        """Encode a record about a round."""
-        return encode_round_record(kind, self._digest, Share(0, self.resizing.cluster_size.shards), range_, body)
+        """Encode a record about a round. The reader of the rounds must know the log (identify)."""
+        share = Share(0, self.resizing.cluster_size.shards)
+        return encode_round_record(kind, self._digest, share, range_, body, self._rounds.log or NO_LOG)
 
     def resize(self, step: Resize) -> bytes:
         """Encode the response to a resize request."""

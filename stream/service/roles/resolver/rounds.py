@@ -18,7 +18,7 @@ from spotsieve.stream.service.serial_executor import SerialExecutor
 from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.records.frame import RoundRange
-from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
+from spotsieve.stream.sharding.records.resolver import AnnouncedRecord, RoundAnnouncement
 from spotsieve.stream.sharding.rounds import LogPlace, Round, next_round, round_between
 
 GROWTH = 8
@@ -72,13 +72,13 @@ class RoundPlanner:
 
     def named(self, round_: Round) -> RoundAnnouncement:
         """The announcement of a round, without the offsets of its responses."""
-        records = list[tuple[int, int]]()
+        records = list[AnnouncedRecord]()
         for offset, record in self._log.held:
             if LogPlace(offset, 0) >= round_.end:
                 break
             begin = round_.start.page if offset == round_.start.record else 0
             stop = round_.end.page if offset == round_.end.record else len(record.signatures)
-            records.append((offset, stop - begin))
+            records.append(AnnouncedRecord(offset, stop - begin, record.checksum))
         return RoundAnnouncement(round_.last_record, round_.clock.marks, (), tuple(records))
 
 

@@ -57,7 +57,14 @@ class FillReporter:
         at, (_, end) = await self._reader.verdicts_position(), await self._reader.verdicts_span()
         filled = FillProgress(end - at <= NEAR_OFFSETS, at)
         await self._writer.write(
-            encode_round_record(KIND_FILL_PROGRESS, self._digest, self._share, here, write_fill_progress(filled))
+            encode_round_record(
+                KIND_FILL_PROGRESS,
+                self._digest,
+                self._share,
+                here,
+                write_fill_progress(filled),
+                await self._reader.identify(),
+            )
         )
 
 

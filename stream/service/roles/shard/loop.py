@@ -127,7 +127,12 @@ class ShardRole(Role):
         try:
             await self._sending.start()
             await self._rounds.start()
-            await self._log.start(state.position, state.pages_applied, state.last_record)
+            known = state.identity.log_identity
+            found = await self._log.start(state.position, state.pages_applied, state.last_record, known)
+            if found is not None:
+                state.adopt(found)
+            self._rounds.log = state.identity.log_identity
+            await self._rounds.check_last()
             begin, end = await self._rounds.verdicts_span()
             now = (await find_end(self._rounds, self._settings.topics.verdicts)).cluster_size
         except KafkaError as error:
@@ -206,7 +211,10 @@ class ShardRole(Role):
         """Process the records since the last call."""
         if self._requests.waiting():
             await self._working.do(self._requests.answer)
-        for message in await self._rounds.fetch():
+        messages = await self._rounds.fetch()
+        if messages and self._state.identity.log_identity is None:  # The log was empty when this shard started.
+            await self._working.do(self._state.adopt, await self._rounds.identify())
+        for message in messages:
             record = message.told
             if message.topic != self._settings.topics.verdicts:
                 if record.kind != KIND_RESOLUTIONS:  # Resolutions are for the resolver.
@@ -273,9 +281,11 @@ class ShardRole(Role):
             kind, body = KIND_POISON_ROWS, poison_body(round_, find_poison_pages(round_, response.broken))
         else:
             body = response.body
-        record = encode_round_record(kind, self._digest, self._share, opened.range, body)
+        log = await self._rounds.identify()
+        record = encode_round_record(kind, self._digest, self._share, opened.range, body, log)
         if len(record) > LOG_RECORD_BYTES:
-            kind, record = KIND_TOO_LARGE, encode_round_record(KIND_TOO_LARGE, self._digest, self._share, opened.range)
+            kind = KIND_TOO_LARGE
+            record = encode_round_record(kind, self._digest, self._share, opened.range, b"", log)
         opened.refused = kind in (KIND_POISON_ROWS, KIND_TOO_LARGE)
         await self._sending.write(record)
         return not opened.refused
