@@ -6,13 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import polars as pl
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.fixtures.crawled_site import SITE, site
 from tests.fixtures.filter_crawl import article, read, read_json, warc_record
-from tests.unit.integrations.test_scrapy import SITE, site
 
 __all__ = ["site"]
 EXAMPLES = REPOSITORY / "examples"
@@ -23,8 +22,8 @@ TEXTS = [f"{article(1)}", f"{article(2)}", f"{article(1)} One sentence more."]
 def folder(tmp_path: Path) -> Path:
     """A copy of the examples with a small crawl in crawl.parquet."""
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
-    crawl = pd.DataFrame({"url": [f"https://{name}.example/" for name in "abc"], "text": TEXTS})
-    crawl.to_parquet(tmp_path / "crawl.parquet")
+    crawl = pl.DataFrame({"url": [f"https://{name}.example/" for name in "abc"], "text": TEXTS})
+    crawl.write_parquet(tmp_path / "crawl.parquet")
     return tmp_path
 
 
@@ -44,7 +43,7 @@ def run(folder: Path, *command: str) -> None:
 
 def test_the_pandas_example_drops_copies(folder: Path) -> None:
     run(folder, "python", "pandas_frame.py", "crawl.parquet", "novel.parquet")
-    assert pd.read_parquet(folder / "novel.parquet")["text"].tolist() == TEXTS[:2]
+    assert pl.read_parquet(folder / "novel.parquet")["text"].to_list() == TEXTS[:2]
 
 
 def test_the_polars_example_labels_copies(folder: Path) -> None:
@@ -56,7 +55,7 @@ def test_the_polars_example_labels_copies(folder: Path) -> None:
 
 def test_the_parquet_example_keeps_the_rows_of_novel_pages(folder: Path) -> None:
     run(folder, "sh", "parquet_text.sh", "crawl.parquet", "novel.parquet")
-    assert pd.read_parquet(folder / "novel.parquet")["text"].tolist() == TEXTS[:2]
+    assert pl.read_parquet(folder / "novel.parquet")["text"].to_list() == TEXTS[:2]
 
 
 def test_the_warc_example_replaces_copies_by_revisits(folder: Path) -> None:

@@ -5,9 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +18,10 @@ from scrapy.utils.test import get_crawler
 from spotsieve import Deduplicator, SettingError, StateError
 from spotsieve.scrapy import Addon, DuplicateMiddleware, DuplicatePipeline
 from tests.conftest import REPOSITORY
+from tests.fixtures.crawled_site import SITE, site
 from tests.fixtures.filter_crawl import article
 
-SITE = {
-    "/": "".join(f'<p><a href="/{name}">{name}</a></p>' for name in ("a", "b", "copy", "image", "gone")),
-    "/a": f'<h1>One</h1><p>{article(1)}</p><a href="/from-a">more</a>',
-    "/b": f"<h1>Two</h1><p>{article(2)}</p>",
-    "/copy": f'<nav>Menu</nav><h1>One</h1><p>{article(1)}</p><a href="/from-copy">more</a>',
-    "/from-a": f"<h1>Three</h1><p>{article(3)}</p>",
-    "/from-copy": f"<h1>Four</h1><p>{article(4)}</p>",
-}
+__all__ = ["site"]
 SPIDER = """
 import json, sys
 import scrapy
@@ -60,32 +51,6 @@ print(json.dumps({name: value for name, value in crawler.stats.get_stats().items
 """
 MIDDLEWARE = {"SPIDER_MIDDLEWARES": {"spotsieve.scrapy.DuplicateMiddleware": 60}}
 PIPELINE = {"ITEM_PIPELINES": {"spotsieve.scrapy.DuplicatePipeline": 100}}
-
-
-class _Site(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body, kind, status = SITE.get(self.path, "").encode(), "text/html", 200 if self.path in SITE else 404
-        if self.path == "/image":
-            body, kind, status = b"\x89PNG\r\n\x1a\n\x00\x00", "image/png", 200
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 class Crawl:
@@ -241,8 +206,11 @@ def test_where_the_state_fails_pages_are_passed_on(monkeypatch: pytest.MonkeyPat
 
 def test_the_settings_of_the_document_are_those_that_scrapy_takes(tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "integrations.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    add_on, *blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
+    project: dict[str, Any] = {}
+    exec(add_on, project)
+    assert [load_object(path) for path in project["ADDONS"]] == [Addon]
     made = []
     for block in blocks:
         given: dict[str, Any] = {}

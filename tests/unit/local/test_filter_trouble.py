@@ -133,7 +133,7 @@ def test_a_run_that_was_killed_is_continued_with_the_same_verdicts(
     path, state, verdicts = tmp_path / "p.jsonl", tmp_path / "state", tmp_path / "v.jsonl"
     path.write_bytes(lines(pages))
     flags = ["--state", state, "--verdicts", verdicts, "--set", "service.batch_pages=10"]
-    with spotsieve("-", "--stdin-name", path, *flags) as process:
+    with spotsieve("-", "--stdin-name", path, "--out", os.devnull, *flags) as process:
         assert process.stdin
         process.stdin.write(lines(pages[:123]))
         process.stdin.flush()
@@ -160,7 +160,7 @@ def test_a_file_that_vanishes_before_it_is_read_is_named_and_the_others_are_judg
 ) -> None:
     gone = tmp_path / "gone.jsonl"
     gone.write_bytes(crawl.read_bytes())
-    monkeypatch.setattr("spotsieve.stream.engine.warmup.compile_kernels", lambda _: gone.unlink())
+    monkeypatch.setattr("spotsieve.stream.engine.warmup.compile_kernels", lambda *_: gone.unlink())
     summary = filter_json(capsys, gone, crawl, code=3)
     assert summary["pages"] == 5
     assert "gone.jsonl cannot be read: No such file or directory" in summary["errors"][0]
