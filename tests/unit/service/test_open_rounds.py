@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
 from spotsieve.stream.base.errors import StateError
@@ -63,6 +64,7 @@ class World:
         self.work = ResolverWork(SETTINGS, scheme_in_scope(SETTINGS))
         self.resolver = Resolver(SETTINGS, self.work, self.metrics, Heartbeats())
         self.published = list[RoundRecord]()
+        self.resolver._rounds.log = NO_LOG
         self.resolver._answers = ShardResponses(2)
         self.resolver._telling.begin_with(self.resolver._telling.resizing.cluster_size._replace(shards=2), [0, 0])
         self.resolver._log.held.extend(log_of(records, pages))
