@@ -50,7 +50,7 @@ REJECTIONS: Mapping[RejectReason, Rejection] = MappingProxyType(
             "it is not a JSON object in UTF-8", "input.format (html: the message is the page itself)"
         ),
         RejectReason.NO_BODY: Rejection("it has no body at the configured field", "input.fields.body"),
-        RejectReason.FIELD_TYPE: Rejection("a field holds a value of the wrong type, or two values"),
+        RejectReason.FIELD_TYPE: Rejection("a field holds a value of the wrong type"),
         RejectReason.BAD_BASE64: Rejection("its body is not valid base64", "input.body_encoding"),
         RejectReason.BAD_TIME: Rejection("its fetch time cannot be read", "input.fields.fetched_at"),
         RejectReason.NO_URL: Rejection("it has no URL", "input.fields.url, or input.url_from for format html"),

@@ -2,7 +2,6 @@
 OpenAPI document, which is derived from the same types.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -18,7 +17,7 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.local.library import CrawledPage, Verdict
-from spotsieve.stream.sign.intake.fields import JsonObject, read_time, repeated_key, whole_number
+from spotsieve.stream.sign.intake.fields import read_time, whole_number
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _ONE_BODY: JsonDict = {"oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}]}
@@ -122,11 +121,9 @@ def read_page(body: bytes, max_pages: int) -> list[CrawledPage]:
     """The page of a request, as a list of one. Raises PageError, BatchTooLargeError."""
     try:
         _check_size(body, max_pages)
-        page = ONE.validate_json(body)
+        return [_crawled(ONE.validate_json(body), "")]
     except ValidationError as error:
         raise _page_error(error) from None
-    _check_keys(body, [page], "")
-    return [_crawled(page, "")]
 
 
 def read_pages(body: bytes, max_pages: int) -> list[CrawledPage]:
@@ -139,21 +136,7 @@ def read_pages(body: bytes, max_pages: int) -> list[CrawledPage]:
         request = MANY.validate_json(body)
     except ValidationError as error:
         raise _page_error(error) from None
-    _check_keys(body, request["pages"], "pages.")
     return [_crawled(page, f"pages.{number}.") for number, page in enumerate(request["pages"])]
-
-
-def _check_keys(body: bytes, pages: Sequence[PageRequest], place: str) -> None:
-    """Raise PageError FIELD_TYPE if a key has two values in a page or in the request."""
-    keys = {key: sum(key in page for page in pages) for key in PageRequest.__annotations__} | {"pages": bool(place)}
-    if all(body.count(f'"{key}":'.encode()) == count for key, count in keys.items()):
-        return
-    request = json.loads(body, object_pairs_hook=JsonObject)
-    if request.repeated:
-        raise repeated_key(min(request.repeated))
-    for number, page in enumerate(request["pages"] if place else ()):
-        if page.repeated:
-            raise repeated_key(f"{place}{number}.{min(page.repeated)}")
 
 
 def verdict_response(verdict: Verdict, scheme: str) -> VerdictResponse:

@@ -19,11 +19,9 @@ from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import find_media_type, make_page
 from spotsieve.stream.sign.intake.fields import (
     FieldPath,
-    JsonObject,
     RankSource,
     join_texts,
     read_time,
-    repeated_key,
     resolve_paths,
     shorten,
     whole_number,
@@ -115,12 +113,6 @@ class Decoder:
         self._status_header = settings.status_header.lower()
         self._acceptance = Acceptance(settings)
         self._ranks = RankSource(settings.rank_from)
-        # Programs write no blank between a key and its colon; a message that has one takes the slow check.
-        quoted = {
-            key: b'"' + key.encode("utf-8", "replace") + b'":' for path in self._paths.values() for key in path.keys
-        }
-        self._body_key = quoted.pop(self._paths["body"].path.rpartition(".")[2], b"")
-        self._keys = tuple(quoted.items())
         body, others = self._paths["body"], (path for name, path in self._paths.items() if name != "body")
         taken = body.names_key and not any(path.reads(body.path) for path in (*others, FieldPath(settings.rank_from)))
         self._taken_key = np.frombuffer(body.path.encode(), np.uint8) if taken else None
@@ -150,44 +142,10 @@ class Decoder:
             taken = take_text(value, self._taken_key)
             if taken is not None:
                 try:
-                    fields = parse_object(taken.rest)
+                    return parse_object(taken.rest), taken.text
                 except PageError:
                     pass  # The error shows the message as it is.
-                else:
-                    self._check_keys(taken.rest, fields)
-                    return fields, taken.text
-        fields = parse_object(value)
-        self._check_keys(value, fields)
-        return fields, None
-
-    def _may_repeat(self, value: bytes, fields: dict[str, Any]) -> bool:
-        """Whether a key that is read may occur twice in a message; a search without parsing.
-
-        Only the key of the body is searched for in the whole message. The others are not in the text of the body.
-        """
-        start = value.find(self._body_key)
-        if start < 0 or value.rfind(self._body_key) != start:
-            return True
-        body = self._paths["body"].find(fields)
-        behind = start + len(self._body_key) + (len(body) if isinstance(body, str) else 0)
-        for key, quoted in self._keys:
-            count = value.count(quoted, 0, start) + value.count(quoted, behind)
-            if count > 1 or (not count and key in fields):
-                return True
-        return False
-
-    def _check_keys(self, value: bytes, fields: dict[str, Any]) -> None:
-        """Raise PageError FIELD_TYPE if a field that is read has two values."""
-        if not self._may_repeat(value, fields):
-            return
-        try:
-            message = json.loads(value, object_pairs_hook=JsonObject)
-        except (ValueError, RecursionError):
-            return
-        for path in self._paths.values():
-            repeated = path.find_repeated(message) if path else None
-            if repeated is not None:
-                raise repeated_key(repeated)
+        return parse_object(value), None
 
     def decode_fields(self, fields: dict[str, Any], message: Message, text: bytes | None = None) -> Page:
         """The page of a message with parsed fields, such as a row of a table. Raises PageError.
@@ -302,7 +260,7 @@ def _by_name(message: Message) -> dict[str, bytes]:
 
 
 def parse_object(value: bytes) -> dict[str, Any]:
-    """Parse a JSON object; NaN and Infinity are null. Of equal keys, the last is in the object.
+    """Parse a JSON object; the last of equal keys counts, and NaN and Infinity are null.
 
     Raises PageError NOT_JSON with the position of the mistake.
     """

@@ -6,7 +6,7 @@ time is ISO 8601, an HTTP date, 14 digits as in CDX, or epoch seconds or millise
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -63,25 +63,6 @@ PRESETS: Mapping[str, Mapping[str, str | tuple[str, ...]]] = {
 }
 
 
-class JsonObject(dict[str, Any]):
-    """A JSON object that knows which of its keys have two different values. It has the last value of each."""
-
-    __slots__ = ("repeated",)
-
-    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
-        """pairs: all keys with their values, in order"""
-        super().__init__(pairs)
-        self.repeated = frozenset[str]()
-        if len(self) < len(pairs):
-            self.repeated = frozenset(key for key, value in pairs if value != self[key])
-
-
-def repeated_key(path: str) -> PageError:
-    """The error for an object in which a key has two values."""
-    rule, advice = "must have one value, because readers of JSON differ in the one that counts", "correct the crawler"
-    return PageError(RejectReason.FIELD_TYPE, path, rule, None, advice)
-
-
 class FieldPath:
     """One configured path. A key that itself contains dots (Norconex: `document.contentType`) takes precedence."""
 
@@ -122,26 +103,6 @@ class FieldPath:
                 return None
             here = here.get(step)
         return here
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """The keys of objects that are on the path, or on the paths beside it."""
-        own = {self.path, *self._steps} if self.path else ()
-        return frozenset(own).union(*(other.keys for other in self._others))
-
-    def find_repeated(self, message: "JsonObject") -> str | None:
-        """The part of the path whose key has two different values in its object, or None."""
-        if self.path in message.repeated:
-            return self.path
-        if self.path not in message:
-            here: Any = message
-            for depth, step in enumerate(self._steps):
-                if not isinstance(here, JsonObject):
-                    break
-                if step in here.repeated:
-                    return ".".join(self._steps[: depth + 1])
-                here = here.get(step)
-        return next(filter(None, (other.find_repeated(message) for other in self._others)), None)
 
     def find_text(self, message: dict[str, Any]) -> str | None:
         """The text at the path, or the first text of a list (header values, multi-valued metadata); None without one.

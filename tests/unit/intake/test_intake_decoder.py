@@ -241,38 +241,8 @@ def test_numbers_that_are_not_finite_do_not_reject_a_page(number: str) -> None:
     assert decode(value.replace("NaN", number).encode()) == decode({"url": "u", "body": "Zoë"})
 
 
-@pytest.mark.parametrize("space", ["", " ", "\n "])
-@pytest.mark.parametrize("key", ["url", "body", "content_type", "fetched_at", "status", "id"])
-def test_a_field_with_two_values_is_rejected_with_its_name(key: str, space: str) -> None:
-    fields = {
-        "url": "u",
-        "body": "<p>text</p>" * 50,
-        "content_type": "text/html",
-        "fetched_at": 7,
-        "status": 200,
-        "id": "a",
-    }
-    pairs = [f'"{name}"{space}:{space}{json.dumps(value)}' for name, value in fields.items()]
-    other = f'"{key}"{space}:{space}"1"'
-    for place in range(len(pairs) + 1):
-        error = rejected(f"{{{', '.join([*pairs[:place], other, *pairs[place:]])}}}".encode())
-        assert (error.reason, error.name) == (RejectReason.FIELD_TYPE, key)
-
-
-def test_a_field_that_is_there_twice_with_one_value_is_read() -> None:
-    once = decode({"url": "u", "body": "x"})
-    assert decode(b'{"url": "u", "body": "x", "body": "x", "url": "u"}') == once
-    assert decode(b'{"url": "u", "body": "x", "other": 1, "other": 2, "in": {"body": 1, "body": 2}}') == once
-    assert decode(b'{"url": "u", "body": "\\"body\\": 1, \\"url\\": 2"}').body == b'"body": 1, "url": 2'
-
-
-def test_a_field_within_an_object_with_two_values_is_rejected() -> None:
-    paths = FieldPaths(url="meta.url", body="page.text")
-    body = '"page": {"text": "x"}'
-    assert rejected(f'{{"meta": {{"url": "u", "url": "v"}}, {body}}}'.encode(), fields=paths).name == "meta.url"
-    assert rejected(f'{{"meta": {{"url": "u"}}, "meta": {{}}, {body}}}'.encode(), fields=paths).name == "meta"
-    assert rejected(b'{"meta": {"url": "u"}, "page": {"text": "x", "text": "y"}}', fields=paths).name == "page.text"
-    assert decode(f'{{"meta": {{"url": "u", "other": {{"url": "v"}}}}, {body}}}'.encode(), fields=paths).url == "u"
+def test_of_equal_keys_the_last_counts() -> None:
+    assert decode(b'{"url": "u", "body": "first", "body": "last"}').body == b"last"
 
 
 def test_half_a_surrogate_pair_and_nul_characters_are_no_reason_to_reject() -> None:

@@ -134,7 +134,6 @@ def test_what_is_no_page_is_rejected_with_its_reason_and_the_rest_is_judged(
         b'{"url": "u", "body": 5}',
         b'{"body": "x"}',
         b'{"url": "u", "body": "x", "fetched_at": "never"}',
-        b'{"url": "u", "body": "x", "body": "y"}',
     ]
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"\n".join([json.dumps(page(1)).encode(), *bad, json.dumps(page(2)).encode()]))
@@ -149,7 +148,6 @@ def test_what_is_no_page_is_rejected_with_its_reason_and_the_rest_is_judged(
         "field_type",
         "no_url",
         "bad_time",
-        "field_type",
     ]
     assert [
         base64.b64decode(line["record_base64"]) if "record" not in line else line["record"].encode() for line in found
@@ -157,7 +155,7 @@ def test_what_is_no_page_is_rejected_with_its_reason_and_the_rest_is_judged(
     assert found[0]["id"] == f"{path}/0/1"
     assert "must be JSON" in found[0]["error"]
     assert [line["id"] for line in read_json(out)] == ["p1", "p2"]
-    assert (summary["pages"], summary["rejected"], summary["records"]) == (2, 8, 10)
+    assert (summary["pages"], summary["rejected"], summary["records"]) == (2, 7, 9)
 
 
 def test_pages_without_a_name_are_known_by_file_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

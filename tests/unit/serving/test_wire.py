@@ -32,22 +32,3 @@ def test_any_other_number_is_rejected_with_the_name_of_the_field(name: str, valu
 def test_a_fetch_time_that_is_not_finite_rejects_no_page(number: str) -> None:
     (page,) = read_page(f'{{"url": "u", "body": "x", "fetched_at": {number}, "rank": {number}}}'.encode(), 10)
     assert (page.id, page.body) == ("u", "x")
-
-
-@pytest.mark.parametrize("space", ["", " "])
-def test_a_key_with_two_values_is_rejected_with_its_name(space: str) -> None:
-    for key, value in (("body", '"y"'), ("url", '"v"'), ("status", "1"), ("id", '"b"')):
-        page = f'{{"id": "a", "url"{space}: "u", "body": "x", "status": 200, "{key}"{space}: {value}}}'
-        with pytest.raises(PageError) as one:
-            read_page(page.encode())
-        with pytest.raises(PageError) as many:
-            read_pages(f'{{"pages": [{{"url": "u", "body": "x"}}, {page}]}}'.encode())
-        assert (one.value.reason, one.value.name) == (RejectReason.FIELD_TYPE, key)
-        assert (many.value.reason, many.value.name) == (RejectReason.FIELD_TYPE, f"pages.1.{key}")
-    with pytest.raises(PageError, match="pages"):
-        read_pages(b'{"pages": [], "pages": [{"url": "u", "body": "x"}]}')
-
-
-def test_a_key_that_is_there_twice_with_one_value_is_read() -> None:
-    assert read_page(b'{"url": "u", "url": "u", "body": "x"}') == [CrawledPage("u", "u", "x")]
-    assert read_page(b'{"url": "u", "body": "\\"body\\": 1"}') == [CrawledPage("u", "u", '"body": 1')]
