@@ -121,6 +121,9 @@ SWITCH_SECONDS = 0.0003
 0.005 s, the 99th percentile at 2,000 look-ups per second was twice as long."""
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048
+ACCEPTS = 16
+"""Connections accepted in a turn of the event loop: libuv accepts one for each handle of the socket. With one handle, a
+new connection waited seconds behind those of a flood, although requests on open connections took milliseconds."""
 
 
 def bind(settings: ServeSettings) -> socket.socket:
@@ -241,12 +244,13 @@ class _Server(uvicorn.Server):
         self.servers = [
             await asyncio.get_running_loop().create_server(
                 lambda: GuardedProtocol(self.config, self.server_state, self._connections),
-                sock=listening,
+                sock=listening.dup(),
                 ssl=self._context,
                 ssl_handshake_timeout=self._connections.settings.head_seconds if self._context else None,
                 backlog=BACKLOG,
             )
             for listening in sockets or ()
+            for _ in range(ACCEPTS)
         ]
         self.started = True
 
