@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,9 @@ def toml_of(topics: TopicSet, **shared: str) -> str:
 
 
 def pages_of(number: int) -> list[PageMessage]:
-    """Pages of a service, with copies among them, that no other service gets."""
-    return crawl(PAGES, seed=number).messages
+    """Pages of a service, with copies among them and keys of their own, that no other service gets."""
+    pages = crawl(PAGES, seed=number).messages
+    return [replace(page, key=b"%d %s" % (number, page.key)) for page in pages if page.key]
 
 
 def log_id(topics: TopicSet) -> str:
