@@ -10,8 +10,7 @@ from bench.quality.ours import judge, settings_with, sign
 from bench.quality.sets import load_set
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
-from spotsieve.stream.research.models.page_sample import SampledPages
-from spotsieve.stream.research.models.sampling import SizeClass, Trials, choose_ratios, share_processed
+from spotsieve.stream.research.models.sampling import SampledPages, SizeClass, Trials, choose_ratios, share_processed
 
 SETS = ("docs", "news", "newsgroups")
 SIZES = (500, 1000, 2000, 3000, 5000)

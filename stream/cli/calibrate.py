@@ -104,8 +104,7 @@ def _by_sampling(options: argparse.Namespace) -> int:
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.research.models.page_sample import read_sample
-    from spotsieve.stream.research.models.sampling import choose_ratios, merged, share_processed
+    from spotsieve.stream.research.models.sampling import choose_ratios, merged, read_sample, share_processed
 
     sizes = _checked_sizes(options)
     settings = settings_of(options)

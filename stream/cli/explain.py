@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             rule = f"cannot be written: {error.strerror}"
             raise SettingError("--html", rule, options.html, "choose a file that can be written") from None
     if options.json:
-        from spotsieve.stream.insight.explain.json_form import as_json
+        from spotsieve.stream.insight.explain.rendering import as_json
 
         show(json_text(as_json(explanation)))
         return EXIT_OK

@@ -40,8 +40,15 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.research.labelling.distinctive_text import FEWEST_WORDS, PageSample, read_own
     from spotsieve.stream.research.labelling.planting import ABOUT as EDITS
-    from spotsieve.stream.research.labelling.planting import FEWEST_COPIED_WORDS, PlantedEdit, plant
-    from spotsieve.stream.research.labelling.set_files import EXACT, count_kinds, pairs_of, write_set
+    from spotsieve.stream.research.labelling.planting import (
+        EXACT,
+        FEWEST_COPIED_WORDS,
+        PlantedEdit,
+        count_kinds,
+        pairs_of,
+        plant,
+        write_set,
+    )
     from spotsieve.stream.research.models.term_counter import batches_of
 
     _check(options)

@@ -194,7 +194,7 @@ def _score_files(options: argparse.Namespace) -> int:
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.research.evaluation.choices import read_models
     from spotsieve.stream.research.evaluation.planning import ScoreRequest, choose
-    from spotsieve.stream.research.labelling.crawl_scores import crawl_json, crawl_lines, score_choices, score_recorded
+    from spotsieve.stream.research.labelling.estimates import crawl_json, crawl_lines, score_choices, score_recorded
     from spotsieve.stream.research.labelling.population import read_verdicts
     from spotsieve.stream.research.scoring.comparison import fresh_lines
     from spotsieve.stream.sign.schemes.registry import scheme_of

@@ -1,4 +1,4 @@
-"""Makes aiokafka clients from the settings, and stops them.
+"""Makes aiokafka clients and their TLS context from the settings, and stops the clients.
 
 A KRaft broker that was silent for longer than its session (paused, starved, just started) responds before its
 controller has unfenced it. Its metadata then lists no broker and no controller. aiokafka 0.14 fails in its admin client
@@ -6,6 +6,7 @@ then, and in the lookup of a coordinator. This module waits until the metadata i
 """
 
 import asyncio
+import ssl
 import stat
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
+from aiokafka.helpers import create_ssl_context
 
 from spotsieve.stream.base.errors import BrokerError, SettingError
 from spotsieve.stream.base.settings.model import Settings
@@ -30,8 +32,7 @@ from spotsieve.stream.kafka.driver.clients import (
     SharedProducer,
     assignor,
 )
-from spotsieve.stream.kafka.errors import BrokersFencedError, creation_error
-from spotsieve.stream.kafka.tls import ssl_context
+from spotsieve.stream.kafka.errors import BrokersFencedError, creation_error, on_one_line
 from spotsieve.stream.observe.logs import logger
 
 UNFENCE_SECONDS, POLL_SECONDS = 30.0, 0.1
@@ -341,3 +342,50 @@ class SharedClients:
 
     def _make(self) -> SharedClient:
         return SharedClient(KafkaClient(**client_options(self._settings.kafka), retry_backoff_ms=20))
+
+
+_Key = tuple[object, ...]
+_contexts: dict[_Key, ssl.SSLContext] = {}
+"""The latest context, by the identities of its files and its password."""
+
+
+def ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+    """The TLS context for these settings. Raises SettingError if certificates cannot be read.
+
+    Reading the system's CA certificates takes 20 ms, which blocks the event loop, and 0.8 MiB. Files that were
+    replaced, for example by a certificate renewal, are read again for the next client.
+    """
+    if kafka.ssl_keyfile and not kafka.ssl_certfile:
+        raise SettingError(
+            "kafka.ssl_certfile", "must be set if ssl_keyfile is set", None, "name the certificate of the key"
+        )
+    names = (kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile)
+    password = kafka.ssl_key_password.get_secret_value()
+    try:
+        key = (*map(_identity, names), password)
+        if key not in _contexts:
+            context = create_ssl_context(
+                cafile=kafka.ssl_cafile or None,
+                certfile=kafka.ssl_certfile or None,
+                keyfile=kafka.ssl_keyfile or None,
+                # Never None: OpenSSL would prompt for it on the terminal, and the service would hang.
+                password=password,
+            )
+            _contexts.clear()
+            _contexts[key] = context
+        return _contexts[key]
+    except (OSError, ssl.SSLError) as error:
+        raise SettingError(
+            "kafka.ssl_*file",
+            f"must be readable PEM files with a matching key: {on_one_line(str(error))}",
+            list(names),
+            "check the paths, and kafka.ssl_key_password if the key is encrypted",
+        ) from None
+
+
+def _identity(name: str) -> _Key:
+    """A value that changes when the file is replaced or written; empty for the system's CA certificates."""
+    if not name:
+        return ()
+    found = Path(name).stat()
+    return name, found.st_ino, found.st_size, found.st_mtime_ns

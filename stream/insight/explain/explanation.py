@@ -1,7 +1,7 @@
 """The explanation of one verdict: the page, the pages it was compared with, and every threshold.
 
 `JudgeTrace` holds the verdict and the candidates. `Explanation` adds the page as the user named it, the texts, and
-notes. json_form.py writes it as JSON.
+notes. rendering.py writes it.
 """
 
 import enum

@@ -1,10 +1,13 @@
-"""Renders an explanation as lines for a terminal, or as one self-contained HTML page.
+"""Renders an explanation as lines for a terminal, as one self-contained HTML page, or as JSON.
 
-The HTML page has no scripts and no outside resources. Jinja2 escapes every value.
+The HTML page has no scripts and no outside resources. Jinja2 escapes every value. docs/guide.md
+lists the fields of the JSON.
 """
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ from spotsieve.stream.insight.explain.explanation import (
     CandidatePage,
     Explanation,
     Fate,
+    HostFacts,
     PairThreshold,
     failed_thresholds,
     figure_text,
@@ -23,6 +27,8 @@ from spotsieve.stream.insight.explain.explanation import (
 )
 from spotsieve.stream.insight.explain.shown_text import BlockRole
 
+if TYPE_CHECKING:
+    from spotsieve.stream.insight.explain.texts import TextPair
 if TYPE_CHECKING:
     from spotsieve.stream.insight.explain.texts import Block, PageText, TextPair
 
@@ -271,3 +277,96 @@ def _meter(threshold: PairThreshold) -> dict[str, float] | None:
 def _escape_text(value: Any) -> Any:
     """Escape characters that reverse text or move a cursor."""
     return escape_control_characters(value) if type(value) is str else value
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The whole explanation for machines. docs/guide.md lists the fields."""
+    trace, original = explanation.context.trace, explanation.original
+    scheme = explanation.context.scheme
+    replaced = trace.verdicts.replaces[0] if trace else None
+    return {
+        "page": asdict(explanation.subject),
+        "verdict": explanation.kind,
+        "reason": explanation.reason.label,
+        "meaning": explanation.reason.meaning,
+        "score": None if explanation.score is None else round(explanation.score, 6),
+        **_part_fields(explanation.other),
+        "duplicate_of": original.id if original else None,
+        "original_url": original.url if original else None,
+        "replaces": replaced.id if replaced else None,
+        "scheme": scheme,
+        "state": explanation.context.directory or None,
+        "known_pages": explanation.context.pages,
+        "candidate_limit": trace.limit if trace else None,
+        "recorded": asdict(explanation.recorded) if explanation.recorded else None,
+        "keys": [
+            {"kind": key_name(kind, scheme), **counts._asdict()}
+            for kind, counts in (trace.lookups.items() if trace else ())
+        ],
+        "host": _host_fields(explanation.host),
+        "compared_with": _candidate_fields(explanation.other, scheme) if explanation.other else None,
+        "nearest": [_candidate_fields(page, scheme) for page in explanation.nearest],
+        "texts": _text_fields(explanation.texts),
+        "entry": explanation.facts or None,
+        "notes": list(explanation.notes),
+    }
+
+
+def _part_fields(page: CandidatePage | None) -> dict[str, Any]:
+    """The two numbers that decide, and the part of the page in which they were measured."""
+    part = None if page is None else page.part
+    return {
+        "containment": None if part is None else round(part.containment.value, 6),
+        "fresh_words": None if part is None else round(part.fresh_words.value, 1),
+        "part": None if part is None else part.name,
+    }
+
+
+def _host_fields(host: HostFacts | None) -> dict[str, Any] | None:
+    if host is None:
+        return None
+    counts = Counter(role.name.lower() for role in host.blocks.roles)
+    return {
+        "pages": host.pages,
+        "limit": host.limit,
+        "distinctive_words": host.distinctive_words,
+        "main_words": host.main_words,
+        "rare_title_words": host.rare_title_words,
+        "blocks": len(host.blocks.roles),
+        "template_blocks": counts["template"],
+        "common_blocks": counts["common"],
+    }
+
+
+def _candidate_fields(page: CandidatePage, scheme: str) -> dict[str, Any]:
+    return {
+        "id": page.entry.id,
+        "url": page.entry.url,
+        "entry": page.number,
+        "fate": page.fate.value,
+        "accepted": page.accepted,
+        "reason": page.reason.label if page.accepted else None,
+        "score": round(page.score, 6),
+        **_part_fields(page),
+        "keys": {key_name(kind, scheme): count for kind, count in page.keys.items()},
+        "decided_by": [key_name(kind, scheme) for kind in page.proof],
+        "figures": {name: round(value, 6) for name, value in page.figures.items()},
+        "criteria": [
+            {
+                "name": criterion.name,
+                "reached": criterion.reached,
+                "thresholds": [
+                    asdict(threshold) | {"reached": threshold.reached, "shortfall": round(threshold.shortfall, 6)}
+                    for threshold in criterion.thresholds
+                ],
+            }
+            for criterion in page.criteria
+        ],
+    }
+
+
+def _text_fields(texts: "TextPair | None") -> dict[str, Any] | None:
+    if texts is None:
+        return None
+    figures = {"containment": texts.containment, "fresh_words": texts.fresh_words, "jaccard": texts.jaccard}
+    return asdict(texts) | {name: value and round(value, 6) for name, value in figures.items()}

@@ -36,6 +36,7 @@ class SettingKeywords(TypedDict, total=False):
     index__directory: str | os.PathLike[str]
     index__domain_list: str
     index__horizon_hours: float
+    index__salt_from: str | os.PathLike[str] | None
     index__scope: Literal["global", "host", "domain"]
     index__write_buffer_mb: int
     input: Mapping[str, object]
@@ -150,15 +151,25 @@ class SettingKeywords(TypedDict, total=False):
     scheme__th4: float
     scheme__w: int
     serve: Mapping[str, object]
+    serve__allowed_hosts: Sequence[str]
     serve__body_seconds: float
+    serve__client_requests: int
+    serve__client_share: float
     serve__connections: int
+    serve__head_bytes: int
+    serve__head_seconds: float
     serve__host: str
     serve__linger_ms: float
     serve__max_body_bytes: int
+    serve__max_headers: int
     serve__max_pages: int
     serve__port: int
     serve__refresh_seconds: float
     serve__stop_seconds: int
+    serve__tls_certfile: str
+    serve__tls_keyfile: str
+    serve__token: str
+    serve__token_file: str
     serve__waiting_bytes: int
     serve__waiting_pages: int
     service: Mapping[str, object]

@@ -141,7 +141,7 @@ def test_a_wrong_flag_is_one_line(
 def test_no_more_texts_are_taken_than_can_be_compared(
     crawl: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spotsieve.stream.research.models.page_sample.MOST_TEXTS", 120)
+    monkeypatch.setattr("spotsieve.stream.research.models.sampling.MOST_TEXTS", 120)
     for size in (1, 50, 512):
         found = calibrated(crawl, capsys, "--set", f"service.batch_pages={size}")
         assert (found["pages"], found["texts"]) == (120, 120)

@@ -16,9 +16,7 @@ SMALL_LINES = 60
 PACKAGE = "spotsieve"
 PATTERNS = ("stream/*.py", "state/*.py")
 
-EXCEPTIONS = {
-    "stream/kafka/tls.py": "certificates and logins are an idea of their own beside the clients",
-}
+EXCEPTIONS = {}
 """Small modules that may have one importer: path -> the reason."""
 
 

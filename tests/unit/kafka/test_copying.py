@@ -11,8 +11,8 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 
+from spotsieve.stream.kafka.driver.clients import _TolerantRecords
 from spotsieve.stream.kafka.driver.connections import KafkaConnection, _produce_parts
-from spotsieve.stream.kafka.driver.header_names import _TolerantRecords
 from spotsieve.stream.kafka.driver.prepared_batch import CODECS, PreparedBatch, _short_name
 
 REQUESTS: tuple[tuple[object, ...], ...] = (

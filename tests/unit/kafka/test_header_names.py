@@ -5,7 +5,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.driver.header_names import _TolerantRecords
+from spotsieve.stream.kafka.driver.clients import _TolerantRecords
 from tests.fixtures.brokers.odd_headers import AnyName
 
 

@@ -11,7 +11,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.structs import TopicPartition
 
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.kafka.clients import SHARED_CLIENTS, SharedClients, log_producer, pages_consumer
+from spotsieve.stream.kafka.clients import SHARED_CLIENTS, SharedClients, log_producer, pages_consumer, ssl_context
 from spotsieve.stream.kafka.driver.clients import (
     KafkaClient,
     assignor,
@@ -19,7 +19,6 @@ from spotsieve.stream.kafka.driver.clients import (
     remember_generation,
     waiting_bytes,
 )
-from spotsieve.stream.kafka.tls import ssl_context
 from tests.fixtures.brokers.certificates import Authority
 
 

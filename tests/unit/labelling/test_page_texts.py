@@ -10,7 +10,7 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.research.evaluation.choices import single
-from spotsieve.stream.research.labelling.crawl_scores import score_choices
+from spotsieve.stream.research.labelling.estimates import score_choices
 from spotsieve.stream.research.labelling.page_texts import CrawlTexts, crawl_texts, set_texts
 from spotsieve.stream.research.scoring.fresh_text import PageGrams, fresh_words, words_of
 from tests.fixtures.filter_crawl import article, lines

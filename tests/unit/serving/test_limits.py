@@ -20,9 +20,9 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.local.serve.access import Access, tls_context
 from spotsieve.stream.local.serve.connections import client_of
 from spotsieve.stream.local.serve.fairness import BusyError, Capacity, FairQueue, Turns
+from spotsieve.stream.local.serve.server import Access, tls_context
 from spotsieve.stream.local.serve.wire import BatchTooLargeError, read_page, read_pages
 from tests.conftest import REPOSITORY
 from tests.fixtures.brokers.certificates import Authority, locked
@@ -269,7 +269,7 @@ def test_clients_are_ipv4_addresses_and_ipv6_networks() -> None:
     assert client_of(("2001:db8::1", 5)) == client_of(("2001:db8::ffff%eth0", 6)) != client_of(("2001:db8:0:1::1", 5))
 
 
-def test_one_client_gets_a_share_of_the_capacity_and_the_largest_slow_request_gives_way() -> None:
+def test_one_client_gets_a_share_and_the_largest_slow_request_gives_way() -> None:
     capacity, lost = Capacity(100, 0.5, "bytes"), list[str]()
     with capacity.claim("a") as slow, capacity.claim("a") as small, capacity.claim("b") as other:
         slow.grow(45)

@@ -92,7 +92,7 @@ def test_a_new_state_adopts_the_salt_of_another_and_an_existing_one_refuses(
     assert "index.salt_from must name a state" in capsys.readouterr().err
 
 
-def test_a_run_that_was_killed_before_the_first_record_of_its_log_goes_on_with_its_salt(tmp_path: Path) -> None:
+def test_a_run_killed_before_the_first_record_of_its_log_keeps_its_salt(tmp_path: Path) -> None:
     settings = Settings(index=IndexSettings(directory=tmp_path))
     with disk_state(tmp_path, verdict_settings_text(settings), LocalLog.name, settings.index) as state:
         state.adopt(ONE)
