@@ -81,15 +81,8 @@ class Pair:
         short_enough, self.lengths = self.compare_lengths()
         scores = [self.contained(part) for part in self.parts()]
         score = min([1.0, *(score for score in scores if score is not None)])
-        whole = self.view.whole_words
         if None in scores:
-            # An article on another host, found by its main text with common text.
-            if not self.common or self.same_host or whole < max(LEAST_MAIN, WHOLE_SHARE * self.view.every_word):
-                return None
-            again = self.contained(Part(WHOLE_MAIN_TEXT, whole, False))
-            if again is None:
-                return None
-            score = min(again, 1.0)
+            return None
         if self.bars.keep_variants and self.same_host and self.are_variants():
             return None
         return score if short_enough or self.bars.drop_parts else None
@@ -101,7 +94,10 @@ class Pair:
         other_text = view.other_words > 0
         if not self.same_host:
             other_text = view.main_words <= view.prose_words
-        with_common = self.same_host and self.common and view.whole_words >= LEAST_MAIN
+        with_common = self.common and view.whole_words >= LEAST_MAIN
+        if not self.same_host and with_common and view.whole_words >= WHOLE_SHARE * view.every_word:
+            return [Part(WHOLE_MAIN_TEXT, view.whole_words, False)]
+        with_common &= self.same_host
         beside = speaks + (other_text or not speaks) + with_common > 1
         parts = []
         if speaks:

@@ -32,7 +32,7 @@ from spotsieve.stream.insight.explain.shown_text import PageBlocks
 from spotsieve.stream.judge import judge_alone
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page
-from spotsieve.stream.judge.by_host.containment import PARTS, WHOLE_MAIN_TEXT
+from spotsieve.stream.judge.by_host.containment import PARTS
 from spotsieve.stream.judge.by_host.distinctive_text import host_figures
 from spotsieve.stream.judge.by_host.thresholds import thresholds_of_pages
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
@@ -166,31 +166,19 @@ def _compare_by_host(
     one_host = bool(signatures.host[0] == confirmed.read.texts.host[confirmed.place[pair]])
     unused = {thresholds.LENGTH} if bars.drop_parts else set()
     tested = [row for row in thresholds.ABOUT if values[row].max() != thresholds.NONE and row not in unused]
-    of_common = {row for row in _rows_of_part(WHOLE_MAIN_TEXT) if not one_host}
-    ways = {"the text is contained": [row for row in tested if row not in of_common]}
-    if of_common & {*tested}:
-        # Between two hosts this part is measured only if the others are not enough.
-        ways["the text is contained, common text included"] = [
-            row for row in tested if row in {thresholds.LENGTH, *of_common}
-        ]
-    criteria = tuple(
-        PairCriterion(name, Reason.CONTAINED, tuple(_threshold(row, values[row]) for row in rows))
-        for name, rows in ways.items()
-        if rows
-    )
-    if not criteria:
-        nothing = PairThreshold("any block or sampled shingle in common", 0.0, 1.0, "yes")
-        criteria = (PairCriterion("the text is contained", Reason.CONTAINED, (nothing,)),)
+    reached = tuple(_threshold(row, values[row]) for row in tested)
+    nothing = PairThreshold("any block or sampled shingle in common", 0.0, 1.0, "yes")
+    criterion = PairCriterion("the text is contained", Reason.CONTAINED, reached or (nothing,))
     figures = {"one host": float(one_host)}
     if title != thresholds.NONE:
         figures[thresholds.ABOUT[thresholds.TITLE].name] = title
     accepted = bool(confirmed.accepted[pair])
     return _Comparison(
-        criteria,
+        (criterion,),
         float(confirmed.score[pair]),
         Reason(int(confirmed.reason[pair])) if accepted else Reason.NO_MATCH,
         figures,
-        _deciding_part(values, accepted and len(ways) > 1),
+        _deciding_part(values),
     )
 
 
@@ -200,15 +188,13 @@ def _rows_of_part(part: int) -> tuple[int, int]:
     return row, row + 1
 
 
-def _deciding_part(values: NDArray[np.float64], by_common_text: bool) -> TextPart | None:
-    """The measured part with the smallest margin; None if none was measured. by_common_text: another part decides"""
+def _deciding_part(values: NDArray[np.float64]) -> TextPart | None:
+    """The measured part with the smallest margin; None if none was measured."""
     parts = [
         TextPart(part, thresholds.PART_NAMES[part], *(_threshold(row, values[row]) for row in _rows_of_part(part)))
         for part in range(PARTS)
         if values[_rows_of_part(part)[0]].max() != thresholds.NONE
     ]
-    if by_common_text:
-        return parts[-1]
     return min(parts, key=lambda part: part.margin, default=None)
 
 

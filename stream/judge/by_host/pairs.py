@@ -6,7 +6,7 @@ They are measured over one or two parts of the page, and must be enough in each:
 
 - its distinctive main text, if that is long enough to speak for the page;
 - all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
-- its main text with common text, if that is most of it. A syndicated article is found so;
+- its main text with common text, if that is most of it: between two hosts alone. A syndicated article is found so;
 - all its main text, if the page consists of template text only.
 
 More is required where less is known:
@@ -101,7 +101,7 @@ NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
 """The containment that template text and common text need between two hosts, and the share of fresh words they may
 have; also the containment of a short page while the template text of its host is unknown."""
 WHOLE_SHARE = 0.3
-"""Common text speaks for a page if its main text is this share of the words outside links."""
+"""Between two hosts, main text with common text speaks for a page if it is this share of the words outside links."""
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
 """The length of an indexed page, in lengths of the page and words beside. Sizes are rounded by up to 1/16."""
 _CONTAINED = np.uint8(Reason.CONTAINED)
@@ -154,12 +154,16 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
         title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
     answer.figures[thresholds.PAIR_TITLE] = title
     short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
-    common = figures[WHOLE_COMMON] > figures[WHOLE] / 2
+    with_common = figures[WHOLE_COMMON] > figures[WHOLE] / 2 and figures[WHOLE] >= LEAST_MAIN
+    if not same:
+        with_common &= figures[WHOLE] >= WHOLE_SHARE * figures[EVERY]
+    # The rest of the text of a page that is mostly common text says too little about a page of another host.
+    alone = with_common and not same
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
     both = speaks and figures[OUTSIDE] > 0
     if not same:
         both = speaks and figures[MAIN] <= figures[PROSE]
-    beside = speaks + (both or not speaks) + (same and common and figures[WHOLE] >= LEAST_MAIN) > 1
+    beside = not alone and speaks + (both or not speaks) + with_common > 1
     score, enough = 2.0, True
     for part in range(PARTS):
         words = figures[MAIN]
@@ -169,20 +173,14 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
         elif part == TEMPLATE_TEXT:
             asked, words = not speaks and figures[OWN] < 3, _template_words(pages, page)
         elif part == WHOLE_MAIN_TEXT:
-            asked, words = same and common and figures[WHOLE] >= LEAST_MAIN, figures[WHOLE]
-        if not asked:
+            asked, words = with_common, figures[WHOLE]
+        if not asked or (alone and part != WHOLE_MAIN_TEXT):
             continue
         value = _contained_part(
             part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer
         )
         enough &= value >= 0.0
         score = min(score, value)
-    if not enough and common and not same and figures[WHOLE] >= max(LEAST_MAIN, WHOLE_SHARE * figures[EVERY]):
-        score = _contained_part(
-            WHOLE_MAIN_TEXT,
-            *(figures[WHOLE], False, lengths, pages, page, same, title, shared_words, view, bars, answer),
-        )
-        enough = score >= 0.0
     if enough and bars.keep_variants and same and are_variants(pages, page, others, other, view.flags):
         enough = False
         answer.bars[thresholds.NOT_A_VARIANT, 0] = 0.0

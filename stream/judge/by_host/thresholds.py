@@ -1,8 +1,7 @@
 """Names the thresholds of the default scheme's rule, for kernels and explanations.
 
 For every pair, stream/judge/by_host/pairs.py records the value of the pair and the required value at each threshold
-that it was compared with. A pair is accepted if it reaches all of them, except that common text may decide between two
-hosts.
+that it was compared with. A pair is accepted if it reaches all of them.
 
 thresholds_of_pages lays out the values that apply to each page: those of the scheme, or of the rule for the page's URL.
 """

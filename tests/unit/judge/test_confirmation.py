@@ -11,26 +11,17 @@ from spotsieve.stream.base.signature import page_id_text
 from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page
-from spotsieve.stream.judge.by_host.containment import WHOLE_MAIN_TEXT
 from spotsieve.stream.judge.candidates import NEVER, find_candidates
 from spotsieve.stream.judge.slots import slots_of
 from tests.fixtures.pages.generated import outcomes_of
 from tests.fixtures.pages.hosts import FINGERPRINTED, signatures_of
 from tests.fixtures.states.remembering import SCHEME, any_world
 
-_WHOLE = thresholds.PART_FIRST + 2 * WHOLE_MAIN_TEXT
-
 
 def reached(noted: PageConfirmations, pair: int) -> bool:
-    """Whether a pair reaches the thresholds that it was compared with.
-
-    Common text between two hosts decides alone.
-    """
+    """Whether a pair reaches the thresholds that it was compared with."""
     bars = noted.noted.bars[pair]
     compared = [row for row in range(thresholds.THRESHOLDS) if bars[row, 1] != thresholds.NONE]
-    across = noted.noted.figures[pair, thresholds.PAIR_TITLE] == thresholds.NONE
-    if across and _WHOLE in compared:
-        compared = [row for row in compared if row < thresholds.PART_FIRST or row >= _WHOLE]
     return all(
         bars[row, 0] <= bars[row, 1] if thresholds.ABOUT[row].at_most else bars[row, 0] >= bars[row, 1]
         for row in compared
