@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -100,6 +100,9 @@ standards: $(INSTALLED) ## run the tests that the web's standards publish; write
 
 hostile: $(INSTALLED) ## look-ups of `serve` under 2,000 hostile connections of each kind; write docs/measured/hostile-clients.md
 	@$(PY) -m bench.hostile_clients $(ARGS)
+
+kills: $(INSTALLED) ## kill every command that writes at random moments, and fill its disk; write docs/measured/command-kills.md
+	@$(PY) -m bench.command_kills $(ARGS)
 
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/measured/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m bench.fuzz $(ARGS)
