@@ -11,7 +11,8 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import round_messages
-from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
+from spotsieve.stream.service.roles.round_messages import RoundReader
+from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_FILL_PROGRESS,
