@@ -39,7 +39,7 @@ class Consumer:
         assert timeout_ms
         topic, partition = self._at
         records = [
-            SimpleNamespace(topic=topic, partition=partition, offset=offset, value=value)
+            SimpleNamespace(topic=topic, partition=partition, offset=offset, value=value, timestamp=0)
             for offset, value in enumerate(self._values)
         ]
         return {self._at: records}
