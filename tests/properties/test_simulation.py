@@ -12,7 +12,8 @@ from spotsieve.stream.sharding.steps import RecordVerdicts
 from tests.fixtures.simulation.roles import LogReader, ResolverProcess, WorkerProcess
 from tests.fixtures.simulation.run import Simulation, search
 
-SECONDS = 60.0
+SECONDS, MOST_SECONDS = 15.0, 60.0
+"""CPU time of the search without a planted fault (`make simulation` searches longer), and limit for a planted one."""
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -78,6 +79,11 @@ def lose_verdicts_while_sending(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RecordVerdicts, "_keep", lambda *_: None)
 
 
+def ignore_the_checksums_of_records(patch: pytest.MonkeyPatch) -> None:
+    """A worker takes the verdicts of another record at the offset of its own."""
+    patch.setattr(RecordVerdicts, "_check", lambda *_: None)
+
+
 def lose_the_open_outcome(patch: pytest.MonkeyPatch) -> None:
     """A resolver that takes over does not see the last outcome."""
     found = resolver_steps.ResolverSteps.take_over
@@ -98,6 +104,7 @@ PLANTED: tuple[Plant, ...] = (
     ignore_corrections,
     take_the_first_verdicts_as_all,
     lose_verdicts_while_sending,
+    ignore_the_checksums_of_records,
     lose_the_open_outcome,
 )
 
@@ -107,7 +114,7 @@ PLANTED: tuple[Plant, ...] = (
     fault="any kills, freezes, lost responses, power failures, retention and resizes, in simulation",
 )
 @pytest.mark.timeout(900)
-def test_a_simulated_cluster_keeps_its_invariants_for_a_minute() -> None:
+def test_a_simulated_cluster_keeps_its_invariants() -> None:
     figures, found = search(0, SECONDS)
     assert found is None
     assert figures
@@ -117,7 +124,7 @@ def test_a_simulated_cluster_keeps_its_invariants_for_a_minute() -> None:
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found_within_a_minute(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    _, found = search(0, SECONDS)
+    _, found = search(0, MOST_SECONDS)
     assert found is not None, plant.__doc__
 
 
