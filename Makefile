@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -73,6 +73,9 @@ roles: setup ## kill and freeze workers, shards and resolvers while 50,000 pages
 
 rolesteps: setup ## kill and freeze a worker, a shard and a resolver after each step of their loops; write docs/measured/role-steps.md
 	@$(PY) -m bench.roles.steps $(ARGS)
+
+simulation: $(INSTALLED) ## simulate clusters with kills, freezes and resizes for two hours; write docs/measured/simulation.md (ARGS="--minutes 20")
+	@$(PY) -m bench.simulation $(ARGS)
 
 partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/measured/partitions.md (10 GB of disk)
 	@$(PY) -m bench.partitions $(ARGS)

@@ -15,6 +15,8 @@ candidates.py merges the responses of all shards. isolation.py repeats a round w
 round completes. keys.py and shares.py assign keys, hosts and entries to shards. rounds.py also holds the limits by
 which rounds are judged, and rejects settings under which URLs decide. The rules of the verdict are in stream/judge.
 
-Nothing here reads or writes a topic: stream/service/roles does that over Kafka, and stream/local/backfill does it over
-archives (docs/scale.md).
+The decisions of a shard, the resolver and a worker are steps, which yield actions and receive their results: steps.py,
+shard_steps.py and resolver_steps.py. messages.py keeps decoded messages. Nothing here reads or writes a topic:
+stream/service/roles performs the actions over Kafka. stream/local/backfill takes the steps of a round over archives
+(docs/scale.md).
 """

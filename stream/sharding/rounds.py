@@ -163,6 +163,12 @@ def _lies_below_own_marks(record: LogRecord) -> bool:
     return any(page_id in told for page_id in page_ids_of(record.signatures))
 
 
+def has_pages(record: LogRecord) -> bool:
+    """Whether a record belongs to a round: it has pages or commit marks."""
+    bodies = record.configuration, record.skips, record.handover
+    return not record.foreign and not record.forgotten and all(one is None for one in bodies)
+
+
 class CommittedPages:
     """The pages that marks commit. A page takes one look-up, however many marks there are."""
 

@@ -126,12 +126,14 @@ class ResizeEvent(IntEnum):
     ASKED = 0
     SWITCHED = 1
     CANCELLED = 2
+    REFUSED = 3
 
 
 class Resize(NamedTuple):
     """A published event of a resize.
 
-    shards: requested number of shards, which will take over or have taken over
+    shards: requested number of shards, which will take over or have taken over; after a refusal the number of the
+    pending resize, 0 without one
     answered: all requests before this offset of the first partition of `matches` are processed
     """
 
@@ -181,19 +183,23 @@ class ClusterSize(NamedTuple):
         """
         if resize is None:
             return self._replace(shards=shards)
-        return ClusterSize(shards, resize.shards if resize.change == ResizeEvent.ASKED else 0, resize.answered)
+        is_pending = resize.change in (ResizeEvent.ASKED, ResizeEvent.REFUSED)
+        return ClusterSize(shards, resize.shards if is_pending else 0, resize.answered)
 
-    def answer(self, wanted: int, offset: int) -> Resize | None:
-        """The event that responds to a request; None if the request was processed before, or has no effect.
+    def answer(self, wanted: int, offset: int, seen: int) -> Resize | None:
+        """The event that responds to a request; None if the request was processed before.
+
+        A refusal is an event, too: otherwise the next resolver would read the request again, and could accept it.
 
         wanted: requested number of shards, 0 to cancel  offset: of the request in the first partition of `matches`
+        seen: number of shards when the request was made
         """
         if offset < self.answered:
             return None
-        if not wanted:
-            return Resize(ResizeEvent.CANCELLED, self.asked, offset + 1) if self.asked else None
-        if self.asked or wanted == self.shards:
-            return None
+        if not wanted and self.asked:
+            return Resize(ResizeEvent.CANCELLED, self.asked, offset + 1)
+        if not wanted or self.asked or self.shards in (wanted, 0) or seen != self.shards:
+            return Resize(ResizeEvent.REFUSED, self.asked, offset + 1)
         return Resize(ResizeEvent.ASKED, wanted, offset + 1)
 
     def pending(self) -> Resize | None:

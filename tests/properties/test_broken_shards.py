@@ -15,8 +15,8 @@ from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures, SignatureStatus, page_ids_of
 from spotsieve.stream.base.verdict import Kind, Reason, concatenate
-from spotsieve.stream.service.roles.resolver import work as of_resolver
 from spotsieve.stream.service.roles.shard import work as of_shard
+from spotsieve.stream.sharding import resolver_work as of_resolver
 from spotsieve.stream.sharding.candidates import ShardCandidates
 from spotsieve.stream.sharding.keys import ShardReads
 from spotsieve.stream.sharding.rounds import Round

@@ -73,7 +73,7 @@ def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
             if now.asked and dice.random() < 0.3:
                 said = now.switch()
             elif dice.random() < 0.5:
-                said, offset = now.answer(dice.choice([0, 1, 2, 3]), offset), offset + 1
+                said, offset = now.answer(dice.choice([0, 1, 2, 3]), offset, dice.choice([now.shards, 1])), offset + 1
             if said is not None:
                 now = now.told(said.shards if said.change == ResizeEvent.SWITCHED else now.shards, said)
                 told.append((now.shards, said))
@@ -92,17 +92,22 @@ def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
         assert tail[:2] == now[:2]
 
 
-def test_an_ask_counts_once_and_only_where_something_comes_of_it() -> None:
+def test_a_request_counts_once_and_stays_refused() -> None:
     two = ClusterSize(2)
-    asked = two.answer(3, 7)
+    asked = two.answer(3, 7, 2)
     assert asked == Resize(ResizeEvent.ASKED, 3, 8)
     growing = two.told(2, asked)
     assert (growing, growing.most) == (ClusterSize(2, 3, 8), 3)
-    assert growing.answer(3, 7) is None, "the next resolver hears it again"
-    assert growing.answer(4, 9) is None, "a resize is under way"
-    assert two.answer(2, 9) is None
-    assert two.answer(0, 9) is None
-    assert growing.told(2, growing.answer(0, 9)) == ClusterSize(2, 0, 10)
+    assert growing.answer(3, 7, 2) is None, "the next resolver hears it again"
+    refused = growing.answer(4, 9, 2)
+    assert refused == Resize(ResizeEvent.REFUSED, 3, 10), "a resize is under way"
+    assert two.answer(2, 9, 2) == Resize(ResizeEvent.REFUSED, 0, 10)
+    assert two.answer(0, 9, 2) == Resize(ResizeEvent.REFUSED, 0, 10)
+    assert two.answer(4, 9, 3) == Resize(ResizeEvent.REFUSED, 0, 10), "it was made when there were three"
+    assert growing.told(2, growing.answer(0, 9, 2)) == ClusterSize(2, 0, 10)
+    assert growing.told(2, refused) == ClusterSize(2, 3, 10)
+    switched = growing.told(2, refused)
+    assert switched.told(3, switched.switch()).answer(4, 9, 3) is None, "the next resolver reads it again"
     three = growing.told(3, growing.switch())
     assert three == ClusterSize(3, 0, 8)
-    assert three.answer(2, 5) is None, "it was asked for before"
+    assert three.answer(2, 5, 3) is None, "it was asked for before"

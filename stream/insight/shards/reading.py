@@ -18,7 +18,8 @@ from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import names_of, topic_facts
 from spotsieve.stream.service.log.skips import first_record
-from spotsieve.stream.service.roles.round_messages import RoundMessage, message_of
+from spotsieve.stream.service.roles.round_messages import message_of
+from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, KIND_REQUEST, decode_round_record
 from spotsieve.stream.sharding.shares import ClusterSize
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
@@ -81,7 +82,7 @@ def cluster_size_after(cluster_size: ClusterSize, records: Sequence[TimedMessage
     for record in records:
         message = record.message
         if message.told.kind == KIND_REQUEST and not message.told.share.number:
-            resize = cluster_size.answer(message.ask(), message.offset)
+            resize = cluster_size.answer(message.ask(), message.offset, message.told.share.shards)
             cluster_size = cluster_size if resize is None else cluster_size.told(cluster_size.shards, resize)
     return cluster_size
 
@@ -99,6 +100,13 @@ async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSi
     # If the topic ends before this offset, it was recreated.
     records = await _read(settings, {requests: (first if first <= end else begin, end)}, is_strict=False)
     return cluster_size, cluster_size_after(cluster_size.over(end), records[requests])
+
+
+async def read_begins(settings: Settings) -> dict[str, int]:
+    """The first offsets of the log and of `verdicts`, by name of the topic. Raises BrokerError."""
+    topics = [TopicPartition(name, 0) for name in (settings.topics.log, settings.topics.verdicts)]
+    async with RangeReader(settings, {}, STEP) as bounds:
+        return {topic.topic: begin for topic, (begin, _) in (await bounds.held(topics)).items()}
 
 
 async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:

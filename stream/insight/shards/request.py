@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 from spotsieve.stream.base.errors import BrokerError, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.insight.shards.reading import log_of_rounds, read_cluster_sizes
+from spotsieve.stream.insight.shards.reading import log_of_rounds, read_begins, read_cluster_sizes
 from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topics import add_partitions
 from spotsieve.stream.kafka.watch import Waits
@@ -43,13 +43,36 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
         )
     if shards == cluster_size.shards:
         raise SettingError("--shards", "is already the number of shards", shards, "there is nothing to do")
+    await _check_history(settings)
     added = await add_partitions(settings, settings.topics.matches, shards)
-    await _write(settings, cluster_size, shards)
-    now = await _wait_for_response(settings, lambda now: bool(now.asked) or now.shards == shards)
-    if shards not in (now.shards, now.asked):
+    offset = await _write(settings, cluster_size, shards)
+    now = await _wait_for_response(
+        settings, lambda now: bool(now.asked) or now.shards == shards or now.answered > offset
+    )
+    if now.asked not in (0, shards):
         # Another process sent a request at the same time, and was first.
         raise _under_way(now, shards)
+    if shards not in (now.shards, now.asked):
+        raise SettingError(
+            "--shards",
+            f"was refused by the resolver, because the number of shards is now {now.shards}",
+            shards,
+            "look at the service (spotsieve shards status), and repeat the command",
+        )
     return now, added
+
+
+async def _check_history(settings: Settings) -> None:
+    """Check that new shards can fill themselves. Raises StateError, BrokerError."""
+    for topic, begin in (await read_begins(settings)).items():
+        if begin:
+            raise StateError(
+                f"topic {topic!r}",
+                f"begins at offset {begin}, so new shards cannot fill themselves, and the number of shards stays",
+                None,
+                "keep both topics as they are: the present shards need them; to change the number of shards later, "
+                "topics.log and topics.verdicts must keep all records (retention.ms=-1)",
+            )
 
 
 async def cancel_resize(settings: Settings) -> tuple[ClusterSize, int]:
@@ -92,14 +115,15 @@ async def _read_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
     return cluster_size, requested
 
 
-async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> None:
-    """Write the request to `matches`, where the current resolver or the next one reads it."""
+async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> int:
+    """Write the request to `matches`, where the current resolver or the next one reads it. Returns its offset."""
     digest, share = settings_digest(verdict_settings_text(settings)), Share(0, cluster_size.shards)
     log = await log_of_rounds(settings)
     writer = RecordWriter(settings, Waits(Metrics()), lambda: 0, "matches")
     try:
         await writer.start()
-        await writer.write(encode_round_record(KIND_REQUEST, digest, share, _NOWHERE, write_request(shards), log))
+        record = encode_round_record(KIND_REQUEST, digest, share, _NOWHERE, write_request(shards), log)
+        return await writer.write(record)
     except KafkaError as error:
         raise explain_error(error, settings, "requesting shards") from None
     finally:

@@ -9,10 +9,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from spotsieve.stream.insight.shards.reading import ServiceMembers, TimedMessage, TopicEnds
-from spotsieve.stream.service.roles.resolver.publication import READY_SECONDS
-from spotsieve.stream.service.roles.responses import combined_checksum
-from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.sharding.candidates import Speculation
+from spotsieve.stream.sharding.messages import RoundMessage, combined_checksum
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
@@ -27,6 +25,7 @@ from spotsieve.stream.sharding.records.frame import (
 )
 from spotsieve.stream.sharding.records.shard import read_combined_checksum
 from spotsieve.stream.sharding.rounds import LogPlace
+from spotsieve.stream.sharding.steps import READY_MS
 
 
 class OpenRoundState(NamedTuple):
@@ -278,7 +277,7 @@ def _fill_status(number: int, ends: TopicEnds, now_ms: int) -> FillStatus:
         for record in ends.matches.get(number, ())
         if record.message.told.kind == KIND_FILL_PROGRESS
         and record.message.told.share.shards == ends.cluster_size.asked
-        and now_ms - record.time_ms <= READY_SECONDS * 1000
+        and now_ms - record.time_ms <= READY_MS
     ]
     if not progress:
         return FillStatus(number, None, None, None, False)

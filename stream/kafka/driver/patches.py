@@ -48,7 +48,7 @@ class Expectation(NamedTuple):
             return f"{self.name} does not exist"
         if self.signature and (signature := _signature(found)) != self.signature:
             return f"{self.name} has the signature {signature} and not {self.signature}"
-        names = set(_names(found.__code__)) if self.uses or self.lacks else set[str]()
+        names = set(_names(inspect.unwrap(found).__code__)) if self.uses or self.lacks else set[str]()
         for name in self.uses:
             if name not in names:
                 return f"{self.name} does not use {name}"

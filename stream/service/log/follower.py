@@ -69,6 +69,10 @@ class LogFollower:
         """Connect. Returns the first offset of the log. Raises KafkaError."""
         await self._consumer.start()
         self._consumer.assign([self._partition])
+        return await self.begin()
+
+    async def begin(self) -> int:
+        """Query the first offset of the log. Raises KafkaError."""
         begin: int = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
         return begin
 

@@ -16,7 +16,7 @@ from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_error
-from spotsieve.stream.service.roles.round_messages import MAKE_ANEW
+from spotsieve.stream.sharding.messages import MAKE_ANEW
 
 LOST_SECONDS = 10.0
 """After this wait for records of a round, the end of the log is queried, to detect that the log lost them."""
@@ -100,6 +100,10 @@ class LogRecords:
     async def end(self) -> int:
         """Query the end offset of the log."""
         return await self._follower.end()
+
+    async def begin(self) -> int:
+        """Query the first offset of the log."""
+        return await self._follower.begin()
 
     def weight(self) -> int:
         """Number of pages in memory, to judge or to forget. A record without pages counts as one."""
@@ -193,12 +197,6 @@ class LogRecords:
         if record.handover is not None and record.handover.closed:
             raise closed_log_error(log_name, offset, record.handover.log)
         return record
-
-
-def has_pages(record: LogRecord) -> bool:
-    """Whether a record belongs to a round: it has pages or commit marks."""
-    bodies = record.configuration, record.skips, record.handover
-    return not record.foreign and not record.forgotten and all(one is None for one in bodies)
 
 
 async def _never(_: bytes) -> None:

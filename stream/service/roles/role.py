@@ -1,17 +1,23 @@
 """The lifecycle of a shard or resolver with one set of Kafka clients: start, work, stop. Any error ends it.
 
+drive() performs the actions of its steps (stream/sharding/steps.py).
+
 compile_rounds() compiles the kernels of rounds: two shards and a resolver judge a few built-in pages.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import numpy as np
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import page_ids_at
 from spotsieve.stream.base.tasks import race
 from spotsieve.stream.engine.warmup import EDITED, STORY
 from spotsieve.stream.judge.rules import Limits
@@ -25,16 +31,56 @@ from spotsieve.stream.sharding.confirmation import apply_confirmations, confirm
 from spotsieve.stream.sharding.hosts import merge_resolutions, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.keys import lay_out_keys, read_round
+from spotsieve.stream.sharding.records.frame import encode_round_record
 from spotsieve.stream.sharding.resolution import resolve
 from spotsieve.stream.sharding.responses import find_shard_candidates
-from spotsieve.stream.sharding.rounds import next_round
+from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.speculation import check_speculation
+from spotsieve.stream.sharding.steps import Action, Draft, Note, RoleEnd, Steps, T
 from spotsieve.stream.sign.schemes import Scheme
 
 
-class RoleEnd(Exception):
-    """The role is not needed any more: its process logs this text and stops cleanly."""
+async def drive(steps: Steps[T], perform: Callable[[Action[Any]], Awaitable[Any]]) -> T:
+    """Perform the actions of steps one after the other. Returns the result of the steps."""
+    result: Any = None
+    try:
+        while True:
+            try:
+                action = steps.send(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            result = await perform(action)
+    finally:
+        steps.close()
+
+
+def encode_draft(draft: Draft, settings_digest: bytes, log: LogIdentity, number: int = 0) -> bytes:
+    """Encode a record of a role. log: the log whose pages it is about  number: of the shard, 0 for the resolver"""
+    return encode_round_record(draft.kind, settings_digest, Share(number, draft.shards), draft.range, draft.body, log)
+
+
+def log_note(note: Note) -> None:
+    """Log a line of the steps."""
+    (logger().warning if note.is_warning else logger().info)(note.text, **note.fields)
+
+
+MOST_NAMED = 10
+"""Limit of pages that a log line names. The workers of the pages name and save all of them."""
+
+
+def log_poison_pages(round_: Round, errors: Mapping[int, Exception]) -> None:
+    """Log the poison pages of a round, nearly always one. errors: by row"""
+    rows = sorted(errors)
+    named = page_ids_at(round_.signatures, np.array(rows[:MOST_NAMED]))
+    logger().error(
+        "a defect of Spotsieve stopped these pages; their round continues without them; please report the file that "
+        "their worker saves",
+        pages=[f"{source}/{partition}/{offset}" for source, partition, offset in named],
+        number=len(rows),
+        exc_info=errors[rows[0]],
+    )
 
 
 class Role:

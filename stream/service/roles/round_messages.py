@@ -3,26 +3,15 @@
 find_end() reads the end of `verdicts`, from which a resolver that takes over continues.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.format.meta import NO_LOG, LogIdentity
-from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import OtherLogError
-from spotsieve.stream.base.errors import (
-    BrokerTrouble,
-    DamagedRecord,
-    SettingsMismatch,
-    SpotsieveError,
-    StateError,
-)
+from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, SpotsieveError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import round_consumer, stop_client
@@ -31,121 +20,21 @@ from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.skips import log_identity
-from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
-from spotsieve.stream.sharding.confirmation import ShardConfirmations
-from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.messages import MAKE_ANEW, RoundMessage, RoundsEnd, end_of
 from spotsieve.stream.sharding.records.frame import (
-    KIND_CANDIDATES,
-    KIND_CONFIRMATIONS,
     KIND_FILL_PROGRESS,
-    KIND_OUTCOME,
-    KIND_POISON_ROWS,
     KIND_RANGE,
     KIND_REQUEST,
-    KIND_RESIZE,
-    KIND_RESOLUTIONS,
-    KIND_SPECULATION,
-    ColumnReader,
-    RoundRange,
     RoundRecord,
     check_shards,
-    decode_body,
     decode_round_record,
     log_of,
 )
-from spotsieve.stream.sharding.records.resolver import (
-    PoisonRows,
-    RoundAnnouncement,
-    read_announcement,
-    read_fill_progress,
-    read_outcome,
-    read_poison_rows,
-    read_request,
-    read_resize,
-    read_speculation,
-)
-from spotsieve.stream.sharding.records.shard import read_candidates, read_confirmations, read_resolutions
-from spotsieve.stream.sharding.resolution import RoundOutcome
-from spotsieve.stream.sharding.rounds import LogPlace
-from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize
 
 FETCH_TIMEOUT_MS = 500
 CHECKSUM_BYTES = 8
-MAKE_ANEW = (
-    "set topics.matches and topics.verdicts to new names, create these topics (spotsieve topics create), and start "
-    "every shard with an empty state directory, which the log rebuilds"
-)
 CHECKED_OFFSETS = 8
 """Number of last offsets of each topic that a role reads at its start, to find records about another log."""
-
-
-Decoded = TypeVar("Decoded")
-
-
-@dataclass(frozen=True)
-class RoundMessage:
-    """A record about a round with its topic and offset.
-
-    checksum: checksum of the record, which identifies it
-    Decoded contents are cached, and must not be changed.
-    """
-
-    told: RoundRecord
-    topic: str
-    offset: int
-    checksum: int
-
-    @cached_property
-    def shard_candidates(self) -> ShardCandidates:
-        """The candidates of a shard. Raises DamagedRecord, like all accessors."""
-        return self._body(KIND_CANDIDATES, lambda columns: read_candidates(columns, self.told.range.first_number))
-
-    @cached_property
-    def confirms(self) -> ShardConfirmations:
-        """The confirmations of a shard for its entries."""
-        return self._body(KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.told.range.first_number))
-
-    @cached_property
-    def walks(self) -> tuple[HostResolutions, Speculation]:
-        """The resolutions of a shard for the pages of its hosts, and their speculation."""
-        return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.told.range.first_number))
-
-    def outcome(self) -> RoundOutcome:
-        """The outcome of a round."""
-        return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.told.range.first_number))
-
-    def named(self) -> RoundAnnouncement:
-        """The announcement of a round."""
-        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range.start.record))
-
-    def speculation(self) -> Speculation:
-        """A corrected speculation of the resolver."""
-        return self._body(KIND_SPECULATION, read_speculation)
-
-    def resize(self) -> Resize:
-        """A resize step of the resolver."""
-        return self._body(KIND_RESIZE, read_resize)
-
-    def ask(self) -> int:
-        """The requested number of shards; 0 cancels the resize."""
-        return self._body(KIND_REQUEST, read_request)
-
-    def filled(self) -> FillProgress:
-        """The fill progress of a shard."""
-        return self._body(KIND_FILL_PROGRESS, read_fill_progress)
-
-    def broken(self) -> PoisonRows:
-        """The poison pages of a round."""
-        return self._body(KIND_POISON_ROWS, read_poison_rows)
-
-    def cluster_size(self, before: ClusterSize) -> ClusterSize:
-        """The cluster size after this record of `verdicts`. before: the cluster size before it"""
-        if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
-            return before
-        return before.told(self.told.share.shards, self.resize() if self.told.kind == KIND_RESIZE else None)
-
-    def _body(self, kind: int, read: Callable[[ColumnReader], Decoded]) -> Decoded:
-        return decode_body(self.told, kind, read, self.topic, self.offset)
 
 
 class RoundReader:
@@ -337,49 +226,11 @@ class RoundReader:
 def message_of(told: RoundRecord, record: ConsumerRecord) -> RoundMessage:
     """A decoded record with its topic, offset and checksum."""
     checksum = int.from_bytes((record.value or b"")[-CHECKSUM_BYTES:], "little")
-    return RoundMessage(told, record.topic, record.offset, checksum)
-
-
-def are_responses_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether responses to a round are lost from `matches`. A reader would wait for them for ever."""
-    return any(at != offset for at, offset in zip(answers, response_offsets(answers, spans), strict=False))
-
-
-def response_offsets(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The offset from which each partition of `matches` is read for these responses.
-
-    Lost responses are skipped. A topic that ends before them was recreated, and is read from its beginning.
-    """
-    return [at if first <= at <= last else first for at, (first, last) in zip(answers, spans, strict=False)]
+    return RoundMessage(told, record.topic, record.offset, checksum, record.timestamp)
 
 
 TAIL = 64
 """Number of offsets that are read first. A round takes four offsets or more."""
-
-
-class RoundsEnd(NamedTuple):
-    """The end of all finished rounds, and the open round if there is one.
-
-    place, next_number: log place and entry number after the last finished round
-    clock: clock of the open round, or of the last finished one
-    open: range and announcement of the open round, or None
-    speculation: present speculation of the open round, or None for the first one
-    cluster_size: the present number of shards
-    answers: by shard, the read position of `matches` at the last announcement
-    broken: error texts of the pages excluded from the open round, by row
-    last_record: checksum of the last log record of finished rounds; None if a round is open, because its records are
-    compared instead
-    """
-
-    place: LogPlace
-    clock: Clock
-    next_number: int
-    open: tuple[RoundRange, RoundAnnouncement] | None
-    speculation: Speculation | None
-    cluster_size: ClusterSize = ClusterSize()
-    answers: tuple[int, ...] = ()
-    broken: Mapping[int, str] = MappingProxyType({})
-    last_record: int | None = None
 
 
 async def find_end(reader: RoundReader, topic: str) -> RoundsEnd:
@@ -393,7 +244,7 @@ async def find_end(reader: RoundReader, topic: str) -> RoundsEnd:
         while await reader.verdicts_position() < end:
             messages += [message for message in await reader.fetch() if message.topic == topic]
         if any(message.told.kind == KIND_RANGE for message in messages):
-            return _end_of(messages)
+            return end_of(messages)
     if begin:
         raise StateError(
             f"topics.verdicts {topic!r}",
@@ -401,39 +252,4 @@ async def find_end(reader: RoundReader, topic: str) -> RoundsEnd:
             None,
             MAKE_ANEW,
         )
-    return RoundsEnd(LogPlace(0, 0), Clock(), 0, None, None, _cluster_size_of(messages))
-
-
-def _end_of(messages: list[RoundMessage]) -> RoundsEnd:
-    at = max(number for number, message in enumerate(messages) if message.told.kind == KIND_RANGE)
-    range_, named, cluster_size = messages[at].told.range, messages[at].named(), _cluster_size_of(messages[at:])
-    clock, speculation, broken = Clock(range_.watermark_ms, named.marks), None, dict[int, str]()
-    for message in messages[at + 1 :]:
-        if message.told.kind == KIND_POISON_ROWS:
-            # The shards restart under their first speculation.
-            broken, speculation = dict(message.broken().errors), None
-        elif message.told.kind == KIND_SPECULATION:
-            speculation = message.speculation()
-        elif message.told.kind == KIND_OUTCOME:
-            resolved = message.outcome()
-            return RoundsEnd(
-                range_.end,
-                clock,
-                resolved.next_number,
-                None,
-                None,
-                cluster_size,
-                named.answers,
-                last_record=named.last_record,
-            )
-    return RoundsEnd(
-        range_.start, clock, range_.first_number, (range_, named), speculation, cluster_size, named.answers, broken
-    )
-
-
-def _cluster_size_of(messages: list[RoundMessage]) -> ClusterSize:
-    """The cluster size after these records. The first one is the last announcement, if there is any."""
-    cluster_size = ClusterSize()
-    for message in messages:
-        cluster_size = message.cluster_size(cluster_size)
-    return cluster_size
+    return end_of(messages)

@@ -4,13 +4,11 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.identity import OtherLogError
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode, encode, split
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord
@@ -27,33 +25,20 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import log_records, log_span
 from spotsieve.stream.service.log.writer import RecordWriter
-from spotsieve.stream.service.roles.round_messages import MAKE_ANEW, RoundMessage, RoundReader
+from spotsieve.stream.service.roles.round_messages import RoundReader
 from spotsieve.stream.service.run import WRITER_BYTES, ProcessState
 from spotsieve.stream.service.worker import Worker
-from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_POISON_ROWS, KIND_RANGE, RoundRange
-from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
+from spotsieve.stream.sharding.messages import RoundMessage
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME
+from spotsieve.stream.sharding.steps import RecordVerdicts, VerdictPart
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 RECENT_RECORDS = 1_000
 """Number of latest log records that are searched for pages of a partition without a committed offset."""
-UNCLAIMED_PAGES = 500_000
-"""Limit of pages whose verdicts are buffered while a record is being sent. All workers' verdicts arrive meanwhile, and
-a send is repeated for as long as the broker is down. The verdicts take 70 MB if half of the pages are copies."""
 
 
 class RemotePageError(Exception):
     """The error of a poison page in a shard or the resolver. Its text names the role."""
-
-
-class _Part(NamedTuple):
-    """Verdicts of consecutive pages of a record.
-
-    checksum: of the record  errors: error texts of poison pages, by row in the part
-    """
-
-    verdicts: Verdicts
-    checksum: int
-    errors: Mapping[int, str]
 
 
 @dataclass(slots=True)
@@ -66,7 +51,7 @@ class _Waiting:
     parts: list[Verdicts] = field(default_factory=list)
     poison: dict[int, Exception] = field(default_factory=dict)
 
-    def take(self, part: _Part) -> None:
+    def take(self, part: VerdictPart) -> None:
         """Add the verdicts of the next pages, and complete the future after the last page."""
         before = sum(map(len, self.parts))
         self.poison |= {before + row: RemotePageError(text) for row, text in part.errors.items()}
@@ -93,11 +78,7 @@ class WorkerLog:
         self._rounds = RoundReader(settings, waits)
         self._sequence = 0
         self._waiting: dict[int, _Waiting] = {}
-        self._sending = False
-        self._unclaimed: dict[int, list[_Part]] = {}
-        self._unclaimed_pages = 0
-        self._errors: Mapping[int, str] = {}
-        self._named: tuple[RoundRange, RoundAnnouncement] | None = None
+        self._records = RecordVerdicts(settings.topics.log, settings.topics.verdicts)
         self._recent: set[tuple[str, int]] | None = None
         self.salt = 0
 
@@ -138,13 +119,12 @@ class WorkerLog:
             value = encode(part, self._writer, self._sequence, self._digest, marks)
             record = LogRecord(self._writer, self._sequence, self._digest, NO_PAGES, checksum_of(value))
             self._sequence += 1
-            # The verdicts may arrive before the broker's response, so they are buffered meanwhile.
-            self._sending = True
+            offset: int | None = None
+            self._records.begin_sending(record.checksum)
             try:
                 offset = await self._writing.write(value)
-                unclaimed = self._unclaimed.get(offset, [])
             finally:
-                self._sending, self._unclaimed, self._unclaimed_pages = False, {}, 0
+                unclaimed = self._records.end_sending(offset)
             waiting = _Waiting(record, len(part), asyncio.get_running_loop().create_future())
             self._waiting[offset] = waiting
             for given in unclaimed:
@@ -159,57 +139,16 @@ class WorkerLog:
                 self._hear(message)
 
     def _hear(self, message: RoundMessage) -> None:
-        record = message.told
-        if record.kind == KIND_RANGE:
-            passed = [offset for offset in self._waiting if offset < record.range.start.record]
-            if passed:
-                raise BrokerTrouble(
-                    f"log {self._settings.topics.log}[{passed[0]}]",
-                    "was skipped while this worker waits for its verdicts",
-                )
-            self._named, self._errors = (record.range, message.named()), {}
-        elif record.kind == KIND_POISON_ROWS and self._named is not None and self._named[0] == record.range:
-            self._errors = message.broken().errors
-        elif record.kind == KIND_OUTCOME and self._named is not None and self._named[0] == record.range:
-            verdicts, first = message.outcome().verdicts, 0
-            for offset, pages, checksum in self._named[1].records:
-                errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
-                waiting, part = self._waiting.get(offset), _Part(verdicts.part(first, first + pages), checksum, errors)
-                first += pages
-                if waiting is not None:
-                    self._give(offset, waiting, part)
-                elif self._sending:
-                    self._keep(offset, part)
-            self._metrics.log_position.set(record.range.end.record)
+        for offset, part in self._records.hear(message):
+            self._give(offset, self._waiting[offset], part)
+        if message.told.kind == KIND_OUTCOME:
+            self._metrics.log_position.set(message.told.range.end.record)
 
-    def _keep(self, offset: int, part: _Part) -> None:
-        """Buffer verdicts that may belong to the record that is being sent.
-
-        Raises BrokerTrouble above UNCLAIMED_PAGES.
-        """
-        self._unclaimed.setdefault(offset, []).append(part)
-        self._unclaimed_pages += len(part.verdicts)
-        if self._unclaimed_pages > UNCLAIMED_PAGES:
-            raise BrokerTrouble(
-                f"topics.log {self._settings.topics.log!r}",
-                f"took a record of this worker too slowly: more than {UNCLAIMED_PAGES} verdicts arrived meanwhile",
-            )
-
-    def _give(self, offset: int, waiting: _Waiting, part: _Part) -> None:
-        """Add verdicts to a record. Raises OtherLogError if they belong to another record at this offset."""
-        if part.checksum != waiting.record.checksum:
-            topics = self._settings.topics
-            raise OtherLogError(
-                f"topics.verdicts {topics.verdicts!r}",
-                f"holds verdicts for record {offset} of topics.log {topics.log!r} with the checksum "
-                f"{part.checksum:016x}, and this worker wrote {waiting.record.checksum:016x} there: the verdicts "
-                "belong to another history of the log",
-                None,
-                f"restore the log that they belong to; or {MAKE_ANEW}",
-            )
+    def _give(self, offset: int, waiting: _Waiting, part: VerdictPart) -> None:
         waiting.take(part)
         if waiting.left <= 0:
             self._waiting.pop(offset, None)
+            self._records.forget(offset)
 
     async def knows(self, partition: TopicPartition) -> bool:
         """Whether the latest log records have pages of this input partition."""

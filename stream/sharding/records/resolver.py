@@ -22,7 +22,7 @@ from the marks.
 
 Changes of the number of shards, the bodies of kind 7, kind 8 and kind 9.
 
-    resize  = change u32 (0 asked | 1 switched | 2 cancelled), shards u32, answered (a word)
+    resize  = change u32 (0 asked | 1 switched | 2 cancelled | 3 refused), shards u32, answered (a word)
     ask     = shards u32, 0: cancel
     filled  = ready u32 (0 | 1), next told (a word)
 

@@ -16,7 +16,7 @@ SMALL_LINES = 60
 PACKAGE = "spotsieve"
 PATTERNS = ("stream/*.py", "state/*.py")
 
-EXCEPTIONS = {}
+EXCEPTIONS: dict[str, str] = {}
 """Small modules that may have one importer: path -> the reason."""
 
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from spotsieve.stream.insight.shards.reading import TimedMessage
 from spotsieve.stream.insight.shards.status import awaited_shards
-from spotsieve.stream.service.roles.responses import combined_checksum
-from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.sharding.candidates import Speculation, no_flags
+from spotsieve.stream.sharding.messages import RoundMessage, combined_checksum
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_CONFIRMATIONS,

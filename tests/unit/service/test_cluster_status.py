@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from spotsieve.stream.insight.shards.reading import ServiceMembers, TimedMessage, TopicEnds
 from spotsieve.stream.insight.shards.status import ServiceStatus, status_lines, status_of
-from spotsieve.stream.service.roles.responses import combined_checksum
-from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.sharding.messages import RoundMessage, combined_checksum
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
@@ -141,8 +140,8 @@ def test_the_status_names_a_missing_resolver_and_a_recreated_log() -> None:
 
 def test_requests_in_a_recreated_topic_are_answered() -> None:
     cluster_size = ClusterSize(2, 0, 50)
-    assert cluster_size.over(50).answer(3, 4) is None
-    assert cluster_size.over(5).answer(3, 4) == Resize(ResizeEvent.ASKED, 3, 5)
+    assert cluster_size.over(50).answer(3, 4, 2) is None
+    assert cluster_size.over(5).answer(3, 4, 2) == Resize(ResizeEvent.ASKED, 3, 5)
 
 
 def test_new_shards_show_their_rate_and_the_time_left() -> None:

@@ -1,29 +1,24 @@
 """How a resolver treats an open round: the shards that it waits for, and when it announces a smaller round."""
 
-import time
-from collections.abc import AsyncIterator
+from collections import deque
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from spotsieve.state.format.meta import NO_LOG
-from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles.resolver import loop as resolver_loop
-from spotsieve.stream.service.roles.resolver.loop import MOST_SPECULATIONS, Resolver
-from spotsieve.stream.service.roles.resolver.rounds import OpenRound, RoundJudge, RoundPlanner
-from spotsieve.stream.service.roles.resolver.work import ResolveResult, ResolverWork
-from spotsieve.stream.service.roles.responses import ShardResponses, combined_checksum
-from spotsieve.stream.service.roles.round_messages import RoundMessage
+from spotsieve.stream.service.roles.resolver.loop import Resolver
 from spotsieve.stream.sharding.candidates import Speculation, no_flags
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
+from spotsieve.stream.sharding.messages import RoundMessage, ShardResponses, combined_checksum
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_CONFIRMATIONS,
@@ -33,11 +28,20 @@ from spotsieve.stream.sharding.records.frame import (
     KIND_RESOLUTIONS,
     KIND_TOO_LARGE,
     RoundRecord,
-    decode_round_record,
 )
 from spotsieve.stream.sharding.records.shard import write_confirmations
-from spotsieve.stream.sharding.rounds import LogPlace, Round
-from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.resolver_steps import (
+    MOST_SPECULATIONS,
+    Compute,
+    MatchesPositions,
+    MissingShards,
+    Publish,
+    ResolverSteps,
+)
+from spotsieve.stream.sharding.resolver_work import OpenRound, ResolveResult, ResolverWork
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import ClusterSize, Share
+from spotsieve.stream.sharding.steps import Action, Draft, MatchesSpans, Moment, Now, Steps, T
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.states.remembering import any_world
@@ -57,77 +61,101 @@ def heard(kind: int, shard: int, range_: Any, checksum: int = 0, body: bytes = b
 
 
 class World:
-    """A resolver over a log that it has read, whose writes are kept."""
+    """The steps of a resolver over a log that it has read, whose writes are kept. Time moves by hand."""
 
-    def __init__(self, records: int, pages: int, patch: pytest.MonkeyPatch) -> None:
-        self.metrics = Metrics()
+    def __init__(self, records: int, pages: int) -> None:
+        self.held = deque(log_of(records, pages))
         self.work = ResolverWork(SETTINGS, scheme_in_scope(SETTINGS))
-        self.resolver = Resolver(SETTINGS, self.work, self.metrics, Heartbeats())
-        self.published = list[RoundRecord]()
-        self.resolver._rounds.log = NO_LOG
-        self.resolver._answers = ShardResponses(2)
-        self.resolver._telling.begin_with(self.resolver._telling.resizing.cluster_size._replace(shards=2), [0, 0])
-        self.resolver._log.held.extend(log_of(records, pages))
-        self.resolver._naming.begin(LogPlace(0, 0), Clock(), 0)
+        self.steps = ResolverSteps(SETTINGS, self.work, self, "matches", LOG_RECORD_BYTES)
+        self.published = list[Draft]()
+        self.missing = list[MissingShards]()
+        self.seconds = 0.0
+        self.steps.answers = ShardResponses(2)
+        self.steps.resizing.cluster_size = ClusterSize(2)
 
-        async def publish(*told: bytes) -> None:
-            self.published += [decode_round_record(one, DIGEST, 2, "verdicts", 0) for one in told]
+    def drop_before(self, offset: int) -> None:
+        while self.held and self.held[0][0] < offset:
+            self.held.popleft()
 
-        async def positions() -> tuple[int, ...]:
-            return (0, 0)
+    def run(self, steps: Steps[T]) -> T:
+        result: Any = None
+        while True:
+            try:
+                action = steps.send(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            result = self.perform(action)
 
-        patch.setattr(self.resolver._publisher, "publish", publish)
-        patch.setattr(self.resolver._rounds, "matches_positions", positions)
+    def perform(self, action: Action[Any]) -> Any:
+        match action:
+            case Now():
+                return Moment(self.seconds, 0)
+            case Publish(records):
+                self.published += records
+                return [0 for _ in records]
+            case MatchesPositions():
+                return (0, 0)
+            case MatchesSpans():
+                return [(0, 0), (0, 0)]
+            case Compute(call):
+                return call()
+            case MissingShards():
+                self.missing.append(action)
+        return None
 
-    async def named(self) -> OpenRound:
-        round_ = self.resolver._naming.next()
+    def named(self) -> OpenRound:
+        round_ = self.steps.planner.next()
         assert round_ is not None
-        await self.resolver._publisher.publish(*await self.resolver._name(round_))
-        assert self.resolver._open is not None
-        return self.resolver._open
+        self.run(Publish(self.run(self.steps._name(round_))).__iter__())
+        assert self.steps.open is not None
+        return self.steps.open
 
     @property
     def open(self) -> Round:
-        assert self.resolver._open is not None
-        return self.resolver._open.round
+        assert self.steps.open is not None
+        return self.steps.open.round
 
 
 @pytest.fixture
-async def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    records, pages = request.param
-    made = World(records, pages, monkeypatch)
-    yield made
-    await made.resolver._close()
+def world(request: pytest.FixtureRequest) -> World:
+    return World(*request.param)
+
+
+def constant(result: Any) -> Any:
+    """Steps without an action, whatever they are called with."""
+
+    def steps(*_: object) -> Steps[Any]:
+        yield from ()
+        return result
+
+    return steps
 
 
 @pytest.mark.parametrize("world", [(8, 8)], indirect=True)
-async def test_a_round_whose_guess_stays_wrong_is_named_anew_with_half_of_its_pages(
+def test_a_round_whose_guess_stays_wrong_is_named_anew_with_half_of_its_pages(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = await world.named()
+    opened = world.named()
     speculation = Speculation(np.zeros(len(opened.round.signatures), np.bool_), no_flags())
-
-    async def wrong(*_: object) -> ResolveResult:
-        return ResolveResult(None, b"", speculation)
-
-    monkeypatch.setattr(world.resolver._judging, "outcome", wrong)
+    monkeypatch.setattr(world.steps, "outcome", constant(ResolveResult(None, b"", speculation)))
     for _ in range(MOST_SPECULATIONS):
-        await world.resolver._resolve(opened)
+        world.run(world.steps.resolve(opened))
         assert len(world.open.signatures) == 64
-    await world.resolver._resolve(opened)
+    world.run(world.steps.resolve(opened))
     assert len(world.open.signatures) == 32
     assert world.published[-1].kind == KIND_RANGE
 
 
 @pytest.mark.parametrize("world", [(1, 1)], indirect=True)
-async def test_a_page_of_which_too_much_is_to_be_said_is_spared(world: World) -> None:
-    opened = await world.named()
+def test_a_page_of_which_too_much_is_to_be_said_is_spared(world: World) -> None:
+    opened = world.named()
     for _ in range(2):
         # Another shard says the same of it before it hears that the page is spared.
-        world.resolver._answers.add(heard(KIND_TOO_LARGE, 0, opened.range))
-        assert world.resolver._answers.too_large(opened.range)
-        await world.resolver._make_smaller(opened, "the answer of a shard")
-        assert not world.resolver._answers.too_large(opened.range)
+        world.steps.answers.add(heard(KIND_TOO_LARGE, 0, opened.range))
+        assert world.steps.answers.too_large(opened.range)
+        world.run(world.steps._make_smaller(opened, "the response of a shard"))
+        assert not world.steps.answers.too_large(opened.range)
     told = [one for one in world.published if one.kind == KIND_POISON_ROWS]
     assert len(told) == 1
     assert opened.round.excluded == (0,)
@@ -135,35 +163,34 @@ async def test_a_page_of_which_too_much_is_to_be_said_is_spared(world: World) ->
 
 
 @pytest.mark.parametrize("world", [(1, 8)], indirect=True)
-async def test_a_round_that_cannot_be_cut_and_told_stops_with_the_reason(
+def test_a_round_that_cannot_be_cut_and_told_stops_with_the_reason(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = await world.named()
-    monkeypatch.setattr(world.resolver._naming, "half", lambda _: None)
+    opened = world.named()
+    monkeypatch.setattr(world.steps.planner, "half", lambda _: None)
     with pytest.raises(StateError, match="cannot be cut"):
-        await world.resolver._make_smaller(opened, "the outcome")
+        world.run(world.steps._make_smaller(opened, "the outcome"))
 
 
 @pytest.mark.parametrize("world", [(60, 8)], indirect=True)
-async def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(world: World) -> None:
-    naming: RoundPlanner = world.resolver._naming
-    whole = naming.next()
+def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(world: World) -> None:
+    planner = world.steps.planner
+    whole = planner.next()
     assert whole is not None
-    round_ = naming.half(whole)
+    round_ = planner.half(whole)
     sizes = list[int]()
     while round_ is not None and len(sizes) < 8:
         sizes.append(len(round_.signatures))
-        naming.go_behind(round_, 0)
-        round_ = naming.next()
+        planner.go_behind(round_, 0)
+        round_ = planner.next()
     assert sizes == [32, 36, 40, 45, 50, 56, 63, 64]
 
 
 @pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-async def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(world: World) -> None:
-    opened = await world.named()
-    pages, answers = len(opened.round.signatures), ShardResponses(2)
+def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(world: World) -> None:
+    opened = world.named()
+    pages, answers = len(opened.round.signatures), world.steps.answers
     first, better = (Speculation(np.full(pages, indexed), no_flags()) for indexed in (False, True))
-    judging = RoundJudge(world.work, world.metrics, Heartbeats())
 
     def walks(shard: int, speculation: Any) -> Any:
         found = SimpleNamespace(rows=np.empty(0, np.int64))
@@ -173,7 +200,7 @@ async def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited
     met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:
         answers.add(one)
-    assert await judging.outcome(opened, answers) is None
+    assert world.run(world.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0, 1], "nobody has confirmed"
     said = write_confirmations(
         ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None), combined_checksum(met), 0
@@ -184,66 +211,69 @@ async def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited
     for shard in range(2):
         answers.add(walks(shard, first))
     answers.add(walks(1, better))
-    assert await judging.outcome(opened, answers) is None
+    assert world.run(world.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0], "it has walked under the first guess alone"
-    await judging.close()
 
 
 @pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-async def test_who_is_waited_for_is_named_once_and_again_when_it_is_another(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = await world.named()
-    lines = list[Any]()
-    told = SimpleNamespace(warning=lambda _, missing: lines.append(list(missing)), info=lines.append)
-    monkeypatch.setattr(resolver_loop, "logger", lambda: told)
+def test_who_is_waited_for_is_news_once_and_again_when_it_is_another(world: World) -> None:
+    opened = world.named()
     opened.awaited = [1]
-    assert not world.resolver._tell_missing(opened), "nobody is late yet"
-    opened.waits_since -= 60
+    assert not world.run(world.steps._is_missing(opened)), "nobody is late yet"
+    world.seconds = 60
     for awaited in ([1], [1], [0], [0]):
         opened.awaited = awaited
-        assert world.resolver._tell_missing(opened)
-    assert lines == [[1], [0]]
-    assert "shard(s) 0" in "".join(world.resolver.problems())
+        assert world.run(world.steps._is_missing(opened))
     opened.awaited = []
-    assert not world.resolver._tell_missing(opened)
-    assert not world.resolver._tell_missing(opened)
+    assert not world.run(world.steps._is_missing(opened))
+    assert [(list(one.shards), one.is_news) for one in world.missing] == [
+        *(([], False), ([1], True), ([1], False)),
+        *(([0], True), ([0], False), ([], True)),
+    ]
+
+
+async def test_a_resolver_names_the_shards_that_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver = Resolver(SETTINGS, ResolverWork(SETTINGS, scheme_in_scope(SETTINGS)), Metrics(), Heartbeats())
+    lines = list[Any]()
+    told = SimpleNamespace(warning=lambda _, missing: lines.append(missing), info=lines.append)
+    monkeypatch.setattr(resolver_loop, "logger", lambda: told)
+    for shards, is_news in (([1], True), ([1], False), ([0], True)):
+        resolver._observe(MissingShards(shards, 60.0, is_news))
+    assert lines == [[1], [0]]
+    assert "shard(s) 0" in "".join(resolver.problems())
+    for is_news in (True, False):
+        resolver._observe(MissingShards((), 0.0, is_news))
     assert lines[2:] == ["the round continues: all missing shards have responded"]
-    assert "shard(s)" not in "".join(world.resolver.problems())
+    assert "shard(s)" not in "".join(resolver.problems())
+    await resolver._close()
 
 
 @pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-async def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = await world.named()
+def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = world.named()
 
-    async def hear() -> None:
-        opened.waits_since -= 60
-
-    async def judge(*_: object) -> ResolveResult | None:
+    def outcome(_: OpenRound) -> Steps[ResolveResult | None]:
+        yield from ()
+        world.seconds += 60
         if not opened.awaited:
             opened.awaited, opened.announced_again = [1], True
             return None
-        assert "shard(s) 1" in "".join(world.resolver.problems())
+        assert list(world.missing[-1].shards) == [1]
         opened.awaited = []
         return ResolveResult(cast("Any", SimpleNamespace(next_number=4)), b"", None)
 
-    async def lost(_: OpenRound) -> bool:
-        return False
-
-    monkeypatch.setattr(world.resolver, "_hear", hear)
-    monkeypatch.setattr(world.resolver, "_are_lost", lost)
-    monkeypatch.setattr(world.resolver._judging, "outcome", judge)
-    await world.resolver._listen()
+    monkeypatch.setattr(world.steps, "_hear", constant(None))
+    monkeypatch.setattr(world.steps, "outcome", outcome)
+    world.run(world.steps._finish())
     assert world.published[-1].kind == KIND_OUTCOME
-    assert "shard(s)" not in "".join(world.resolver.problems())
+    assert list(world.missing[-1].shards) == []
 
 
 @pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-async def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) -> None:
-    opened = await world.named()
-    opened.waits_since -= 60
-    judging, asked = RoundJudge(world.work, world.metrics, Heartbeats()), time.monotonic()
-    answers = cast(
+def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) -> None:
+    opened = world.named()
+    world.seconds = 60
+    world.steps.answers = cast(
         "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {})
     )
     said = {
@@ -251,8 +281,7 @@ async def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: W
         "first_speculation": Speculation(np.zeros(4, np.bool_), no_flags()),
         "resolution": {},
     }
-    judging._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
-    assert await judging.outcome(opened, answers) is None
+    world.steps._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
+    assert world.run(world.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0]
-    assert opened.waits_since >= asked
-    await judging.close()
+    assert opened.waits_since == 60

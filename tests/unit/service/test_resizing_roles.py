@@ -3,65 +3,80 @@
 import pytest
 
 from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.service.roles.resolver.publication import READY_SECONDS, ResizeState
-from spotsieve.stream.service.roles.role import RoleEnd
-from spotsieve.stream.service.roles.round_messages import RoundMessage
-from spotsieve.stream.service.roles.shard.catch_up import check_wanted
+from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import KIND_FILL_PROGRESS, KIND_REQUEST, RoundRange, RoundRecord
 from spotsieve.stream.sharding.records.resolver import write_fill_progress, write_request
 from spotsieve.stream.sharding.rounds import LogPlace
-from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Share
+from spotsieve.stream.sharding.shard_steps import check_wanted
+from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, ResizeEvent, Share
+from spotsieve.stream.sharding.steps import READY_MS, ResizeState, RoleEnd
 
 NOWHERE = RoundRange(LogPlace(0, 0), LogPlace(0, 0), 0, 0, 0)
 
 
 def ask(shards: int, offset: int, number: int = 0) -> RoundMessage:
     return RoundMessage(
-        RoundRecord(KIND_REQUEST, bytes(16), Share(number, 9), NOWHERE, write_request(shards)), "matches", offset, 0
+        RoundRecord(KIND_REQUEST, bytes(16), Share(number, 1), NOWHERE, write_request(shards)), "matches", offset, 0
     )
 
 
-def filled(number: int, is_ready: bool = True, shards: int = 2, offset: int = 100) -> RoundMessage:
-    body = write_fill_progress(FillProgress(is_ready, 5))
+def filled(number: int, time_ms: int, is_ready: bool = True, shards: int = 2, next_told: int = 5) -> RoundMessage:
+    body = write_fill_progress(FillProgress(is_ready, next_told))
     return RoundMessage(
-        RoundRecord(KIND_FILL_PROGRESS, bytes(16), Share(number, shards), NOWHERE, body), "matches", offset, 0
+        RoundRecord(KIND_FILL_PROGRESS, bytes(16), Share(number, shards), NOWHERE, body), "matches", 100, 0, time_ms
     )
 
 
 def growing() -> ResizeState:
-    resizing = ResizeState(ClusterSize(1), [10, 10])
-    resizing.hear(ask(2, 3), 0.0)
-    assert [one.shards for one in resizing.answers()] == [2]
+    """The request is at offset 4 of `verdicts`."""
+    resizing = ResizeState(ClusterSize(1))
+    resizing.hear(ask(2, 3))
+    assert [one.shards for one in resizing.answers(True)] == [2]
+    resizing.asked_at = 4
     return resizing
 
 
 def test_the_new_shards_take_over_when_all_are_ready_of_late() -> None:
     resizing = growing()
-    assert not resizing.due(0.0)
-    resizing.hear(filled(0), 1.0)
-    resizing.hear(filled(1, is_ready=False), 1.0)
-    resizing.hear(filled(1, shards=3), 1.0)
-    resizing.hear(filled(1, offset=9), 1.0)
-    assert not resizing.due(1.0), "one lags, is of another number, or said so before this resolver came"
-    resizing.hear(filled(1), 2.0)
-    assert resizing.due(1.0 + READY_SECONDS)
-    assert not resizing.due(1.1 + READY_SECONDS), "the first one has been silent"
-    resizing.hear(filled(1, is_ready=False), 3.0)
-    assert not resizing.due(3.0)
-    resizing.hear(filled(1), 4.0)
+    assert not resizing.due(0)
+    resizing.hear(filled(0, 1000))
+    resizing.hear(filled(1, 1000, is_ready=False))
+    resizing.hear(filled(1, 1000, shards=3))
+    resizing.hear(filled(1, 1000, next_told=4))
+    assert not resizing.due(1000), "one lags, is of another number, or had not read the request"
+    resizing.hear(filled(1, 2000))
+    assert resizing.due(1000 + READY_MS)
+    assert not resizing.due(1001 + READY_MS), "the first one has been silent"
+    resizing.hear(filled(1, 3000, is_ready=False))
+    assert not resizing.due(3000)
+    resizing.hear(filled(1, 4000))
     assert resizing.switch().shards == 2
-    assert (resizing.cluster_size, resizing.due(4.0)) == (ClusterSize(2, 0, 4), False)
+    assert (resizing.cluster_size, resizing.due(4000)) == (ClusterSize(2, 0, 4), False)
+
+
+def test_reports_that_a_frozen_resolver_reads_late_count_by_their_record_time() -> None:
+    resizing = growing()
+    for number in range(2):
+        resizing.hear(filled(number, 1000))
+    assert not resizing.due(1001 + READY_MS), "they are heard now, and were written long ago"
 
 
 def test_an_end_of_the_resize_forgets_who_was_ready() -> None:
     resizing = growing()
     for number in range(2):
-        resizing.hear(filled(number), 1.0)
-    resizing.hear(ask(5, 4, number=1), 1.0)
-    resizing.hear(ask(0, 5), 1.0)
-    resizing.hear(ask(2, 6), 1.0)
-    assert [int(one.change) for one in resizing.answers()] == [2, 0]
-    assert (resizing.cluster_size, resizing.due(1.0)) == (ClusterSize(1, 2, 7), False)
+        resizing.hear(filled(number, 1000))
+    resizing.hear(ask(5, 4, number=1))
+    resizing.hear(ask(0, 5))
+    resizing.hear(ask(2, 6))
+    assert [int(one.change) for one in resizing.answers(True)] == [2, 0]
+    assert (resizing.cluster_size, resizing.due(1000)) == (ClusterSize(1, 2, 7), False)
+
+
+def test_a_resize_that_cannot_end_is_refused() -> None:
+    resizing = ResizeState(ClusterSize(1))
+    resizing.hear(ask(2, 3))
+    assert list(resizing.answers(False)) == [Resize(ResizeEvent.REFUSED, 0, 4)]
+    assert resizing.cluster_size == ClusterSize(1, 0, 4)
 
 
 def test_a_shard_that_nobody_wants_stops() -> None:

@@ -15,7 +15,8 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import role
 from spotsieve.stream.service.roles.resolver.loop import Resolver
-from spotsieve.stream.service.roles.role import Role, RoleEnd
+from spotsieve.stream.service.roles.role import Role
+from spotsieve.stream.sharding.steps import RoleEnd
 
 pytestmark = pytest.mark.usefixtures("no_task_is_left")
 
@@ -108,7 +109,7 @@ async def test_a_resolver_keeps_a_fetch_that_is_on_its_way_and_waits_anew_for_pa
     resolver = Resolver(Settings(), cast("Any", None), Metrics(), Heartbeats())
     said, came, fetches, waits = asyncio.Event(), asyncio.Event(), list[int](), list[int]()
 
-    async def hear() -> None:
+    async def fetch() -> None:
         fetches.append(1)
         await said.wait()
         raise BrokerTrouble("kafka", "is away")
@@ -117,16 +118,17 @@ async def test_a_resolver_keeps_a_fetch_that_is_on_its_way_and_waits_anew_for_pa
         waits.append(1)
         await came.wait()
 
-    monkeypatch.setattr(resolver, "_hear", hear)
+    monkeypatch.setattr(resolver._rounds, "fetch", fetch)
     monkeypatch.setattr(resolver._log, "first_from", first_from)
     came.set()
-    await resolver._rest()
-    await resolver._rest()
+    assert not await resolver._rest()
+    assert not await resolver._rest()
     assert (len(fetches), len(waits)) == (1, 2)
     came.clear()
     said.set()
+    assert await resolver._rest()
     with pytest.raises(BrokerTrouble):
-        await resolver._rest()
+        await resolver._fetch()
     assert resolver._hearing is None
     said.clear()
     came.set()

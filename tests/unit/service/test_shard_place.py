@@ -1,15 +1,16 @@
 """A shard continues behind the last outcome in its state, or reports that `verdicts` was recreated."""
 
-import asyncio
-from typing import cast
+from typing import Any
 
 import pytest
 
-from spotsieve.state.index import OutcomeRef as FiledBy
+from spotsieve.state.index import OutcomeRef
 from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
-from spotsieve.stream.service.roles.shard.catch_up import go_on
+from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, RoundRecord
+from spotsieve.stream.sharding.shard_steps import SeekVerdicts, ShardSteps, VerdictsPosition
+from spotsieve.stream.sharding.shares import ClusterSize, Share
+from spotsieve.stream.sharding.steps import Action, Fetch
 from tests.fixtures.states.round_records import RANGE, SHARE
 
 END = 12
@@ -23,14 +24,18 @@ class Verdicts:
         self.position = 0
         self._is_first = True
 
-    def seek_verdicts(self, offset: int) -> None:
-        self.position = offset
+    def perform(self, action: Action[Any]) -> Any:
+        match action:
+            case SeekVerdicts(offset):
+                self.position = offset
+                return None
+            case VerdictsPosition():
+                return self.position
+            case Fetch():
+                return self._fetch()
+        raise AssertionError(action)
 
-    async def verdicts_position(self) -> int:
-        return self.position
-
-    async def fetch(self) -> list[RoundMessage]:
-        await asyncio.sleep(0)
+    def _fetch(self) -> list[RoundMessage]:
         if self._is_first:
             # The broker has not answered yet.
             self._is_first = False
@@ -43,19 +48,37 @@ class Verdicts:
         ]
 
 
-async def place(verdicts: Verdicts, indexed_by: FiledBy | None) -> int:
-    await asyncio.wait_for(go_on(cast("RoundReader", verdicts), indexed_by, "verdicts", 0, END), 5)
-    return verdicts.position
+def place(verdicts: Verdicts, indexed_by: OutcomeRef | None, begin: int = 0, shards: int = 2) -> int:
+    """The offset at which shard 1 of 2 goes on, if `shards` respond."""
+    steps = ShardSteps(Share(1, 2), True, "verdicts", 1000)._go_on(indexed_by, begin, END, ClusterSize(shards))
+    result: Any = None
+    try:
+        while True:
+            result = verdicts.perform(steps.send(result))
+    except StopIteration:
+        return verdicts.position
 
 
-async def test_a_shard_goes_on_behind_its_last_outcome() -> None:
-    assert await place(Verdicts(10), FiledBy(10, 5)) == 11
-    assert await place(Verdicts(10), None) == 0
+def test_a_shard_goes_on_behind_its_last_outcome() -> None:
+    assert place(Verdicts(10), OutcomeRef(10, 5)) == 11
+    assert place(Verdicts(10), None) == 0
+
+
+@pytest.mark.parametrize(
+    ("shards", "advice"),
+    [(2, r"restore a snapshot of this shard"), (3, r"cancel the resize .* the present shards keep working")],
+)
+def test_an_empty_shard_that_cannot_be_filled_advises_nothing_that_harms_others(shards: int, advice: str) -> None:
+    with pytest.raises(StateError, match=r"begins at offset 7") as caught:
+        place(Verdicts(10), None, 7, shards)
+    assert "empty state directory" not in str(caught.value)
+    with pytest.raises(StateError, match=advice):
+        place(Verdicts(10), None, 7, shards)
 
 
 @pytest.mark.parametrize("offsets", [(), (10,), (8, 9)])
-async def test_verdicts_that_were_made_anew_are_told_even_where_they_end_in_a_marker(offsets: tuple[int, ...]) -> None:
+def test_verdicts_that_were_made_anew_are_told_even_where_they_end_in_a_marker(offsets: tuple[int, ...]) -> None:
     with pytest.raises(
         StateError, match=r"does not hold outcome 11, by which this shard was indexed last: the topic was recreated"
     ):
-        await place(Verdicts(*offsets), FiledBy(11, 5))
+        place(Verdicts(*offsets), OutcomeRef(11, 5))

@@ -13,7 +13,8 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import round_messages
-from spotsieve.stream.service.roles.round_messages import RoundMessage, RoundReader
+from spotsieve.stream.service.roles.round_messages import RoundReader
+from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import (
     KIND_CANDIDATES,
     KIND_FILL_PROGRESS,
@@ -41,7 +42,7 @@ class Consumer:
         assert timeout_ms
         topic, partition = self._at
         records = [
-            SimpleNamespace(topic=topic, partition=partition, offset=offset, value=value)
+            SimpleNamespace(topic=topic, partition=partition, offset=offset, value=value, timestamp=0)
             for offset, value in enumerate(self._values)
         ]
         return {self._at: records}

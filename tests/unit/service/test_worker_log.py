@@ -13,8 +13,9 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import worker_log
-from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.service.roles.worker_log import WorkerLog
+from spotsieve.stream.sharding import steps
+from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, RoundRange, RoundRecord
 from spotsieve.stream.sharding.records.resolver import (
     AnnouncedRecord,
@@ -106,7 +107,7 @@ async def test_verdicts_of_another_record_at_this_offset_are_refused(broker: Bro
 async def test_a_send_that_hangs_does_not_keep_the_verdicts_of_everybody(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_log, "UNCLAIMED_PAGES", 4 * PAGES)
+    monkeypatch.setattr(steps, "UNCLAIMED_PAGES", 4 * PAGES)
     log = new_log()
     following = asyncio.create_task(log.follow())
     for offset in range(0, 12, 4):

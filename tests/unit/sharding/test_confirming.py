@@ -11,11 +11,10 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.policy import KEEP_FIRST
-from spotsieve.stream.service.roles.responses import ShardResponses, combined_checksum
-from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.sharding.candidates import OF_HOST, OPEN, REFUSED, ShardCandidates
 from spotsieve.stream.sharding.confirmation import ShardConfirmations, apply_confirmations, confirm
 from spotsieve.stream.sharding.keys import read_round
+from spotsieve.stream.sharding.messages import RoundMessage, ShardResponses, combined_checksum
 from spotsieve.stream.sharding.records.frame import KIND_CANDIDATES, KIND_CONFIRMATIONS, RoundRecord
 from spotsieve.stream.sharding.records.shard import write_confirmations
 from spotsieve.stream.sharding.responses import find_shard_candidates

@@ -1,8 +1,7 @@
 """The work of a shard on a round over its state: takes log records and messages, and returns the bytes of responses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import LiveView, OutcomeRef, StateView
@@ -11,9 +10,6 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, StateError, isolate
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import forget
-from spotsieve.stream.service.roles.log_records import has_pages
-from spotsieve.stream.service.roles.responses import combined_checksum, confirmed_candidates
-from spotsieve.stream.service.roles.round_messages import MAKE_ANEW, RoundMessage
 from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
 from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.confirmation import confirm
@@ -21,26 +17,15 @@ from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.isolation import exclude_pages, without_excluded
 from spotsieve.stream.sharding.keys import ShardReads, read_round
+from spotsieve.stream.sharding.messages import MAKE_ANEW, RoundMessage, combined_checksum, confirmed_candidates
 from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
 from spotsieve.stream.sharding.records.shard import write_candidates, write_confirmations, write_resolutions
 from spotsieve.stream.sharding.responses import find_shard_candidates
-from spotsieve.stream.sharding.rounds import LogPlace, Round, limits_in_shards, round_between
+from spotsieve.stream.sharding.rounds import LogPlace, Round, has_pages, limits_in_shards, round_between
+from spotsieve.stream.sharding.shard_steps import ShardResponse
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.schemes import Scheme
-
-
-class ShardResponse(NamedTuple):
-    """The response of a shard to a round.
-
-    held: the buckets and entries that were read for it
-    body: the body of the record
-    broken: errors of poison pages, by row; if there are any, the body is not sent
-    """
-
-    held: ShardReads
-    body: bytes
-    broken: Mapping[int, Exception]
 
 
 class ShardWork:

@@ -1,13 +1,16 @@
-"""The work of the resolver on a round: takes the responses of all shards, and returns the bytes of the outcome."""
+"""The work of the resolver: cuts the next round from the log, and makes the outcome of a round from all responses."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from spotsieve.state.horizon import Clock, step_of
+from spotsieve.state.log.record import LogRecord
 from spotsieve.stream.base.errors import Result, isolate
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.service.roles.responses import confirmed_candidates
-from spotsieve.stream.service.roles.round_messages import RoundMessage
 from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
 from spotsieve.stream.sharding.hosts import (
     HostResolutions,
@@ -21,11 +24,121 @@ from spotsieve.stream.sharding.isolation import (
     without_excluded,
 )
 from spotsieve.stream.sharding.keys import lay_out_keys
-from spotsieve.stream.sharding.records.resolver import write_outcome
+from spotsieve.stream.sharding.messages import RoundMessage, confirmed_candidates
+from spotsieve.stream.sharding.records.frame import RoundRange
+from spotsieve.stream.sharding.records.resolver import AnnouncedRecord, RoundAnnouncement, write_outcome
 from spotsieve.stream.sharding.resolution import RoundOutcome, resolve
-from spotsieve.stream.sharding.rounds import Round, limits_in_shards
+from spotsieve.stream.sharding.rounds import LogPlace, Round, has_pages, limits_in_shards, next_round
 from spotsieve.stream.sharding.speculation import SpeculationCheck, check_speculation
 from spotsieve.stream.sign.schemes import Scheme
+
+GROWTH = 8
+"""After a round was halved, each later round has an eighth more pages, up to cluster.round_pages."""
+
+
+class LogWindow(Protocol):
+    """The log records in memory. held: (offset, record), ascending"""
+
+    held: deque[tuple[int, LogRecord]]
+
+    def drop_before(self, offset: int) -> None:
+        """Drop the records before this offset."""
+
+
+class RoundPlanner:
+    """Cuts the next round after all finished rounds. It keeps its start, clock and entry number."""
+
+    def __init__(self, settings: Settings, log: "LogWindow") -> None:
+        self._log = log
+        self._step_ms = step_of(settings.index.horizon_hours)
+        self._most = self._usual = settings.cluster.round_pages
+        self.place, self._clock, self._next_number = LogPlace(0, 0), Clock(), 0
+
+    def begin(self, place: LogPlace, clock: Clock, next_number: int) -> None:
+        """Continue at this place of the log. next_number: number of the next indexed entry"""
+        self.place, self._clock, self._next_number = place, clock, next_number
+
+    def go_behind(self, round_: Round, next_number: int) -> None:
+        """Continue after a finished round."""
+        # The cause of a large round often persists, so rounds grow again slowly.
+        self._most = min(self._usual, self._most + max(1, self._most // GROWTH))
+        self.begin(round_.end, round_.clock, next_number)
+
+    def here(self) -> RoundRange:
+        """An empty range at the start of the next round."""
+        return RoundRange(self.place, self.place, self._next_number, self._clock.floor, self._clock.watermark_ms)
+
+    def next(self) -> Round | None:
+        """The next round from the records in memory; None if they have no pages."""
+        self._log.drop_before(self.place.record)
+        for offset, _ in takewhile(lambda one: not has_pages(one[1]), self._log.held):
+            # Records without pages, such as pages to forget: every shard applies them by itself.
+            self.place = LogPlace(offset + 1, 0)
+        place = self.place
+        self._log.drop_before(place.record)
+        records = list(takewhile(lambda one: has_pages(one[1]), self._log.held))
+        if not records:
+            return None
+        return next_round(records, place.page, self._clock, self._next_number, self._step_ms, self._most)
+
+    def half(self, round_: Round) -> Round | None:
+        """A round with half of the pages of this one; None if it cannot be cut."""
+        pages = len(round_.signatures)
+        self._most = max(1, pages // 2)
+        smaller = self.next()
+        return smaller if smaller is not None and len(smaller.signatures) < pages else None
+
+    def named(self, round_: Round) -> RoundAnnouncement:
+        """The announcement of a round, without the offsets of its responses."""
+        records = list[AnnouncedRecord]()
+        for offset, record in self._log.held:
+            if LogPlace(offset, 0) >= round_.end:
+                break
+            begin = round_.start.page if offset == round_.start.record else 0
+            stop = round_.end.page if offset == round_.end.record else len(record.signatures)
+            records.append(AnnouncedRecord(offset, stop - begin, record.checksum))
+        return RoundAnnouncement(round_.last_record, round_.clock.marks, (), tuple(records))
+
+
+@dataclass(slots=True)
+class OpenRound:
+    """An announced round without an outcome.
+
+    shard_candidates: candidates of all shards, once they have responded
+    speculation: the present speculation
+    errors: error texts of excluded poison pages, by row
+    speculation_published: whether the present speculation was sent to the shards
+    awaited: shards whose next response is missing
+    missing_logged: missing shards that a log line has named
+    speculations: number of corrected speculations
+    announced_again: whether the round was announced a second time after a long wait
+    since: monotonic time of the announcement
+    waits_since: monotonic time at which all shards had sent their last required response
+    """
+
+    range: RoundRange
+    round: Round
+    named: RoundAnnouncement
+    shard_candidates: list[ShardCandidates] | None = None
+    speculation: Speculation | None = None
+    errors: dict[int, str] = field(default_factory=dict)
+    speculation_published: bool = False
+    awaited: Sequence[int] = ()
+    missing_logged: Sequence[int] = ()
+    speculations: int = 0
+    announced_again: bool = False
+    since: float = 0.0
+    waits_since: float = 0.0
+
+    def go_on_without(self, errors: Mapping[int, str]) -> None:
+        """Exclude poison pages, and drop all intermediate results. errors: error texts by row"""
+        self.errors = {**errors, **self.errors}
+        self.round = exclude_pages(self.round, errors)
+        self.forget_answers()
+
+    def forget_answers(self) -> None:
+        """Drop all intermediate results, so that the round is resolved again."""
+        self.shard_candidates, self.speculation, self.speculation_published = None, None, False
 
 
 class ResolveResult(NamedTuple):

@@ -1,0 +1,307 @@
+"""Messages of a round as its readers keep them: decoded records, the responses of shards, and the end of `verdicts`.
+
+Nothing here reads a topic. The Kafka service and the simulator of the tests share this module.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+import xxhash
+
+from spotsieve.state.horizon import Clock
+from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
+from spotsieve.stream.sharding.confirmation import ShardConfirmations, apply_confirmations
+from spotsieve.stream.sharding.hosts import HostResolutions
+from spotsieve.stream.sharding.records.frame import (
+    KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
+    KIND_FILL_PROGRESS,
+    KIND_OUTCOME,
+    KIND_POISON_ROWS,
+    KIND_RANGE,
+    KIND_REQUEST,
+    KIND_RESIZE,
+    KIND_RESOLUTIONS,
+    KIND_SPECULATION,
+    KIND_TOO_LARGE,
+    ColumnReader,
+    RoundRange,
+    RoundRecord,
+    decode_body,
+)
+from spotsieve.stream.sharding.records.resolver import (
+    PoisonRows,
+    RoundAnnouncement,
+    read_announcement,
+    read_fill_progress,
+    read_outcome,
+    read_poison_rows,
+    read_request,
+    read_resize,
+    read_speculation,
+    write_poison_rows,
+)
+from spotsieve.stream.sharding.records.shard import (
+    read_candidates,
+    read_combined_checksum,
+    read_confirmations,
+    read_resolutions,
+)
+from spotsieve.stream.sharding.resolution import RoundOutcome
+from spotsieve.stream.sharding.rounds import LogPlace, Round
+from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, ResizeEvent
+
+MAKE_ANEW = (
+    "set topics.matches and topics.verdicts to new names, create these topics (spotsieve topics create), and start "
+    "every shard with an empty state directory, which the log rebuilds"
+)
+
+Decoded = TypeVar("Decoded")
+
+
+@dataclass(frozen=True)
+class RoundMessage:
+    """A record about a round with its topic and offset.
+
+    checksum: checksum of the record, which identifies it
+    time_ms: record time, Unix time in ms
+    Decoded contents are cached, and must not be changed.
+    """
+
+    told: RoundRecord
+    topic: str
+    offset: int
+    checksum: int
+    time_ms: int = 0
+
+    @cached_property
+    def shard_candidates(self) -> ShardCandidates:
+        """The candidates of a shard. Raises DamagedRecord, like all accessors."""
+        return self._body(KIND_CANDIDATES, lambda columns: read_candidates(columns, self.told.range.first_number))
+
+    @cached_property
+    def confirms(self) -> ShardConfirmations:
+        """The confirmations of a shard for its entries."""
+        return self._body(KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.told.range.first_number))
+
+    @cached_property
+    def walks(self) -> tuple[HostResolutions, Speculation]:
+        """The resolutions of a shard for the pages of its hosts, and their speculation."""
+        return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.told.range.first_number))
+
+    def outcome(self) -> RoundOutcome:
+        """The outcome of a round."""
+        return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.told.range.first_number))
+
+    def named(self) -> RoundAnnouncement:
+        """The announcement of a round."""
+        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range.start.record))
+
+    def speculation(self) -> Speculation:
+        """A corrected speculation of the resolver."""
+        return self._body(KIND_SPECULATION, read_speculation)
+
+    def resize(self) -> Resize:
+        """A resize step of the resolver."""
+        return self._body(KIND_RESIZE, read_resize)
+
+    def ask(self) -> int:
+        """The requested number of shards; 0 cancels the resize."""
+        return self._body(KIND_REQUEST, read_request)
+
+    def filled(self) -> FillProgress:
+        """The fill progress of a shard."""
+        return self._body(KIND_FILL_PROGRESS, read_fill_progress)
+
+    def broken(self) -> PoisonRows:
+        """The poison pages of a round."""
+        return self._body(KIND_POISON_ROWS, read_poison_rows)
+
+    def cluster_size(self, before: ClusterSize) -> ClusterSize:
+        """The cluster size after this record of `verdicts`. before: the cluster size before it"""
+        if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
+            return before
+        return before.told(self.told.share.shards, self.resize() if self.told.kind == KIND_RESIZE else None)
+
+    def _body(self, kind: int, read: Callable[[ColumnReader], Decoded]) -> Decoded:
+        return decode_body(self.told, kind, read, self.topic, self.offset)
+
+
+class ShardResponses:
+    """The responses of S shards to open rounds. A later response of a shard replaces its earlier one."""
+
+    def __init__(self, shards: int) -> None:
+        self.shards = shards
+        self._met: dict[RoundRange, dict[int, RoundMessage]] = {}
+        self._confirmed: dict[RoundRange, dict[int, dict[int, RoundMessage]]] = {}
+        self._resolution: dict[RoundRange, dict[int, list[RoundMessage]]] = {}
+        self._too_large: set[RoundRange] = set()
+        self._broken: dict[RoundRange, dict[int, str]] = {}
+
+    def add(self, message: RoundMessage) -> None:
+        """Keep a response. Responses from a cluster with another number of shards are ignored."""
+        record = message.told
+        if record.share.shards != self.shards:
+            return
+        if record.kind == KIND_CANDIDATES:
+            self._met.setdefault(record.range, {})[record.share.number] = message
+        elif record.kind == KIND_CONFIRMATIONS:
+            of_range = self._confirmed.setdefault(record.range, {})
+            of_range.setdefault(read_combined_checksum(record.body), {})[record.share.number] = message
+        elif record.kind == KIND_RESOLUTIONS:
+            self._resolution.setdefault(record.range, {}).setdefault(record.share.number, []).append(message)
+        elif record.kind == KIND_TOO_LARGE:
+            self._too_large.add(record.range)
+        elif record.kind == KIND_POISON_ROWS:
+            self._broken.setdefault(record.range, {}).update(message.broken().errors)
+
+    def met(self, range_: RoundRange) -> list[RoundMessage] | None:
+        """The candidates of all shards, in shard order; None until all shards have responded."""
+        return _of_all(self._met.get(range_, {}), self.shards)
+
+    def confirmed(self, range_: RoundRange) -> list[RoundMessage] | None:
+        """The confirmations of all shards for the present candidates, in shard order; None until all have responded.
+
+        A shard that read other candidate responses has confirmed those. It reads the present ones too, and confirms
+        again.
+        """
+        return _of_all(self._confirmed_by(range_), self.shards)
+
+    def _confirmed_by(self, range_: RoundRange) -> dict[int, RoundMessage]:
+        """By shard, its confirmations for the present candidates."""
+        met = self.met(range_)
+        return self._confirmed.get(range_, {}).get(combined_checksum(met), {}) if met else {}
+
+    def resolution(self, range_: RoundRange) -> dict[int, list[RoundMessage]]:
+        """By shard, its resolutions under successive speculations."""
+        return self._resolution.get(range_, {})
+
+    def too_large(self, range_: RoundRange) -> bool:
+        """Whether the response of a shard exceeds the message limit."""
+        return range_ in self._too_large
+
+    def broken(self, range_: RoundRange) -> dict[int, str]:
+        """The poison pages that shards reported, by row, with the text of the error."""
+        return self._broken.get(range_, {})
+
+    def missing(self, range_: RoundRange, confirms: bool) -> list[int]:
+        """The shards without candidates, or, once all have sent them, without confirmations.
+
+        confirms: whether shards send confirmations
+        """
+        responded = set(self._met.get(range_, {}))
+        if confirms and len(responded) == self.shards:
+            responded = set(self._confirmed_by(range_))
+        return sorted(set(range(self.shards)) - responded)
+
+    def forget_walks(self, range_: RoundRange) -> None:
+        """Drop resolutions under superseded speculations, of which a round may have many."""
+        self._resolution.pop(range_, None)
+
+    def forget_too_large(self, range_: RoundRange) -> None:
+        """Forget that a response was too large, and wait for smaller ones."""
+        self._too_large.discard(range_)
+
+    def forget_before(self, range_: RoundRange) -> None:
+        """Drop the responses to rounds before this one."""
+        for kept in (self._met, self._confirmed, self._resolution, self._broken):
+            for one in [one for one in kept if one.start < range_.start]:
+                del kept[one]
+        self._too_large = {one for one in self._too_large if one.start >= range_.start}
+
+
+def confirmed_candidates(answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage]) -> list[ShardCandidates]:
+    """The candidates of all shards with their confirmations applied. Both parameters are in shard order."""
+    return apply_confirmations([one.shard_candidates for one in answers], [one.confirms for one in confirmed])
+
+
+def combined_checksum(answers: Sequence[RoundMessage]) -> int:
+    """A 64-bit checksum over the checksums of all responses. It identifies this set of responses."""
+    return xxhash.xxh3_64_intdigest(b"".join(one.checksum.to_bytes(8, "little") for one in answers))
+
+
+def _of_all(by_shard: dict[int, RoundMessage], shards: int) -> list[RoundMessage] | None:
+    return [by_shard[number] for number in range(shards)] if len(by_shard) == shards else None
+
+
+def are_responses_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether responses to a round are lost from `matches`. A reader would wait for them for ever."""
+    return any(at != offset for at, offset in zip(answers, response_offsets(answers, spans), strict=False))
+
+
+def response_offsets(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The offset from which each partition of `matches` is read for these responses.
+
+    Lost responses are skipped. A topic that ends before them was recreated, and is read from its beginning.
+    """
+    return [at if first <= at <= last else first for at, (first, last) in zip(answers, spans, strict=False)]
+
+
+class RoundsEnd(NamedTuple):
+    """The end of all finished rounds, and the open round if there is one.
+
+    place, next_number: log place and entry number after the last finished round
+    clock: clock of the open round, or of the last finished one
+    open: range and announcement of the open round, or None
+    speculation: present speculation of the open round, or None for the first one
+    cluster_size: the present number of shards
+    answers: by shard, the read position of `matches` at the last announcement
+    broken: error texts of the pages excluded from the open round, by row
+    last_record: checksum of the last log record of finished rounds; None if a round is open, because its records are
+    compared instead
+    asked_at: offset in `verdicts` of the last record that says that a resize is pending, or 0
+    """
+
+    place: LogPlace
+    clock: Clock
+    next_number: int
+    open: tuple[RoundRange, RoundAnnouncement] | None
+    speculation: Speculation | None
+    cluster_size: ClusterSize = ClusterSize()
+    answers: tuple[int, ...] = ()
+    broken: Mapping[int, str] = MappingProxyType({})
+    last_record: int | None = None
+    asked_at: int = 0
+
+
+def end_of(messages: Sequence[RoundMessage]) -> RoundsEnd:
+    """The end of these records of `verdicts`, which include the last announcement if there is any."""
+    cluster_size, asked_at = cluster_size_of(messages), 0
+    for message in messages:
+        if message.told.kind == KIND_RESIZE and message.resize().change == ResizeEvent.ASKED:
+            asked_at = message.offset
+    announced = [number for number, message in enumerate(messages) if message.told.kind == KIND_RANGE]
+    if not announced:
+        return RoundsEnd(LogPlace(0, 0), Clock(), 0, None, None, cluster_size, asked_at=asked_at)
+    at = announced[-1]
+    range_, named = messages[at].told.range, messages[at].named()
+    cluster_size = cluster_size_of(messages[at:])
+    clock, speculation, broken = Clock(range_.watermark_ms, named.marks), None, dict[int, str]()
+    for message in messages[at + 1 :]:
+        if message.told.kind == KIND_POISON_ROWS:
+            # The shards restart under their first speculation.
+            broken, speculation = dict(message.broken().errors), None
+        elif message.told.kind == KIND_SPECULATION:
+            speculation = message.speculation()
+        elif message.told.kind == KIND_OUTCOME:
+            number = message.outcome().next_number
+            end = RoundsEnd(range_.end, clock, number, None, None, cluster_size, named.answers, asked_at=asked_at)
+            return end._replace(last_record=named.last_record)
+    opened = RoundsEnd(range_.start, clock, range_.first_number, (range_, named), speculation, cluster_size)
+    return opened._replace(answers=named.answers, broken=broken, asked_at=asked_at)
+
+
+def cluster_size_of(messages: Sequence[RoundMessage]) -> ClusterSize:
+    """The cluster size after these records. The first one is the last announcement, if there is any."""
+    cluster_size = ClusterSize()
+    for message in messages:
+        cluster_size = message.cluster_size(cluster_size)
+    return cluster_size
+
+
+def poison_body(round_: Round, errors: Mapping[int, str]) -> bytes:
+    """Encode the body of a record of kind 10. errors: error texts by row"""
+    return write_poison_rows(PoisonRows(len(round_.signatures), errors))

@@ -1,0 +1,435 @@
+"""Steps of a shard: fills its state from `verdicts`, responds to rounds of the resolver, and indexes their outcomes."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from spotsieve.state.index import OutcomeRef
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.sharding.candidates import Speculation
+from spotsieve.stream.sharding.keys import ShardReads
+from spotsieve.stream.sharding.messages import (
+    MAKE_ANEW,
+    RoundMessage,
+    ShardResponses,
+    combined_checksum,
+    poison_body,
+    response_offsets,
+)
+from spotsieve.stream.sharding.records.frame import (
+    KIND_CANDIDATES,
+    KIND_CONFIRMATIONS,
+    KIND_FILL_PROGRESS,
+    KIND_OUTCOME,
+    KIND_POISON_ROWS,
+    KIND_RANGE,
+    KIND_RESOLUTIONS,
+    KIND_SPECULATION,
+    KIND_TOO_LARGE,
+    RoundRange,
+)
+from spotsieve.stream.sharding.records.resolver import RoundAnnouncement, write_fill_progress
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Share
+from spotsieve.stream.sharding.steps import (
+    Action,
+    Draft,
+    Fetch,
+    LogUntil,
+    MatchesSpans,
+    Note,
+    Now,
+    RoleEnd,
+    SeekMatches,
+    Steps,
+    VerdictsSpan,
+)
+
+REPORT_SECONDS = 1.0
+NEAR_OFFSETS = 16
+"""A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
+
+
+class ShardResponse(NamedTuple):
+    """The response of a shard to a round.
+
+    held: the buckets and entries that were read for it
+    body: the body of the record
+    broken: errors of poison pages, by row; if there are any, the body is not sent
+    """
+
+    held: ShardReads
+    body: bytes
+    broken: Mapping[int, Exception]
+
+
+@dataclass(slots=True)
+class ShardRound:
+    """An announced round without an outcome.
+
+    excluded: rows of poison pages, which the round continues without
+    round, held: set once the shard has responded
+    speculation: from the resolver, or None for the first speculation
+    confirmed: combined checksum of the candidates that this shard has confirmed
+    resolution: whether the shard has sent its resolution under the present speculation
+    refused: the shard has reported poison pages or a response that is too large, and waits for the resolver
+    sent: responses that were sent, by kind, with their offsets in `matches`
+    """
+
+    range: RoundRange
+    named: RoundAnnouncement
+    excluded: tuple[int, ...] = ()
+    round: Round | None = None
+    held: ShardReads | None = None
+    speculation: Speculation | None = None
+    confirmed: int | None = None
+    resolution: bool = False
+    refused: bool = False
+    sent: dict[int, tuple[int, Draft]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CutRound(Action[Round]):
+    """Cut the open round from the log, up to its range, without its excluded pages. Raises StateError."""
+
+    opened: ShardRound
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Action[ShardResponse]):
+    """Find the candidates of the round."""
+
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm(Action[ShardResponse]):
+    """Confirm candidates whose entries the shard holds. answers: of all shards"""
+
+    round: Round
+    held: ShardReads
+    answers: Sequence[RoundMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk(Action[ShardResponse]):
+    """Resolve the pages of the shard's hosts. speculation: None for the first one"""
+
+    round: Round
+    held: ShardReads
+    answers: Sequence[RoundMessage]
+    confirmed: Sequence[RoundMessage]
+    speculation: Speculation | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOutcome(Action[None]):
+    """Index the outcome of a round, in one atomic write. held: None if the shard has not responded to it"""
+
+    round: Round
+    held: ShardReads | None
+    outcome: RoundMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Action[int]):
+    """Write a record to the shard's partition of `matches`. The result is its offset."""
+
+    record: Draft
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonTexts(Action[Mapping[int, str]]):
+    """Log poison pages of a round. The result are the texts of their errors, by row."""
+
+    round: Round
+    errors: Mapping[int, Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Action[RoundRange]):
+    """An empty range at the position of the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictsPosition(Action[int]):
+    """The next offset of `verdicts` to read. It moves past transaction markers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeekVerdicts(Action[None]):
+    """Read `verdicts` from this offset on."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PresentSize(Action[ClusterSize]):
+    """The number of shards at the end of `verdicts`, which may be far behind the position of the shard."""
+
+
+def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
+    """Raise RoleEnd for a shard that a resize has replaced, and StateError for a shard that was never requested.
+
+    cluster_size: shards is 0 before the first round
+    is_new: the shard has indexed nothing and has read no resize
+    """
+    if not cluster_size.shards or share.shards in (cluster_size.shards, cluster_size.asked):
+        return
+    if not is_new:
+        raise RoleEnd(
+            f"shard {share.number} of {share.shards} is not needed any more, because the number of shards is now "
+            f"{cluster_size.shards}; delete its state directory"
+        )
+    asked = f", and {cluster_size.asked} are requested" if cluster_size.asked else ""
+    raise StateError(
+        f"shard {share.number} of {share.shards}",
+        f"does not belong to this cluster: there are {cluster_size.shards} shards{asked}",
+        None,
+        f"set cluster.shards = {cluster_size.shards}; or request {share.shards} first (spotsieve shards resize)",
+    )
+
+
+class ShardSteps:
+    """The steps of one shard."""
+
+    def __init__(self, share: Share, walks: bool, verdicts: str, most_bytes: int) -> None:
+        """walks: whether shards resolve the pages of their hosts, because the scheme has a host memory
+
+        verdicts: the name of that topic  most_bytes: limit of a record
+        """
+        self._share, self._walks, self._verdicts, self._most_bytes = share, walks, verdicts, most_bytes
+        self._inbox = deque[RoundMessage]()
+        self.answers = ShardResponses(share.shards)
+        self.cluster_size = ClusterSize()
+        self.open: ShardRound | None = None
+        self._listening, self._reported = False, float("-inf")
+
+    @property
+    def fills(self) -> bool:
+        """Whether this shard only indexes, while other shards respond to rounds."""
+        return self.cluster_size.shards not in (0, self._share.shards)
+
+    def start(self, indexed_by: OutcomeRef | None) -> Steps[None]:
+        """Continue behind the last outcome of the state, and index up to the present end of `verdicts`.
+
+        indexed_by: None for a state without rounds
+        """
+        now = yield from PresentSize()
+        check_wanted(self._share, now, indexed_by is None)
+        begin, end = yield from VerdictsSpan()
+        yield from self._go_on(indexed_by, begin, end, now)
+        while self._inbox or (yield from VerdictsPosition()) < end:
+            yield from self._hear()
+            yield from self._check_still_wanted()
+        # The records after the state's position may not include the number of shards; the end of the topic does.
+        self.cluster_size = self.cluster_size if self.cluster_size.shards else now
+        if self.fills:
+            yield from Note(
+                "this shard still fills its state and does not respond to rounds yet",
+                {"shards": self._share.shards, "answering": now.shards},
+            )
+
+    def _go_on(self, indexed_by: OutcomeRef | None, begin: int, end: int, now: ClusterSize) -> Steps[None]:
+        """Read on behind the outcome that the state was last indexed by, and check that outcome.
+
+        begin, end: offsets of `verdicts`
+        Raises StateError if `verdicts` was recreated or no longer holds the records that the state needs.
+        """
+        if indexed_by is None:
+            if begin:
+                raise self._unfillable(begin, now)
+            yield from SeekVerdicts(0)
+            return
+        found: RoundMessage | None = None
+        if begin <= indexed_by.offset < end:
+            yield from SeekVerdicts(indexed_by.offset)
+            # A recreated topic may have only a transaction marker from there on, which is not a record.
+            while found is None and (yield from VerdictsPosition()) < end:
+                found = next(iter((yield from Fetch())), None)
+        if found is None or (found.offset, found.checksum) != indexed_by:
+            raise StateError(
+                f"topics.verdicts {self._verdicts!r}",
+                f"does not hold outcome {indexed_by.offset}, by which this shard was indexed last: the topic was "
+                "recreated or lost it",
+                None,
+                f"restore the topic; or {MAKE_ANEW}",
+            )
+        yield from SeekVerdicts(indexed_by.offset + 1)
+
+    def _unfillable(self, begin: int, now: ClusterSize) -> StateError:
+        """The error of an empty shard that cannot be filled. No advice may harm the shards that respond."""
+        if self._share.shards == now.shards:
+            then = (
+                "restore a snapshot of this shard (spotsieve state restore), or copy the directory of its hot standby"
+            )
+        else:
+            then = (
+                "cancel the resize (spotsieve shards resize --cancel): the present shards keep working, so keep both "
+                "topics"
+            )
+        return StateError(
+            f"topics.verdicts {self._verdicts!r}",
+            f"must hold all verdicts for a shard with an empty state, but begins at offset {begin}",
+            None,
+            then,
+        )
+
+    def work(self) -> Steps[None]:
+        """Respond to rounds and index them, or fill the state. Never returns."""
+        while True:
+            if self.fills:
+                yield from self._report()
+                yield from self._check_still_wanted()
+            else:
+                yield from self._listen()
+                yield from self._respond()
+            before, filled = self.cluster_size, self.fills
+            yield from self._hear()
+            check_wanted(self._share, self.cluster_size, not before.shards)
+            if filled and not self.fills:
+                yield from Note("this shard responds to rounds from now on", {"shards": self._share.shards})
+
+    def _check_still_wanted(self) -> Steps[None]:
+        """End at once if the resize was cancelled, although the shard has not read that record yet."""
+        check_wanted(self._share, (yield from PresentSize()), is_new=False)
+
+    def _listen(self) -> Steps[None]:
+        """Begin to read the responses of all shards, from the first open round on that this shard responds to.
+
+        The announcement of the round has their first offsets. From later offsets, a quick response would be missed.
+        """
+        opened = self.open
+        if self._listening or opened is None:
+            return
+        self._listening, answers = True, opened.named.answers
+        spans = yield from MatchesSpans()
+        known = response_offsets(answers, spans)
+        yield from SeekMatches([*known, *(begin for begin, _ in spans[len(known) :])])
+
+    def _report(self) -> Steps[None]:
+        """Report the fill progress to the resolver if a second has passed."""
+        seconds = (yield from Now()).seconds
+        if seconds - self._reported < REPORT_SECONDS:
+            return
+        self._reported = seconds
+        at, (_, end) = (yield from VerdictsPosition()), (yield from VerdictsSpan())
+        # Records that were fetched and wait in the inbox are not indexed yet.
+        at = next((message.offset for message in self._inbox if message.topic == self._verdicts), at)
+        progress = write_fill_progress(FillProgress(end - at <= NEAR_OFFSETS, at))
+        yield from Send(Draft(KIND_FILL_PROGRESS, self._share.shards, (yield from Place()), progress))
+
+    def _hear(self) -> Steps[None]:
+        """Process the messages since the last call."""
+        self._inbox.extend((yield from Fetch()))
+        while self._inbox:
+            message = self._inbox[0]
+            yield from self._take(message)
+            self._inbox.popleft()
+            if self.fills and message.told.kind == KIND_OUTCOME:
+                yield from self._report()
+                yield from self._check_still_wanted()
+
+    def _take(self, message: RoundMessage) -> Steps[None]:
+        record = message.told
+        if message.topic != self._verdicts:
+            if record.kind != KIND_RESOLUTIONS:  # Resolutions are for the resolver.
+                self.answers.add(message)
+            return
+        self.cluster_size = message.cluster_size(self.cluster_size)
+        opened = self.open
+        is_open = opened is not None and record.range == opened.range
+        if record.kind == KIND_RANGE:
+            if opened is not None and is_open:
+                yield from self._send_again(opened, message.named())
+            else:
+                self.open = ShardRound(record.range, message.named())
+            self.answers.forget_before(record.range)
+        elif record.kind == KIND_POISON_ROWS and opened is not None and is_open:
+            excluded = tuple(message.broken().errors)
+            if excluded != opened.excluded:
+                self.open = ShardRound(record.range, opened.named, excluded)
+        elif record.kind == KIND_SPECULATION and opened is not None and is_open:
+            opened.speculation, opened.resolution = message.speculation(), False
+        elif record.kind == KIND_OUTCOME:
+            yield from self._index(message)
+
+    def _send_again(self, opened: ShardRound, named: RoundAnnouncement) -> Steps[None]:
+        """Send the responses again that are before the announced offset: the round was announced again.
+
+        What is computed stays, and a response that is behind the announced offset is not sent twice. The resolver
+        begins with the first speculation.
+        """
+        opened.named = named
+        if opened.speculation is not None:
+            opened.speculation, opened.resolution = None, False
+            opened.sent.pop(KIND_RESOLUTIONS, None)
+        number = self._share.number
+        if self.fills or number >= len(named.answers):
+            return
+        end = (yield from MatchesSpans())[number][1]
+        for kind, (offset, draft) in list(opened.sent.items()):
+            if not named.answers[number] <= offset < end:
+                opened.sent[kind] = (yield from Send(draft)), draft
+
+    def _respond(self) -> Steps[None]:
+        """Send the responses to the open round that are possible by now."""
+        opened = self.open
+        if opened is None or opened.refused:
+            return
+        if opened.held is None:
+            round_ = yield from self._cut(opened)
+            response = yield from Answer(round_)
+            if not (yield from self._say(opened, round_, KIND_CANDIDATES, response)):
+                return
+            opened.held = response.held
+        answers = self.answers.met(opened.range)
+        if not self._walks or answers is None or opened.round is None:
+            return
+        if opened.confirmed != combined_checksum(answers):
+            response = yield from Confirm(opened.round, opened.held, answers)
+            if not (yield from self._say(opened, opened.round, KIND_CONFIRMATIONS, response)):
+                return
+            opened.confirmed = combined_checksum(answers)
+        confirmed = self.answers.confirmed(opened.range)
+        if confirmed is not None and not opened.resolution:
+            response = yield from Walk(opened.round, opened.held, answers, confirmed, opened.speculation)
+            opened.resolution = True
+            yield from self._say(opened, opened.round, KIND_RESOLUTIONS, response)
+
+    def _cut(self, opened: ShardRound) -> Steps[Round]:
+        end = opened.range.end
+        yield from LogUntil(end.record + (end.page > 0))
+        if opened.round is None:
+            opened.round = yield from CutRound(opened)
+        return opened.round
+
+    def _say(self, opened: ShardRound, round_: Round, kind: int, response: ShardResponse) -> Steps[bool]:
+        """Send a response, or the reason why there is none: poison pages, or its size. Returns whether it was sent.
+
+        The resolver then excludes the poison pages from the round, or announces a smaller round.
+        """
+        body = response.body
+        if response.broken:
+            kind, body = KIND_POISON_ROWS, poison_body(round_, (yield from PoisonTexts(round_, response.broken)))
+        draft = Draft(kind, self._share.shards, opened.range, body)
+        if draft.bytes > self._most_bytes:
+            kind, draft = KIND_TOO_LARGE, Draft(KIND_TOO_LARGE, self._share.shards, opened.range)
+        opened.refused = kind in (KIND_POISON_ROWS, KIND_TOO_LARGE)
+        opened.sent[kind] = (yield from Send(draft)), draft
+        return not opened.refused
+
+    def _index(self, outcome: RoundMessage) -> Steps[None]:
+        """Index the outcome of the open round. Raises StateError if it belongs to another round."""
+        opened = self.open
+        if opened is None or opened.range != outcome.told.range:
+            raise StateError(
+                f"topics.verdicts[{outcome.offset}]",
+                "is not the outcome of the round that was announced before it",
+                None,
+                f"restore the topic; or {MAKE_ANEW}",
+            )
+        round_ = yield from self._cut(opened)
+        yield from IndexOutcome(round_, opened.held, outcome)
+        self.open = None

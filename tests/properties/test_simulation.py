@@ -1,0 +1,132 @@
+"""The simulator finds no fault in the steps of the roles, and finds each protocol fault that is planted here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spotsieve.stream.sharding import resolver_steps, shard_steps, steps
+from spotsieve.stream.sharding.resolver_work import RoundPlanner
+from spotsieve.stream.sharding.shard_steps import ShardSteps
+from spotsieve.stream.sharding.steps import RecordVerdicts
+from tests.fixtures.simulation.roles import LogReader, ResolverProcess, WorkerProcess
+from tests.fixtures.simulation.run import Simulation, search
+
+SECONDS, MOST_SECONDS = 15.0, 60.0
+"""CPU time of the search without a planted fault (`make simulation` searches longer), and limit for a planted one."""
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def ignore_fencing(patch: pytest.MonkeyPatch) -> None:
+    """The broker takes transactions of a resolver that another one has fenced."""
+    patch.setattr(ResolverProcess, "is_allowed", lambda _: True)
+
+
+def count_stale_reports(patch: pytest.MonkeyPatch) -> None:
+    """A report of readiness counts for ever, as those did that a frozen resolver read late."""
+    patch.setattr(steps, "READY_MS", 10**9)
+
+
+def judge_a_round_twice(patch: pytest.MonkeyPatch) -> None:
+    """The resolver does not go behind a finished round."""
+    found = RoundPlanner.begin
+
+    def go_behind(self: RoundPlanner, round_: Any, next_number: int) -> None:
+        found(self, round_.start, round_.clock, next_number)
+
+    patch.setattr(RoundPlanner, "go_behind", go_behind)
+
+
+def index_a_round_twice(patch: pytest.MonkeyPatch) -> None:
+    """A shard that starts reads its last outcome again."""
+    found = ShardSteps._go_on
+
+    def go_on(self: ShardSteps, indexed_by: Any, *rest: Any) -> Any:
+        yield from found(self, indexed_by, *rest)
+        if indexed_by is not None:
+            yield from shard_steps.SeekVerdicts(indexed_by.offset)
+
+    patch.setattr(ShardSteps, "_go_on", go_on)
+
+
+def drop_records_too_early(patch: pytest.MonkeyPatch) -> None:
+    """A record of the log is dropped from memory before all of its pages are judged."""
+    found = LogReader.drop_before
+    patch.setattr(LogReader, "drop_before", lambda self, offset: found(self, offset + 1))
+
+
+def never_send_again(patch: pytest.MonkeyPatch) -> None:
+    """A shard ignores that a round is announced again."""
+
+    def send_again(*_: Any) -> Any:
+        yield from ()
+
+    patch.setattr(ShardSteps, "_send_again", send_again)
+
+
+def ignore_corrections(patch: pytest.MonkeyPatch) -> None:
+    """A shard ignores the corrected speculation of the resolver."""
+    patch.setattr(shard_steps, "KIND_SPECULATION", -1)
+
+
+def take_the_first_verdicts_as_all(patch: pytest.MonkeyPatch) -> None:
+    """A worker commits a record of which some pages have no verdict yet."""
+    patch.setattr(WorkerProcess, "_is_whole", lambda _, batch: bool(batch.parts))
+
+
+def lose_verdicts_while_sending(patch: pytest.MonkeyPatch) -> None:
+    """A worker drops the verdicts that arrive before the broker's response."""
+    patch.setattr(RecordVerdicts, "_keep", lambda *_: None)
+
+
+def ignore_the_checksums_of_records(patch: pytest.MonkeyPatch) -> None:
+    """A worker takes the verdicts of another record at the offset of its own."""
+    patch.setattr(RecordVerdicts, "_check", lambda *_: None)
+
+
+def lose_the_open_outcome(patch: pytest.MonkeyPatch) -> None:
+    """A resolver that takes over does not see the last outcome."""
+    found = resolver_steps.ResolverSteps.take_over
+
+    def take_over(self: Any, end: Any) -> Any:
+        yield from found(self, end._replace(next_number=max(0, end.next_number - 1)))
+
+    patch.setattr(resolver_steps.ResolverSteps, "take_over", take_over)
+
+
+PLANTED: tuple[Plant, ...] = (
+    ignore_fencing,
+    count_stale_reports,
+    judge_a_round_twice,
+    index_a_round_twice,
+    drop_records_too_early,
+    never_send_again,
+    ignore_corrections,
+    take_the_first_verdicts_as_all,
+    lose_verdicts_while_sending,
+    ignore_the_checksums_of_records,
+    lose_the_open_outcome,
+)
+
+
+@pytest.mark.guarantee(
+    "shards and a resolver give the verdicts of one process",
+    fault="any kills, freezes, lost responses, power failures, retention and resizes, in simulation",
+)
+@pytest.mark.timeout(900)
+def test_a_simulated_cluster_keeps_its_invariants() -> None:
+    figures, found = search(0, SECONDS)
+    assert found is None
+    assert figures
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found_within_a_minute(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    _, found = search(0, MOST_SECONDS)
+    assert found is not None, plant.__doc__
+
+
+def test_a_seed_replays_a_run() -> None:
+    assert Simulation(22).run() == Simulation(22).run()
