@@ -77,7 +77,7 @@ ROWS = (
         graph(
             "Driver patches left out",
             "Performance patches of the Kafka driver that the installed aiokafka does not fit. Pages only take longer.",
-            asked("count by (instance) (spotsieve_driver_patch == 0)", legend="{{instance}}"),
+            asked("sum by (instance) (1 - spotsieve_driver_patch)", legend="{{instance}}"),
         ),
         graph(
             "Log records skipped",
