@@ -30,6 +30,11 @@ TEXT = os.fsdecode(NAME)
 PAGE = "<p>" + " ".join(f"word{number}" for number in range(60))
 
 
+CURSOR = re.compile(r"\r|\x1b\[[0-9;?]*[A-Za-z]")
+"""The progress line rewrites itself: carriage returns, and sequences that move the cursor or erase a line. In the hostile
+texts another control character follows the escape character."""
+
+
 def assert_harmless(shown: str) -> None:
     """Only line ends, and none before a forged line."""
     wrong = {
@@ -155,8 +160,7 @@ def test_a_progress_line_is_escaped() -> None:
 
     terminal = Terminal()
     ProgressLine(terminal, None).say(f"copying {TEXT}")
-    assert terminal.getvalue().startswith("\r")
-    assert_harmless(terminal.getvalue()[1:])
+    assert_harmless(CURSOR.sub("", terminal.getvalue()))
 
 
 @pytest.fixture
@@ -351,5 +355,5 @@ def test_a_terminal_gets_no_control_character_of_other_formats(
                 shown += part
     os.close(ours)
     assert says in shown
-    # The terminal itself adds carriage returns, and the progress line rewrites itself by them.
-    assert_no_control(shown.replace(b"\r", b""))
+    # The terminal itself adds carriage returns.
+    assert_no_control(CURSOR.sub("", shown.decode()).encode())

@@ -28,7 +28,7 @@ def in_some_order(seed: int) -> list[CrawlMessage]:
 
 @pytest.mark.parametrize("seed", [4, 19, 21, 44, 53, 54, 56])
 def test_no_article_is_lost_in_any_order_of_the_partitions(seed: int) -> None:
-    # Articles that many sites republish under other headlines become common text. What is left of a page, such as a
+    # Articles that many sites republish under other headlines become common text. The rest of a page, such as a
     # line below the text, was then compared alone, and five words decided about 254.
     order = in_some_order(seed)
     pages = [
