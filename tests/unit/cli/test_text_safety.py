@@ -31,8 +31,8 @@ PAGE = "<p>" + " ".join(f"word{number}" for number in range(60))
 
 
 CURSOR = re.compile(r"\r|\x1b\[[0-9;?]*[A-Za-z]")
-"""The progress line rewrites itself: carriage returns, and sequences that move the cursor or erase a line. In the hostile
-texts another control character follows the escape character."""
+"""The progress line rewrites itself: carriage returns, and sequences that move the cursor or erase a line. In the
+hostile texts another control character follows the escape character."""
 
 
 def assert_harmless(shown: str) -> None:
