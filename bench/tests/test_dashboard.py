@@ -35,7 +35,9 @@ def as_grafana_asks(query: str) -> str:
 def counted() -> Metrics:
     """The metrics of a process that has seen every label."""
     metrics = Metrics()
-    metrics.lag.labels("pages", 0).set(1)
+    for by_partition in (metrics.lag, metrics.unstable, metrics.transaction_age):
+        by_partition.labels("pages", 0).set(1)
+    metrics.driver_patches.labels("frames").set(1)
     metrics.page_bytes.labels("novel").inc()
     metrics.retries.labels("fetch").inc()
     metrics.role.labels("shard", "0").set(1)

@@ -1,8 +1,8 @@
 """Steps of a role: a generator that yields actions and receives their results. It reads no clock, topic or disk.
 
 A driver performs the actions: stream/service/roles on Kafka, and tests/fixtures/simulation on a simulated cluster. So
-both run the same decisions. `result = yield from Fetch()` performs one action. A role ends with an exception: RoleEnd if it is
-not needed any more, otherwise an error class, which is a decision.
+both run the same decisions. `result = yield from Fetch()` performs one action. A role ends with an exception: RoleEnd
+if it is not needed any more, otherwise an error class, which is a decision.
 
 ResizeState keeps the resize requests and the shards that are ready to take over. RecordVerdicts assigns the verdicts
 of rounds to the log records of one worker.
