@@ -313,7 +313,8 @@ def test_a_run_knows_its_own_pages_among_those_of_others(
 ) -> None:
     expected, before = of_filter["spotsieve", "jsonl"], tmp_path / "before.jsonl"
     before.write_bytes(b"".join(b'{"url":"http://a.example/%d","body":"before %d"}\n' % (n, n) for n in range(9)))
-    assert main(["filter", str(before), "--state", str(tmp_path / "state")]) == EXIT_OK
+    salt = ["--salt-from", str(expected.settings.index.salt_from)]
+    assert main(["filter", str(before), "--state", str(tmp_path / "state"), *salt]) == EXIT_OK
     stopped_run(tmp_path, expected)
     for _ in range(2):
         logged_and_not_judged(tmp_path, expected.settings, 5)
@@ -343,7 +344,8 @@ def test_shards_are_refused_over_a_state_whose_rounds_are_not_known(
     tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]
 ) -> None:
     expected = of_filter["spotsieve", "jsonl"]
-    assert main(["filter", expected.names[0], "--state", str(tmp_path / "state")]) == EXIT_OK
+    salt = ["--salt-from", str(expected.settings.index.salt_from)]
+    assert main(["filter", expected.names[0], "--state", str(tmp_path / "state"), *salt]) == EXIT_OK
     with pytest.raises(StateError, match="remove --shards"):
         backfilled(expected.names[1:], tmp_path, expected.settings, shards=2)
     backfilled(expected.names[1:], tmp_path, expected.settings)
