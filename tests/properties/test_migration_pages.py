@@ -184,7 +184,8 @@ def earlier_log(now: Path, old: Path) -> list[tuple[int, bytes]]:
     earlier = text.replace(f'"revision":{VERDICTS_REVISION}', f'"revision":{VERDICTS_REVISION - 1}')
     assert earlier != text
     with LocalLog(old) as written:
-        written.append(encode_configuration(earlier, bytes(16)))
+        # The identity of the log is the same, so both are signed with one salt.
+        written.append(encode_configuration(earlier, bytes(16), decode(log[0][1]).log))
         for _, value in log:
             record = decode(value)
             if len(record.signatures):
