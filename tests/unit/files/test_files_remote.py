@@ -253,7 +253,7 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_commands_of_the_document_run(
     tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """URLs of the document stand for places in memory, and `zcat FILE |` for the file itself."""
+    """URLs of the document stand for places in memory, `zcat FILE |` for the file itself, and `> FILE` for --out."""
     rows = [{"url": f"https://e.com/{seed}", "body": page(seed)["body"]} for seed in range(3)]
     columns = pa.table({name: [row[name] for row in rows] for name in ("url", "body")})
     packed = gzip.compress(warc_record(1, "https://e.com/1"))
@@ -271,6 +271,7 @@ def test_the_commands_of_the_document_run(
     monkeypatch.chdir(tmp_path)
     for command in commands:
         line = command.replace("zcat pages.jsonl.gz | spotsieve filter -", "spotsieve filter pages.jsonl.gz")
+        line = line.replace(" > ", " --out ")
         words = shlex.split(re.sub(r"s3://|https://", "memory://", line))[1:]
         local = [
             [str(path) for path in Path().glob(word)] if "*" in word and "://" not in word else [word] for word in words

@@ -222,7 +222,7 @@ def test_a_resource_and_another_encoding_of_the_same_body_make_revisits_too() ->
 def test_revisits_need_an_output_and_warc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(lines([page(1)]))
-    code, error = refused(capsys, path, "--revisits")
+    code, error = refused(capsys, path, "--revisits", "--json")
     assert (code, "--revisits needs --out FILE" in error) == (2, True)
     code, error = refused(capsys, path, "--revisits", "--out", tmp_path / "o.jsonl")
     assert (code, "works for WARC files only" in error) == (2, True)

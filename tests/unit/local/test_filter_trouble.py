@@ -189,8 +189,8 @@ def test_another_log_of_the_same_length_is_not_gone_on_with(
     capsys.readouterr()
     assert main(["filter", str(crawl), "--state", str(tmp_path / "one")]) == 4
     told = capsys.readouterr().err
-    assert "must be the record that the state applied there" in told
-    assert "restore the file log of this state from a copy" in told
+    assert "must follow the log that it was built from" in told
+    assert "or restore that log" in told
     assert "delete" not in told, "the log lies in that directory"
 
 

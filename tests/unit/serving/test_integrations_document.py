@@ -33,7 +33,7 @@ def test_the_document_has_the_defaults_and_the_paths_that_there_are() -> None:
     assert f"http://{settings.host}:{settings.port}" in TEXT
     assert f"`serve.max_body_bytes` | {settings.max_body_bytes // 2**20} MiB" in TEXT
     assert f"`serve.max_pages` | {settings.max_pages:,} a batch" in TEXT
-    waiting = f"{settings.waiting_pages:,} pages, {settings.waiting_bytes // 2**20} MiB in hand"
+    waiting = f"{settings.waiting_pages:,} pages, {settings.waiting_bytes // 2**20} MiB in progress"
     assert f"`serve.waiting_pages`, `serve.waiting_bytes` | {waiting}" in TEXT
     assert f"`serve.connections` | {settings.connections:,} at a time" in TEXT
     assert f"`serve.body_seconds` | {settings.body_seconds:g} for" in TEXT
