@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache
@@ -52,12 +52,7 @@ def source_digest(module: str) -> bytes:
 
     module: its dotted name
     """
-    digest = hashlib.sha256()
-    for path in sorted(imported_files(module)):
-        source = (_root() / path).read_bytes()
-        digest.update(f"{path} {len(source)}\n".encode())
-        digest.update(source)
-    return digest.digest()
+    return hashlib.sha256(b"".join(_read(path).digest for path in sorted(imported_files(module)))).digest()
 
 
 def imported_files(module: str) -> set[str]:
@@ -68,7 +63,7 @@ def imported_files(module: str) -> set[str]:
         path = waiting.pop()
         if path is not None and path not in found:
             found.add(path)
-            waiting |= _imports_of(path)
+            waiting |= _read(path).imports
     return found
 
 
@@ -77,14 +72,21 @@ def _root() -> Traversable:
     return files(_PACKAGE)
 
 
+class _Source(NamedTuple):
+    """A source file. digest: SHA-256 of its path and contents  imports: the files that its import statements name"""
+
+    digest: bytes
+    imports: frozenset[str | None]
+
+
 @cache
-def _imports_of(path: str) -> frozenset[str | None]:
-    """The files that the import statements of a file name; importing a module from a package names both."""
-    source = (_root() / path).read_text("utf-8")
+def _read(path: str) -> _Source:
+    source = (_root() / path).read_bytes()
     found = set[str]()
-    for parent, names, module in _IMPORT.findall(source):
+    for parent, names, module in _IMPORT.findall(source.decode()):
+        # Importing a module from a package names both.
         found |= {parent or module, *(f"{parent}.{name}" for name in re.findall(r"\w+", names))}
-    return frozenset(map(_file_of, found))
+    return _Source(hashlib.sha256(f"{path}\n".encode() + source).digest(), frozenset(map(_file_of, found)))
 
 
 @cache
