@@ -30,9 +30,9 @@ TEXT = os.fsdecode(NAME)
 PAGE = "<p>" + " ".join(f"word{number}" for number in range(60))
 
 
-CURSOR = re.compile(r"\r|\x1b\[[0-9;?]*[A-Za-z]")
-"""The progress line rewrites itself: carriage returns, and sequences that move the cursor or erase a line. In the
-hostile texts another control character follows the escape character."""
+CURSOR = re.compile(r"\r|\x1b\[(?:\?25[lh]|2K|1A)")
+"""How the progress line rewrites itself: to the beginning of the line, hide and show the cursor, erase a line, one line
+up."""
 
 
 def assert_harmless(shown: str) -> None:
