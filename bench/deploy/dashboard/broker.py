@@ -27,7 +27,7 @@ ROWS = (
         ),
         graph(
             "Messages behind open transactions",
-            "Messages that nobody can read until a producer ends its transaction. The lag does not count them.",
+            "An open transaction hides these messages until its producer ends it. The lag does not count them.",
             asked("sum by (topic, partition) (spotsieve_unstable_messages)", legend="{{topic}}-{{partition}}"),
         ),
         graph(
