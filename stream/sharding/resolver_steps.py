@@ -97,7 +97,7 @@ class Compute(Action[T]):
 
 @dataclass(frozen=True, slots=True)
 class MissingShards(Action[None]):
-    """A round waits for the responses of these shards, none: it does not wait. is_news: other shards than before"""
+    """The shards whose responses a round waits for; empty if it waits for none. is_news: other shards than before"""
 
     shards: Sequence[int]
     seconds: float

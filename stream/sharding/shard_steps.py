@@ -97,8 +97,8 @@ class CutRound(Action[Round]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Action[ShardResponse]):
-    """Find the candidates of the round."""
+class FindCandidates(Action[ShardResponse]):
+    """Find the candidates of the round under the keys of the shard."""
 
     round: Round
 
@@ -113,7 +113,7 @@ class Confirm(Action[ShardResponse]):
 
 
 @dataclass(frozen=True, slots=True)
-class Walk(Action[ShardResponse]):
+class ResolveHosts(Action[ShardResponse]):
     """Resolve the pages of the shard's hosts. speculation: None for the first one"""
 
     round: Round
@@ -380,7 +380,7 @@ class ShardSteps:
             return
         if opened.held is None:
             round_ = yield from self._cut(opened)
-            response = yield from Answer(round_)
+            response = yield from FindCandidates(round_)
             if not (yield from self._say(opened, round_, KIND_CANDIDATES, response)):
                 return
             opened.held = response.held
@@ -394,7 +394,7 @@ class ShardSteps:
             opened.confirmed = combined_checksum(answers)
         confirmed = self.answers.confirmed(opened.range)
         if confirmed is not None and not opened.resolution:
-            response = yield from Walk(opened.round, opened.held, answers, confirmed, opened.speculation)
+            response = yield from ResolveHosts(opened.round, opened.held, answers, confirmed, opened.speculation)
             opened.resolution = True
             yield from self._say(opened, opened.round, KIND_RESOLUTIONS, response)
 

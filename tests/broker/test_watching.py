@@ -132,7 +132,7 @@ def test_messages_behind_an_open_transaction_are_counted_until_it_ends(kafka: Br
         assert service.terminate() == 0, service.text()
 
 
-class Miserly(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka's class is untyped
+class MiserlyAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka's class is untyped
     """A leader of a group that gives nobody a partition."""
 
     @classmethod
@@ -149,7 +149,7 @@ def test_a_worker_that_gets_no_partition_though_some_are_free_is_not_ready(kafka
             leader = AIOKafkaConsumer(
                 bootstrap_servers=topics.servers,
                 group_id=topics.group,
-                partition_assignment_strategy=(Miserly,),
+                partition_assignment_strategy=(MiserlyAssignor,),
                 enable_auto_commit=False,
             )
             leader.subscribe([name])

@@ -38,19 +38,19 @@ from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.resolver import error_texts
 from spotsieve.stream.sharding.rounds import LogPlace, Round, has_pages, limits_in_shards
 from spotsieve.stream.sharding.shard_steps import (
-    Answer,
     Confirm,
     CutRound,
+    FindCandidates,
     IndexOutcome,
     Place,
     PoisonTexts,
     PresentSize,
+    ResolveHosts,
     SeekVerdicts,
     Send,
     ShardRound,
     ShardSteps,
     VerdictsPosition,
-    Walk,
 )
 from spotsieve.stream.sharding.shares import ClusterSize, Share
 from spotsieve.stream.sharding.steps import (
@@ -159,13 +159,13 @@ class ShardRole(Role):
                 return Moment(time.monotonic(), time.time_ns() // 1_000_000)
             case CutRound(opened):
                 return await self._cut(opened)
-            case Answer(round_):
+            case FindCandidates(round_):
                 with self._metrics.timed("answer"):
                     return await self._working.do(self._work.answer, round_)
             case Confirm(round_, held, answers):
                 with self._metrics.timed("confirm"):
                     return await self._working.do(self._work.confirm, round_, held, answers)
-            case Walk(round_, held, answers, confirmed, speculation):
+            case ResolveHosts(round_, held, answers, confirmed, speculation):
                 with self._metrics.timed("walk"):
                     return await self._working.do(self._work.walk, round_, held, answers, confirmed, speculation)
             case IndexOutcome():
