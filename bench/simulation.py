@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.fixtures.simulation.run import Figures, Found, search
+from tests.fixtures.simulation.run import Counterexample, RunCounts, search
 
 PAGE = Path(__file__).parent.parent / "docs" / "measured" / "simulation.md"
 
@@ -21,17 +21,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=120.0, help="CPU time (default: 120)")
     parser.add_argument("--first-seed", type=int, default=0, help="the first seed (default: 0)")
     options = parser.parse_args(arguments)
-    figures, found = search(options.first_seed, 60 * options.minutes)
-    PAGE.write_text(page(options.minutes, options.first_seed, figures, found), encoding="utf-8")
-    print(f"{len(figures)} runs, {'no violation' if found is None else found}; {PAGE}")
+    counts, found = search(options.first_seed, 60 * options.minutes)
+    PAGE.write_text(page(options.minutes, options.first_seed, counts, found), encoding="utf-8")
+    print(f"{len(counts)} runs, {'no violation' if found is None else found}; {PAGE}")
     return 0 if found is None else 1
 
 
-def page(minutes: float, first_seed: int, figures: Sequence[Figures], found: Found | None) -> str:
-    """The page of the document. figures: of the runs without a violation"""
-    sums = [sum(getattr(one, name) for one in figures) for name in ("pages", "records", "switches", "steps")]
-    hours = sum(one.seconds for one in figures) / 3600
-    row = f"| {len(figures):,} | {' | '.join(f'{number:,}' for number in sums)} | {hours:.1f} |"
+def page(minutes: float, first_seed: int, counts: Sequence[RunCounts], found: Counterexample | None) -> str:
+    """The page of the document. counts: of the runs without a violation"""
+    sums = [sum(getattr(one, name) for one in counts) for name in ("pages", "records", "switches", "steps")]
+    hours = sum(one.seconds for one in counts) / 3600
+    row = f"| {len(counts):,} | {' | '.join(f'{number:,}' for number in sums)} | {hours:.1f} |"
     result = "no run violated an invariant" if found is None else f"seed {found.seed} violated one: {found.text}"
     return f"""# Simulated clusters
 

@@ -97,7 +97,7 @@ class Compute(Action[T]):
 
 @dataclass(frozen=True, slots=True)
 class MissingShards(Action[None]):
-    """A round waits for the responses of these shards, none: it does not wait. is_news: other shards than before"""
+    """The shards whose responses a round waits for; empty if it waits for none. is_news: other shards than before"""
 
     shards: Sequence[int]
     seconds: float
@@ -163,9 +163,8 @@ class ResolverSteps:
 
     def _restore(self, end: RoundsEnd, range_: RoundRange, named: RoundAnnouncement) -> Steps[None]:
         """Restore the open round from the log. Raises StateError if the log is another one."""
-        stop = range_.end.record + (range_.end.page > 0)
-        yield from LogUntil(stop)
-        records = [one for one in self._log.held if range_.start.record <= one[0] < stop]
+        yield from LogUntil(range_.end.record_end)
+        records = [one for one in self._log.held if range_.start.record <= one[0] < range_.end.record_end]
         clock = Clock(range_.watermark_ms, named.marks)
         round_ = round_between(records, range_.start, range_.end, range_.first_number, clock)
         if round_ is None or round_.last_record != named.last_record:

@@ -48,7 +48,7 @@ class LogWindow(Protocol):
 class RoundPlanner:
     """Cuts the next round after all finished rounds. It keeps its start, clock and entry number."""
 
-    def __init__(self, settings: Settings, log: "LogWindow") -> None:
+    def __init__(self, settings: Settings, log: LogWindow) -> None:
         self._log = log
         self._step_ms = step_of(settings.index.horizon_hours)
         self._most = self._usual = settings.cluster.round_pages

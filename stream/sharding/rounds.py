@@ -35,6 +35,11 @@ class LogPlace(NamedTuple):
     record: int
     page: int
 
+    @property
+    def record_end(self) -> int:
+        """The offset behind the last record that has pages before this place."""
+        return self.record + (self.page > 0)
+
 
 class RoundMark(NamedTuple):
     """The commit mark of a record of a round. first, end: the pages of that record, by their rows in the round"""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.state.index import OutcomeRef
+from spotsieve.state.log.record import LogRecord
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.sharding.candidates import Speculation
 from spotsieve.stream.sharding.keys import ShardReads
@@ -30,7 +31,7 @@ from spotsieve.stream.sharding.records.frame import (
     RoundRange,
 )
 from spotsieve.stream.sharding.records.resolver import RoundAnnouncement, write_fill_progress
-from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.rounds import Round, has_pages
 from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Share
 from spotsieve.stream.sharding.steps import (
     Action,
@@ -97,8 +98,8 @@ class CutRound(Action[Round]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Action[ShardResponse]):
-    """Find the candidates of the round."""
+class FindCandidates(Action[ShardResponse]):
+    """Find the candidates of the round under the keys of the shard."""
 
     round: Round
 
@@ -113,7 +114,7 @@ class Confirm(Action[ShardResponse]):
 
 
 @dataclass(frozen=True, slots=True)
-class Walk(Action[ShardResponse]):
+class ResolveHosts(Action[ShardResponse]):
     """Resolve the pages of the shard's hosts. speculation: None for the first one"""
 
     round: Round
@@ -210,6 +211,12 @@ class ShardSteps:
     def fills(self) -> bool:
         """Whether this shard only indexes, while other shards respond to rounds."""
         return self.cluster_size.shards not in (0, self._share.shards)
+
+    def prefetches(self, offset: int, record: LogRecord) -> bool:
+        """Whether to prefetch the buckets of a log record: its pages are of a round that this shard will respond to."""
+        opened = self.open
+        is_answered = opened is not None and opened.held is not None and offset < opened.range.end.record
+        return has_pages(record) and not is_answered and not self.fills
 
     def start(self, indexed_by: OutcomeRef | None) -> Steps[None]:
         """Continue behind the last outcome of the state, and index up to the present end of `verdicts`.
@@ -380,7 +387,7 @@ class ShardSteps:
             return
         if opened.held is None:
             round_ = yield from self._cut(opened)
-            response = yield from Answer(round_)
+            response = yield from FindCandidates(round_)
             if not (yield from self._say(opened, round_, KIND_CANDIDATES, response)):
                 return
             opened.held = response.held
@@ -394,13 +401,12 @@ class ShardSteps:
             opened.confirmed = combined_checksum(answers)
         confirmed = self.answers.confirmed(opened.range)
         if confirmed is not None and not opened.resolution:
-            response = yield from Walk(opened.round, opened.held, answers, confirmed, opened.speculation)
+            response = yield from ResolveHosts(opened.round, opened.held, answers, confirmed, opened.speculation)
             opened.resolution = True
             yield from self._say(opened, opened.round, KIND_RESOLUTIONS, response)
 
     def _cut(self, opened: ShardRound) -> Steps[Round]:
-        end = opened.range.end
-        yield from LogUntil(end.record + (end.page > 0))
+        yield from LogUntil(opened.range.end.record_end)
         if opened.round is None:
             opened.round = yield from CutRound(opened)
         return opened.round

@@ -35,23 +35,23 @@ async def client_of(topics: TopicSet) -> AsyncIterator[KafkaClient]:
         await client.close()
 
 
-async def test_metadata_names_each_topic_by_an_id_that_a_recreated_one_does_not_share(kafka: Broker) -> None:
-    def set_up() -> TopicSet:
-        return TopicSet(kafka.bootstrap_servers, partitions=3).__enter__()
+def test_metadata_names_each_topic_by_an_id_that_a_recreated_one_does_not_share(kafka: Broker) -> None:
+    with TopicSet(kafka.bootstrap_servers, partitions=3) as topics:
+        name = topics.names["input"]
 
-    topics = await asyncio.to_thread(set_up)
-    name = topics.names["input"]
-    async with client_of(topics) as client:
-        before = await read_metadata(client, [name, "nobody-made-this"])
-        assert before[name].error == 0
-        assert before[name].leaders.keys() == {0, 1, 2}
-        assert before["nobody-made-this"].error == UNKNOWN_TOPIC
-        assert before["nobody-made-this"].id is None
-        await asyncio.to_thread(topics.make_anew, "input")
-        after = await read_metadata(client, [name])
-        assert before[name].id is not None
-        assert after[name].id not in {None, before[name].id}
-    await asyncio.to_thread(topics.__exit__, None)
+        async def compare() -> None:
+            async with client_of(topics) as client:
+                before = await read_metadata(client, [name, "nobody-made-this"])
+                assert before[name].error == 0
+                assert before[name].leaders.keys() == {0, 1, 2}
+                assert before["nobody-made-this"].error == UNKNOWN_TOPIC
+                assert before["nobody-made-this"].id is None
+                await asyncio.to_thread(topics.make_anew, "input")
+                after = await read_metadata(client, [name])
+                assert before[name].id is not None
+                assert after[name].id not in {None, before[name].id}
+
+        asyncio.run(compare())
 
 
 @pytest.mark.guarantee(
@@ -63,10 +63,7 @@ def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reas
 ) -> None:
     pages = crawl(60)
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
-        topics.send(pages.messages[:30])
-        service.start().until_ready()
-        service.until_committed(30)
-        topics.delete("input")
+        service.begin(topics, pages.messages[:30], committed=30)
         topics.make_anew("input")
         assert service.wait() == EXIT_BROKER
         line = service.error()
@@ -82,9 +79,7 @@ def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reas
 @pytest.mark.timeout(600)
 def test_pages_of_added_partitions_are_read_within_a_minute(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
-        topics.send([json_page(1, html_of(1))])
-        service.start().until_ready()
-        service.until_committed(1)
+        service.begin(topics, [json_page(1, html_of(1))], committed=1)
 
         async def add() -> None:
             async with administrator(bootstrap_servers=topics.servers) as admin:
@@ -132,7 +127,7 @@ def test_messages_behind_an_open_transaction_are_counted_until_it_ends(kafka: Br
         assert service.terminate() == 0, service.text()
 
 
-class Miserly(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka's class is untyped
+class MiserlyAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka's class is untyped
     """A leader of a group that gives nobody a partition."""
 
     @classmethod
@@ -149,7 +144,7 @@ def test_a_worker_that_gets_no_partition_though_some_are_free_is_not_ready(kafka
             leader = AIOKafkaConsumer(
                 bootstrap_servers=topics.servers,
                 group_id=topics.group,
-                partition_assignment_strategy=(Miserly,),
+                partition_assignment_strategy=(MiserlyAssignor,),
                 enable_auto_commit=False,
             )
             leader.subscribe([name])

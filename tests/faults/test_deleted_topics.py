@@ -20,9 +20,7 @@ from tests.fixtures.services.service import Spotsieve
 )
 def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
-        topics.send(crawl(30).messages)
-        service.start().until_ready()
-        service.until_committed(30)
+        service.begin(topics, crawl(30).messages, committed=30)
         assert service.terminate() == 0
         former, writer = topics.read("log"), os.urandom(16)
         records = [decode(record.value) for record in former] * 2
@@ -48,9 +46,7 @@ def test_a_topic_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_sta
     kafka: Broker, tmp_path: Path, role: str, next_step: str
 ) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
-        topics.send(crawl(30).messages)
-        service.start().until_ready()
-        service.until_committed(30)
+        service.begin(topics, crawl(30).messages, committed=30)
         topics.delete(role)
         assert service.wait() == EXIT_BROKER
         line = service.error()
@@ -66,9 +62,7 @@ def test_an_output_deleted_and_made_anew_gets_the_next_pages_and_the_state_is_ke
 ) -> None:
     pages = crawl(60)
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
-        topics.send(pages.messages[:30])
-        service.start().until_ready()
-        service.until_committed(30)
+        service.begin(topics, pages.messages[:30], committed=30)
         topics.delete("novel")
         assert service.wait() == EXIT_BROKER
         assert "later pages follow" in service.error()

@@ -115,9 +115,9 @@ PLANTED: tuple[Plant, ...] = (
 )
 @pytest.mark.timeout(900)
 def test_a_simulated_cluster_keeps_its_invariants() -> None:
-    figures, found = search(0, SECONDS)
+    counts, found = search(0, SECONDS)
     assert found is None
-    assert figures
+    assert counts
 
 
 @pytest.mark.timeout(900)

@@ -90,15 +90,16 @@ def cluster_size_after(cluster_size: ClusterSize, records: Sequence[TimedMessage
 async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
     """The number of shards now, and after a resolver has answered all open requests. Raises SpotsieveError."""
     await _partition_counts(settings)
+    log = await _log_of(settings)
     topic, requests = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
     async with RangeReader(settings, {}, STEP) as bounds:
         spans = await bounds.held([topic, requests])
-    verdicts = await _read_verdicts(settings, topic, spans[topic])
+    verdicts = await _read_verdicts(settings, log, topic, spans[topic])
     cluster_size, (begin, end) = cluster_size_of(verdicts), spans[requests]
     # A new resolver reads from the responses to the newest round on. All requests before them are answered.
     first = max(begin, cluster_size.answered, _newest_responses(verdicts).get(0, 0))
     # If the topic ends before this offset, it was recreated.
-    records = await _read(settings, {requests: (first if first <= end else begin, end)}, is_strict=False)
+    records = await _read(settings, log, {requests: (first if first <= end else begin, end)}, is_strict=False)
     return cluster_size, cluster_size_after(cluster_size.over(end), records[requests])
 
 
@@ -111,14 +112,14 @@ async def read_begins(settings: Settings) -> dict[str, int]:
 
 async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
     """Read the ends of all topics. now_ms: Unix time in ms. Raises SpotsieveError."""
-    partitions = await _partition_counts(settings)
+    partitions, log = await _partition_counts(settings), await _log_of(settings)
     topics = settings.topics
-    log, verdicts = TopicPartition(topics.log, 0), TopicPartition(topics.verdicts, 0)
+    signatures, verdicts = TopicPartition(topics.log, 0), TopicPartition(topics.verdicts, 0)
     matches = [TopicPartition(topics.matches, number) for number in range(partitions["matches"])]
     pages = [TopicPartition(topics.input, number) for number in range(partitions["input"])]
     async with RangeReader(settings, {}, STEP) as bounds:
-        spans = await bounds.held([log, verdicts, *matches, *pages])
-        records = await _read_verdicts(settings, verdicts, spans[verdicts])
+        spans = await bounds.held([signatures, verdicts, *matches, *pages])
+        records = await _read_verdicts(settings, log, verdicts, spans[verdicts])
         responses = _newest_responses(records)
         tails = {
             partition: (max(first, min(end - MATCHES_TAIL, responses.get(partition.partition, end))), end)
@@ -128,10 +129,10 @@ async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
         if cluster_size_of(records).asked:
             since = await bounds.offsets_at(matches, now_ms - FILLING_MS)
             tails = {at: (_earlier(first, since[at.partition]), end) for at, (first, end) in tails.items()}
-    by_partition = await _read(settings, tails, is_strict=False)
+    by_partition = await _read(settings, log, tails, is_strict=False)
     members = await _read_members(settings, {partition: spans[partition] for partition in pages})
     by_shard = {partition.partition: by_partition[partition] for partition in matches}
-    return TopicEnds(spans[log][1], records, by_shard, members, scheme_in_scope(settings).bars is not None)
+    return TopicEnds(spans[signatures][1], records, by_shard, members, scheme_in_scope(settings).bars is not None)
 
 
 def _newest_responses(verdicts: Sequence[TimedMessage]) -> dict[int, int]:
@@ -163,21 +164,30 @@ async def _partition_counts(settings: Settings) -> dict[str, int]:
     return {role: facts[name].partitions for role, name in names.items()}
 
 
-async def _read_verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, int]) -> list[TimedMessage]:
+async def _log_of(settings: Settings) -> LogIdentity | None:
+    """The log that all records must be about; None if it has no first record, so that records are not compared."""
+    first = await first_record(settings)
+    return None if first is None else first[1].log
+
+
+async def _read_verdicts(
+    settings: Settings, log: LogIdentity | None, topic: TopicPartition, span: tuple[int, int]
+) -> list[TimedMessage]:
     """The end of `verdicts`, which includes the newest round if there is one."""
     (begin, end), tail = span, VERDICTS_TAIL
     while True:
         first = max(begin, end - tail)
-        records = (await _read(settings, {topic: (first, end)}, is_strict=True))[topic]
+        records = (await _read(settings, log, {topic: (first, end)}, is_strict=True))[topic]
         if first == begin or any(record.message.told.kind == KIND_RANGE for record in records):
             return records
         tail *= 2
 
 
-async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[TopicPartition, list[TimedMessage]]:
+async def _read(
+    settings: Settings, log: LogIdentity | None, spans: Spans, is_strict: bool
+) -> dict[TopicPartition, list[TimedMessage]]:
     """The records in these ranges. is_strict: raise an error for a foreign or damaged record; else skip it"""
-    digest, start = settings_digest(verdict_settings_text(settings)), await first_record(settings)
-    log = None if start is None else start[1].log
+    digest = settings_digest(verdict_settings_text(settings))
     found = {partition: list[TimedMessage]() for partition in spans}
     async with RangeReader(settings, spans, STEP) as reader:
         async for fetched in reader.batches():
@@ -198,13 +208,13 @@ async def log_of_rounds(settings: Settings) -> LogIdentity:
 
     Raises StateError, BrokerError, BrokerTrouble.
     """
-    first = await first_record(settings)
-    if first is not None and first[1].log is not None:
-        return first[1].log
+    log = await _log_of(settings)
+    if log is not None:
+        return log
     topic = TopicPartition(settings.topics.verdicts, 0)
     async with RangeReader(settings, {}, STEP) as bounds:
         span = (await bounds.held([topic]))[topic]
-    records = await _read_verdicts(settings, topic, span)
+    records = await _read_verdicts(settings, log, topic, span)
     return records[-1].message.told.log if records else NO_LOG
 
 

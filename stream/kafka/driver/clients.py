@@ -34,6 +34,15 @@ from spotsieve.stream.base.errors import BrokerTrouble
 from spotsieve.stream.kafka.driver.connections import open_connection
 from spotsieve.stream.kafka.driver.patches import left_out, rebound
 
+KNOWN_BROKERS_SECONDS = 10.0
+"""A metadata request to known brokers that takes longer is repeated at the bootstrap servers. A broker that is gone may
+refuse a connection at once, or never answer."""
+LAST_TRANSACTION_SECONDS = 0.004
+"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
+commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
+ABANDON_SECONDS = 0.5
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""The codecs by their numbers in a record batch."""
 _ATTRIBUTES = 21
 """Start of the bytes that the checksum of a batch covers (Kafka's record batch, version 2)."""
 _MAGIC = 16
@@ -126,20 +135,9 @@ class _Escaping(bytes):
 
 
 class TolerantFetcher(Fetcher):  # type: ignore[misc]  # aiokafka's class is untyped
-    """The fetcher of a consumer that reads such records."""
+    """The fetcher of our consumers, which reads header names of any bytes."""
 
     _proc_fetch_request = rebound(Fetcher._proc_fetch_request, MemoryRecords=_TolerantRecords)
-
-
-KNOWN_BROKERS_SECONDS = 10.0
-"""A metadata request to known brokers that takes longer is repeated at the bootstrap servers. A broker that is gone may
-refuse a connection at once, or never answer."""
-LAST_TRANSACTION_SECONDS = 0.004
-"""Pause before a request is repeated while the broker writes the markers of the producer's last transaction. With group
-commit the next transaction begins at once, so every second one is repeated; aiokafka pauses for 20 ms."""
-ABANDON_SECONDS = 0.5
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""The codecs by their numbers in a record batch."""
 
 
 class KafkaClient(AIOKafkaClient):  # type: ignore[misc]  # aiokafka's class is untyped

@@ -6,6 +6,7 @@ compile_rounds() compiles the kernels of rounds: two shards and a resolver judge
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.speculation import check_speculation
-from spotsieve.stream.sharding.steps import Action, Draft, Note, RoleEnd, Steps, T
+from spotsieve.stream.sharding.steps import Action, Draft, Moment, Note, RoleEnd, Steps, T
 from spotsieve.stream.sign.schemes import Scheme
 
 
@@ -59,6 +60,11 @@ async def drive(steps: Steps[T], perform: Callable[[Action[Any]], Awaitable[Any]
 def encode_draft(draft: Draft, settings_digest: bytes, log: LogIdentity, number: int = 0) -> bytes:
     """Encode a record of a role. log: the log whose pages it is about  number: of the shard, 0 for the resolver"""
     return encode_round_record(draft.kind, settings_digest, Share(number, draft.shards), draft.range, draft.body, log)
+
+
+def present() -> Moment:
+    """The time of this process."""
+    return Moment(time.monotonic(), time.time_ns() // 1_000_000)
 
 
 def log_note(note: Note) -> None:

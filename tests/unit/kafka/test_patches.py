@@ -50,7 +50,7 @@ def test_every_patch_fits_the_installed_release_and_tells_what_it_is_for() -> No
         assert patch.why
         assert patch.upstream
         assert patch.expects
-    assert all(patch.figure for patch in PERFORMANCE)
+    assert all(patch.effect for patch in PERFORMANCE)
 
 
 def _differing(expected: Expectation) -> Sequence[Expectation]:

@@ -10,8 +10,8 @@ from spotsieve.stream.sharding.records.frame import KIND_CANDIDATES, KIND_RANGE,
 from spotsieve.stream.sharding.records.resolver import AnnouncedRecord, RoundAnnouncement, write_announcement
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shard_steps import (
-    Answer,
     CutRound,
+    FindCandidates,
     PresentSize,
     Send,
     ShardResponse,
@@ -56,7 +56,7 @@ class Driver:
                 return [(0, 1 + len(self.sent))]
             case CutRound():
                 return cast("Any", object())
-            case Answer():
+            case FindCandidates():
                 return ShardResponse(cast("Any", object()), b"candidates", {})
             case Send(draft):
                 self.sent.append(draft.kind)
@@ -86,5 +86,5 @@ def test_a_round_that_is_announced_again_is_computed_once(answers: int, sent: in
     """The response is at offset 1 of `matches`. It is sent again only if the announced offset is behind it."""
     driver = Driver([[announced(0)], [announced(answers)]], [ClusterSize(1)])
     driver.run(ShardSteps(Share(0, 1), False, "verdicts", 1000).work())
-    assert driver.count(Answer) == 1
+    assert driver.count(FindCandidates) == 1
     assert driver.sent == [KIND_CANDIDATES] * sent

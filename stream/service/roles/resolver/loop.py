@@ -6,7 +6,6 @@ earlier resolver.
 """
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from spotsieve.stream.service.roles.role import (
     encode_draft,
     log_note,
     log_poison_pages,
+    present,
 )
 from spotsieve.stream.service.roles.round_messages import RoundReader, find_end
 from spotsieve.stream.service.run import ProcessState
@@ -59,7 +59,6 @@ from spotsieve.stream.sharding.steps import (
     Fetch,
     LogUntil,
     MatchesSpans,
-    Moment,
     Note,
     Now,
     SeekMatches,
@@ -197,7 +196,7 @@ class Resolver(Role):
         log = LogRecords(self._settings, self._metrics, self._waits)
         rounds = RoundReader(self._settings, self._waits, self._settings.cluster.shards)
         try:
-            self._rounds.log = rounds.log = await log.check_settings()
+            rounds.log = await log.check_settings()
             await rounds.start()
             await rounds.check_last()
             self._rounds.log = rounds.log
@@ -230,7 +229,7 @@ class Resolver(Role):
             case Rest():
                 return await self._rest()
             case Now():
-                return Moment(time.monotonic(), time.time_ns() // 1_000_000)
+                return present()
             case Compute(call, ""):
                 return await self._working.do(call)
             case Compute(call, stage):

@@ -27,30 +27,28 @@ from spotsieve.stream.service.roles.role import (
     encode_draft,
     log_note,
     log_poison_pages,
+    present,
 )
 from spotsieve.stream.service.roles.round_messages import RoundReader, find_end
 from spotsieve.stream.service.roles.shard.work import ShardWork
 from spotsieve.stream.service.run import ProcessState
 from spotsieve.stream.service.serial_executor import SerialExecutor
-from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.messages import RoundMessage
-from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.resolver import error_texts
-from spotsieve.stream.sharding.rounds import LogPlace, Round, has_pages, limits_in_shards
+from spotsieve.stream.sharding.rounds import limits_in_shards
 from spotsieve.stream.sharding.shard_steps import (
-    Answer,
     Confirm,
     CutRound,
+    FindCandidates,
     IndexOutcome,
     Place,
     PoisonTexts,
     PresentSize,
+    ResolveHosts,
     SeekVerdicts,
     Send,
-    ShardRound,
     ShardSteps,
     VerdictsPosition,
-    Walk,
 )
 from spotsieve.stream.sharding.shares import ClusterSize, Share
 from spotsieve.stream.sharding.steps import (
@@ -59,7 +57,6 @@ from spotsieve.stream.sharding.steps import (
     Fetch,
     LogUntil,
     MatchesSpans,
-    Moment,
     Note,
     Now,
     SeekMatches,
@@ -143,9 +140,7 @@ class ShardRole(Role):
         offset = 0
         while True:
             offset, record = await self._log.first_from(offset)
-            opened = self._steps.open
-            is_answered = opened is not None and opened.held is not None and offset < opened.range.end.record
-            if has_pages(record) and not is_answered and not self._steps.fills:
+            if self._steps.prefetches(offset, record):
                 with self._metrics.timed("ahead"):
                     await self._working.do(self._work.read_ahead, offset, record)
             offset += 1
@@ -156,16 +151,16 @@ class ShardRole(Role):
             case Fetch():
                 return await self._fetch()
             case Now():
-                return Moment(time.monotonic(), time.time_ns() // 1_000_000)
+                return present()
             case CutRound(opened):
-                return await self._cut(opened)
-            case Answer(round_):
+                return await self._working.do(self._work.cut, opened, list(self._log.held))
+            case FindCandidates(round_):
                 with self._metrics.timed("answer"):
                     return await self._working.do(self._work.answer, round_)
             case Confirm(round_, held, answers):
                 with self._metrics.timed("confirm"):
                     return await self._working.do(self._work.confirm, round_, held, answers)
-            case Walk(round_, held, answers, confirmed, speculation):
+            case ResolveHosts(round_, held, answers, confirmed, speculation):
                 with self._metrics.timed("walk"):
                     return await self._working.do(self._work.walk, round_, held, answers, confirmed, speculation)
             case IndexOutcome():
@@ -197,9 +192,7 @@ class ShardRole(Role):
             case PresentSize():
                 return await self._present_size()
             case Place():
-                state, clock = self._state, self._state.clock
-                place = LogPlace(state.position, state.pages_applied)
-                return RoundRange(place, place, state.entry_count, clock.floor, clock.watermark_ms)
+                return self._work.here()
         raise AssertionError(action)
 
     async def _fetch(self) -> Sequence[RoundMessage]:
@@ -215,10 +208,6 @@ class ShardRole(Role):
             self._size = (await find_end(self._ends, self._settings.topics.verdicts)).cluster_size
             self._sized = time.monotonic()
         return self._size
-
-    async def _cut(self, opened: ShardRound) -> Round:
-        round_ = await self._working.do(self._work.cut, opened.range, opened.named, list(self._log.held))
-        return exclude_pages(round_, opened.excluded)
 
     async def _say(self, draft: Draft) -> int:
         """Write a record to the shard's partition of `matches`. Returns its offset."""

@@ -19,11 +19,10 @@ from spotsieve.stream.sharding.isolation import exclude_pages, without_excluded
 from spotsieve.stream.sharding.keys import ShardReads, read_round
 from spotsieve.stream.sharding.messages import MAKE_ANEW, RoundMessage, combined_checksum, confirmed_candidates
 from spotsieve.stream.sharding.records.frame import RoundRange
-from spotsieve.stream.sharding.records.resolver import RoundAnnouncement
 from spotsieve.stream.sharding.records.shard import write_candidates, write_confirmations, write_resolutions
 from spotsieve.stream.sharding.responses import find_shard_candidates
 from spotsieve.stream.sharding.rounds import LogPlace, Round, has_pages, limits_in_shards, round_between
-from spotsieve.stream.sharding.shard_steps import ShardResponse
+from spotsieve.stream.sharding.shard_steps import ShardResponse, ShardRound
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.schemes import Scheme
 
@@ -42,16 +41,20 @@ class ShardWork:
         """The earliest start of the next round."""
         return LogPlace(self._state.position, self._state.pages_applied)
 
-    def cut(self, range_: RoundRange, named: RoundAnnouncement, records: Iterable[tuple[int, LogRecord]]) -> Round:
-        """Cut the round of this range, after applying the records before it, which only remove pages.
+    def here(self) -> RoundRange:
+        """An empty range at the position of the state."""
+        state, clock = self._state, self._state.clock
+        return RoundRange(self.place, self.place, state.entry_count, clock.floor, clock.watermark_ms)
+
+    def cut(self, opened: ShardRound, records: Iterable[tuple[int, LogRecord]]) -> Round:
+        """Cut the open round without its poison pages, after applying the records before it, which only remove pages.
 
         records: log records, at least from the state's position to the end of the range
         Raises StateError if the range does not follow the state, or if the log is another one.
         """
-        held = list(records)
+        range_, named, held = opened.range, opened.named, list(records)
         self._go_to(range_, held)
-        end = range_.end.record + (range_.end.page > 0)
-        of_round = [(at, one) for at, one in held if range_.start.record <= at < end]
+        of_round = [(at, one) for at, one in held if range_.start.record <= at < range_.end.record_end]
         clock = Clock(range_.watermark_ms, named.marks)
         found = round_between(of_round, range_.start, range_.end, range_.first_number, clock)
         if found is None or found.last_record != named.last_record or not all(has_pages(one) for _, one in of_round):
@@ -61,7 +64,7 @@ class ShardWork:
                 None,
                 f"restore that log; or {MAKE_ANEW}",
             )
-        return found
+        return exclude_pages(found, opened.excluded)
 
     def _go_to(self, range_: RoundRange, records: Sequence[tuple[int, LogRecord]]) -> None:
         state, start = self._state, range_.start
