@@ -24,6 +24,7 @@ from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.warc import capture_of, read_record_fields, split_warc
 from spotsieve.stream.files.warc.arc import split_arc
+from spotsieve.stream.files.warc.records import uri_of
 from tests.conftest import REPOSITORY
 
 DOCUMENT = REPOSITORY / "docs" / "measured" / "archives.md"
@@ -89,7 +90,7 @@ def read_ours(file: RepositoryFile) -> Iterator[CaptureBody]:
             try:
                 capture = capture_of(record.raw, _MOST_BYTES, 0)
             except PageError as error:
-                url = read_record_fields(record.raw).get("warc-target-uri", "").strip("<>")
+                url = uri_of(read_record_fields(record.raw))
                 yield CaptureBody(url, b"", f"{error.reason.value}: {error.rule}")
                 continue
             if capture is not None:
@@ -107,7 +108,7 @@ def read_by_warcio(file: RepositoryFile) -> Iterator[CaptureBody]:
                 if record.rec_type in _PAGE_TYPES:
                     yield _read_body(url, record.content_stream().read)
         except Exception as error:
-            yield CaptureBody("", b"", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
+            yield CaptureBody("", b"", _fault_of(error))
 
 
 def read_by_fastwarc(file: RepositoryFile) -> Iterator[CaptureBody]:
@@ -121,7 +122,7 @@ def read_by_fastwarc(file: RepositoryFile) -> Iterator[CaptureBody]:
         for record in fastwarc.warc.ArchiveIterator(stream, record_types=kinds, auto_decode="all"):
             yield _read_body(record.headers.get("WARC-Target-URI") or "", record.reader.read)
     except Exception as error:
-        yield CaptureBody("", b"", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
+        yield CaptureBody("", b"", _fault_of(error))
 
 
 LIBRARIES = {"warcio": read_by_warcio, "FastWARC": read_by_fastwarc}
@@ -131,7 +132,11 @@ def _read_body(url: str, read: Callable[[], bytes]) -> CaptureBody:
     try:
         return CaptureBody(url.strip("<>"), read())
     except Exception as error:
-        return CaptureBody(url.strip("<>"), b"", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
+        return CaptureBody(url.strip("<>"), b"", _fault_of(error))
+
+
+def _fault_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
 
 
 def _is_arc(file: RepositoryFile) -> bool:

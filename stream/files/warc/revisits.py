@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Entry
-from spotsieve.stream.files.warc.http import field_lines, header_end
+from spotsieve.stream.files.warc.http import field_lines, first_values, header_end
 from spotsieve.stream.files.warc.records import holds_http
 
 NEAR_PROFILE = "urn:x-spotsieve:revisit:near-duplicate"
@@ -107,7 +107,7 @@ class _Capture:
     def of(cls, raw: bytes) -> Self:
         end = header_end(raw)
         fields = field_lines(raw[:end].decode("utf-8", "surrogateescape"))
-        first = {name.lower(): value for name, value in reversed(fields)}
+        first = first_values(fields)
         block = raw[end : end + int(first["content-length"])]
         http = block[: max(0, header_end(block))] if holds_http(first, block) else b""
         digest = first.get("warc-payload-digest") or _sha1(block[len(http) :])

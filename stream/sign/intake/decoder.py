@@ -17,15 +17,7 @@ from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.sign.intake.content import find_media_type, make_page
-from spotsieve.stream.sign.intake.fields import (
-    FieldPath,
-    RankSource,
-    join_texts,
-    read_time,
-    resolve_paths,
-    shorten,
-    whole_number,
-)
+from spotsieve.stream.sign.intake.fields import RankSource, join_texts, read_time, resolve_paths, shorten, whole_number
 from spotsieve.stream.sign.intake.json_text import MIN_LONG_BYTES, take_text
 
 _STATUSES = range(100, 600)
@@ -114,7 +106,7 @@ class Decoder:
         self._acceptance = Acceptance(settings)
         self._ranks = RankSource(settings.rank_from)
         body, others = self._paths["body"], (path for name, path in self._paths.items() if name != "body")
-        taken = body.names_key and not any(path.reads(body.path) for path in (*others, FieldPath(settings.rank_from)))
+        taken = body.names_key and not any(path.reads(body.path) for path in (*others, self._ranks.path))
         self._taken_key = np.frombuffer(body.path.encode(), np.uint8) if taken else None
 
     @property

@@ -204,12 +204,12 @@ _HEADER = "header:"
 class RankSource:
     """Finds the rank of a page by the setting input.rank_from, a path of fields or `header:NAME`."""
 
-    __slots__ = ("_header", "_path", "wanted")
+    __slots__ = ("_header", "path", "wanted")
 
     def __init__(self, rank_from: str) -> None:
-        """wanted: whether pages have ranks"""
+        """path: of the field, empty for a header  wanted: whether pages have ranks"""
         named = rank_from.startswith(_HEADER)
-        self._path = FieldPath("" if named else rank_from)
+        self.path = FieldPath("" if named else rank_from)
         self._header = rank_from.removeprefix(_HEADER).strip().lower() if named else ""
         self.wanted = bool(rank_from)
 
@@ -220,7 +220,7 @@ class RankSource:
         """
         if not self.wanted:
             return None
-        return read_rank(headers.get(self._header) if self._header else self._path.find(fields))
+        return read_rank(headers.get(self._header) if self._header else self.path.find(fields))
 
 
 def read_rank(value: object) -> float | None:

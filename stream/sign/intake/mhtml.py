@@ -27,7 +27,8 @@ _PARAMETER = re.compile(rb""";\s*([a-z]++)\s*=\s*(?:"([^"]*)"|([^\s;"]++))""", r
 _NOT_BASE64 = bytes(set(range(256)).difference(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _HTML = (b"text/html", b"application/xhtml+xml")
 _BEGINNING = re.compile(rb"\s{0,64}(?:[A-Za-z][A-Za-z0-9-]{0,40}[ \t]*:|--)")
-_BOUNDARY_LINE = re.compile(rb"\s*--[^\r\n]{1,70}\r?\n[A-Za-z-]+:")
+_BOUNDARY_LINE = re.compile(rb"\s*--([^\r\n]{1,70})\r?\n[A-Za-z-]+:")
+_LONGEST_BEGINNING = 200
 _MULTIPARTS = ("multipart/related", "message/rfc822", "application/x-mimearchive")
 
 
@@ -68,10 +69,11 @@ def read_mhtml(body: bytes, media_type: str = "", max_bytes: int = 2**24) -> Sav
     """
     if not _BEGINNING.match(body):
         return None
-    message = _read_part(body.lstrip())
-    if media_type in _MULTIPARTS and _BOUNDARY_LINE.match(body[:200]):
-        boundary = body[:200].lstrip().splitlines()[0].removeprefix(b"--").rstrip()
-        message = _Part({b"content-type": b'multipart/related; boundary="' + boundary + b'"'}, body)
+    bare = _BOUNDARY_LINE.match(body, 0, _LONGEST_BEGINNING) if media_type in _MULTIPARTS else None
+    if bare is None:
+        message = _read_part(body.lstrip())
+    else:
+        message = _Part({b"content-type": b'multipart/related; boundary="' + bare[1].rstrip() + b'"'}, body)
     if not _is_saved_page(message, media_type):
         return None
     documents = [part for part in _leaves(message, _DEEPEST) if part.media_type in _HTML]
@@ -135,9 +137,7 @@ def _decode(part: _Part) -> bytes:
         return binascii.a2b_qp(part.content)
     if encoding == b"base64":
         digits = part.content.partition(b"=")[0].translate(None, _NOT_BASE64)
-        return pybase64.b64decode(digits[: len(digits) // 4 * 4] + _padded(digits[len(digits) // 4 * 4 :]))
+        if len(digits) % 4 == 1:  # 6 bits are no byte.
+            digits = digits[:-1]
+        return pybase64.b64decode(digits + b"=" * (-len(digits) % 4))
     return part.content
-
-
-def _padded(rest: bytes) -> bytes:
-    return rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""

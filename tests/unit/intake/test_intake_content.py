@@ -1,20 +1,17 @@
 """Intake tells HTML, XML, plain text and other content apart."""
 
 import time
-from typing import Any
 
 import pytest
 
 from spotsieve.stream.base.page import Markup
-from spotsieve.stream.sign.intake import make_page
 from spotsieve.stream.sign.intake.charset import MAX_BLANKS
 from spotsieve.stream.sign.intake.content import Content, find_media_type, read_content_type
-
-PLACE: dict[str, Any] = {"source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "latest_ms": 0}
+from tests.fixtures.pages.bodies import page_of_body
 
 
 def kind(body: bytes | str, content_type: str | None = None, max_page_bytes: int = 2**20) -> str:
-    page = make_page(body, content_type=content_type, max_page_bytes=max_page_bytes, **PLACE)
+    page = page_of_body(body, content_type, max_page_bytes)
     if not page.judgeable:
         assert page.body == (body.encode() if isinstance(body, str) else body), "its bytes stay untouched"
         return "not judged"

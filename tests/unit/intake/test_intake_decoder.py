@@ -11,7 +11,8 @@ import pytest
 from spotsieve.stream.base.errors import PageError, RejectReason, SettingError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
-from spotsieve.stream.sign.intake import Decoder, Message, make_page
+from spotsieve.stream.sign.intake import Decoder, Message
+from tests.fixtures.pages.bodies import page_of_body
 
 MESSAGE_MS = 10**14
 """When messages were sent: later than all fetch times here."""
@@ -370,13 +371,4 @@ def test_a_tombstone_is_no_page() -> None:
 
 
 def test_text_and_its_utf8_bytes_give_the_same_page() -> None:
-    place: dict[str, Any] = {
-        "source": "s",
-        "partition": 0,
-        "offset": 0,
-        "url": "u",
-        "event_time_ms": 0,
-        "latest_ms": 0,
-        "max_page_bytes": 2**20,
-    }
-    assert make_page(HTML, **place) == make_page(HTML.encode(), **place)
+    assert page_of_body(HTML) == page_of_body(HTML.encode())

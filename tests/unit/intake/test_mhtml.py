@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from spotsieve.stream.base.page import FilterReason, Markup, Page
-from spotsieve.stream.sign.intake.content import make_page
+from spotsieve.stream.base.page import FilterReason, Markup
 from spotsieve.stream.sign.intake.mhtml import MAX_PARTS, read_mhtml
+from tests.fixtures.pages.bodies import page_of_body
 from tests.fixtures.pages.saved_pages import mhtml, part
 
 TEXT = "Der Bürgermeister sprach über größere Häuser, und der Rat = die Mehrheit stimmte zu. " * 3
@@ -87,26 +87,6 @@ def test_other_bodies_are_not_mhtml(body: bytes) -> None:
     assert read_mhtml(body) is None
 
 
-def made_page(
-    body: bytes | str,
-    content_type: str | None = None,
-    limit: int = 2**20,
-    filtered: FilterReason = FilterReason.NOT,
-) -> Page:
-    return make_page(
-        body,
-        source="s",
-        partition=0,
-        offset=0,
-        url="u",
-        event_time_ms=0,
-        latest_ms=0,
-        max_page_bytes=limit,
-        content_type=content_type,
-        filtered=filtered,
-    )
-
-
 def text_of(body: bytes, media_type: str = "") -> str:
     found = read_mhtml(body, media_type)
     return found.html.decode() if found else ""
@@ -117,15 +97,15 @@ def test_bytes_and_text_become_the_page_under_any_type(content_type: str | None)
     page = html(TEXT).encode()
     saved = mhtml(part(page, "base64", "text/html; charset=utf-8"), IMAGE)
     for body in (saved, saved.decode()):
-        found = made_page(body, content_type)
+        found = page_of_body(body, content_type)
         assert (found.body, found.markup, found.judgeable) == (page, Markup.HTML, True)
 
 
 def test_the_limit_of_a_page_counts_for_its_html_and_not_for_its_images() -> None:
     image = part(bytes(200_000), "base64", "image/png")
     saved = mhtml(image, part(html(TEXT).encode()))
-    assert made_page(saved, limit=10_000).judgeable
-    assert not made_page(mhtml(part(html(TEXT * 100).encode())), limit=10_000).judgeable
+    assert page_of_body(saved, max_page_bytes=10_000).judgeable
+    assert not page_of_body(mhtml(part(html(TEXT * 100).encode())), max_page_bytes=10_000).judgeable
 
 
 @pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
@@ -135,9 +115,9 @@ def test_a_page_that_is_cut_anywhere_is_not_whole(encoding: str) -> None:
     for cut in range(len(saved)):
         found = read_mhtml(saved[:cut])
         assert found is None or found.whole == (cut >= end)
-    assert made_page(saved).filtered == FilterReason.NOT
-    assert made_page(saved[: end - 1]).filtered == FilterReason.INCOMPLETE
-    assert made_page(saved[: end - 1], filtered=FilterReason.REDIRECT).filtered == FilterReason.REDIRECT
+    assert page_of_body(saved).filtered == FilterReason.NOT
+    assert page_of_body(saved[: end - 1]).filtered == FilterReason.INCOMPLETE
+    assert page_of_body(saved[: end - 1], filtered=FilterReason.REDIRECT).filtered == FilterReason.REDIRECT
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.urls import host_of
-from spotsieve.stream.sign.intake import make_page
 from spotsieve.stream.sign.intake.charset import to_utf8
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
+from tests.fixtures.pages.bodies import page_of_body
 from tests.fixtures.pages.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
@@ -106,17 +106,7 @@ def signing_seconds(body: bytes, schemes: Sequence[str] = FIRST) -> float:
     least = float("inf")
     for _ in range(2):
         before = time.thread_time()
-        page = make_page(
-            body,
-            source="s",
-            partition=0,
-            offset=0,
-            url="https://a.example/",
-            event_time_ms=0,
-            latest_ms=0,
-            max_page_bytes=len(body),
-            content_type="text/html",
-        )
+        page = page_of_body(body, "text/html", len(body))
         assert page.judgeable
         for name in schemes:
             scheme_named(name).sign([page])
