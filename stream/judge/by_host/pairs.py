@@ -6,7 +6,8 @@ They are measured over one or two parts of the page, and must be enough in each:
 
 - its distinctive main text, if that is long enough to speak for the page;
 - all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
-- its main text with common text, if that is most of it: between two hosts alone. A syndicated article is found so;
+- its main text with common text, if that is most of it. Between two hosts, this part then decides alone: a syndicated
+  article is found so;
 - all its main text, if the page consists of template text only.
 
 More is required where less is known:
