@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of
+from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.research.models.sampling import SizeClass
@@ -86,7 +86,7 @@ def _by_labels(options: argparse.Namespace) -> int:
             "reaches_precision": not missed,
             "choices": [estimate_json(one) for one in estimates],
         }
-        show(*json_text(figures, indent=2).split("\n"))
+        show_json(figures)
         return EXIT_OK
     lines = (*notes(estimates, labels), *estimate_lines(estimates), *fresh_text_lines(estimates))
     show(*(f"# {line}" for line in lines))
@@ -132,7 +132,7 @@ def _by_sampling(options: argparse.Namespace) -> int:
             "share_processed": share,
             "classes": [class_json(one, ratio) for one, ratio in zip(classes, ratios, strict=True)],
         }
-        show(*json_text(facts, indent=2).split("\n"))
+        show_json(facts)
         return EXIT_OK
     show(f"# {sample.pages:,} pages, {len(sample):,} distinct texts; precision of each ratio, by words of a page")
     show(*(f"# {row}" for row in class_lines(classes, ratios)))

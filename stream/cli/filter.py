@@ -24,7 +24,7 @@ from spotsieve.stream.cli.options import (
     settings_of,
     show_in_help_all,
 )
-from spotsieve.stream.cli.standard_streams import STDOUT, has_reader
+from spotsieve.stream.cli.standard_streams import has_reader
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -171,8 +171,11 @@ def _pages_output(options: argparse.Namespace) -> str | None:
 
     Prints a hint if no output is wanted, which is mostly a mistake.
     """
-    if options.out is not None or options.json:
-        return str(options.out) if options.out is not None else None
+    out: str | None = options.out
+    if out is not None or options.json:
+        return out
+    from spotsieve.stream.files.targets import STDOUT
+
     others = (options.duplicates, options.verdicts, options.rejected)
     if STDOUT not in others and has_reader(sys.stdout):
         return STDOUT

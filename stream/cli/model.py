@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, settings_of
+from spotsieve.stream.cli.options import add_settings_arguments, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.sign.schemes.terms import ConceptModel, IdfModel
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     model, digest = read_model(path)
     facts = {"pages": model.pages, "terms": len(model.terms), "digest": digest}
     if options.json:
-        show(*json_text(facts | {"about": json.loads(model.about)}, indent=2).split("\n"))
+        show_json(facts | {"about": json.loads(model.about)})
     elif name:
         show(f"# {_counts(model)}", "[scheme]", f'name = "{name}"')
         show(f"idf_model = {json_text(path)}", f'idf_digest = "{digest}"')

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import json_text, show
@@ -90,14 +90,13 @@ def show_in_help_all(parser: argparse.ArgumentParser, *flags: str) -> None:
     for action in parser._actions:
         if not set(flags).isdisjoint(action.option_strings):
             setattr(action, RARE, True)
-    parser.add_argument("--help-all", action=_HelpAll, help="show all options, and exit")
+    parser.add_argument(
+        "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all options, and exit"
+    )
 
 
 class _HelpAll(argparse.Action):
     """Prints the help with all options."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:  # noqa: A002
-        super().__init__(option_strings, dest, default=argparse.SUPPRESS, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         for action in parser._actions:
@@ -219,9 +218,9 @@ def progress_line() -> "Iterator[OnProgress]":
         yield line.update_step
 
 
-def show_json(fields: Mapping[str, Any]) -> None:
-    """Print an indented JSON object."""
-    show(*json_text(fields, indent=2).split("\n"))
+def show_json(value: object) -> None:
+    """Print a value as indented JSON."""
+    show(*json_text(value, indent=2).split("\n"))
 
 
 # Labels of a review (score --labels, calibrate --labels)

@@ -17,7 +17,6 @@ from spotsieve.stream.cli.options import (
     file_name,
     settings_of_state,
 )
-from spotsieve.stream.cli.standard_streams import STDOUT
 
 if TYPE_CHECKING:
     from spotsieve.stream.local.summary import FilterSummary
@@ -47,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pages",
         type=file_name,
         metavar="FILE",
-        help="novel and unchecked pages, unchanged, like `filter --out`; - is standard output, in place of verdicts",
+        help="novel and unchecked pages, unchanged, like `filter --out`; - is standard output, without verdicts",
     )
     parser.add_argument(
         "--rejected", type=file_name, metavar="FILE", help="JSONL: records that hold no page, with the reason"
@@ -81,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
     from spotsieve.stream.files.outputs import FileOutputs
+    from spotsieve.stream.files.targets import STDOUT
     from spotsieve.stream.local.query import StateQuery, query_files
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_of

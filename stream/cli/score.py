@@ -11,8 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
-from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_force_argument, add_settings_arguments, check_new, file_name, settings_of
+from spotsieve.stream.base.terminal import show
+from spotsieve.stream.cli.options import (
+    add_force_argument,
+    add_settings_arguments,
+    check_new,
+    file_name,
+    settings_of,
+    show_json,
+)
 from spotsieve.stream.research.evaluation import ALL, THRESHOLD
 
 if TYPE_CHECKING:
@@ -181,7 +188,7 @@ def _score_labels(options: argparse.Namespace) -> int:
         choices = [single(settings, scheme) for scheme in schemes]
     estimates = estimated(options, labels, settings, choices)
     if options.json:
-        show(*json_text([estimate_json(one) for one in estimates], indent=2).split("\n"))
+        show_json([estimate_json(one) for one in estimates])
     else:
         show(*estimate_lines(estimates), *notes(estimates, labels), *fresh_text_lines(estimates))
     return EXIT_OK
@@ -221,7 +228,7 @@ def _score_files(options: argparse.Namespace) -> int:
             scores = score_choices(inputs, settings, choices, line.say)
     if options.json:
         shown = {name: crawl_json(score) for name, score in scores.items()}
-        show(*json_text(shown if table else next(iter(shown.values())), indent=2).split("\n"))
+        show_json(shown if table else next(iter(shown.values())))
     elif table:
         show(*fresh_lines({name: score.fresh for name, score in scores.items()}))
     else:
@@ -282,7 +289,7 @@ def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:
     table, several = options.schemes or options.sweeps, len(outcomes) > 1
     if options.json:
         shown = {str(one.folder): comparison_json(one.scored) if table else result_json(one.first) for one in outcomes}
-        show(*json_text(shown if several else next(iter(shown.values())), indent=2).split("\n"))
+        show_json(shown if several else next(iter(shown.values())))
         return
     for number, one in enumerate(outcomes):
         show(*([""] if number else []), *([str(one.folder)] if several else []), *lines_of(one))

@@ -51,7 +51,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _show_status(settings: "Settings", as_json: bool) -> None:
-
     from spotsieve.stream.insight.shards.reading import read_ends
     from spotsieve.stream.insight.shards.status import status_lines, status_of
 

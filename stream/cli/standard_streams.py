@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TextIO
 
 _INPUT, _OUTPUT, _ERROR = range(3)
-STDOUT = "-"
-"""The name of standard output in flags."""
 
 
 def fill_closed_streams() -> None:

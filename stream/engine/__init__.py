@@ -54,7 +54,6 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
     state = disk_state(settings.index.directory, text, log_name, settings.index)
-    scheme = salted(scheme, state.salt)
     return Engine(scheme, state, settings.index, settings_digest(text), log_name, policy_of(settings))
 
 
@@ -70,7 +69,8 @@ class Engine:
         log_name: str,
         policy: Policy = PLAIN,
     ) -> None:
-        self.scheme = scheme
+        """scheme: signs with the salt of the state from now on"""
+        self.scheme = salted(scheme, state.salt)
         self.state = state
         self.limits = limits
         self.settings_digest = settings_digest

@@ -45,7 +45,6 @@ from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.registry import salted
 
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, total, pages) is called after each record that the state did not have yet.
@@ -97,7 +96,6 @@ class LocalEngine:
             check_salt(salt, self._state.identity.log_identity, f"the state {directory}")
             if first is None and self._state.identity.log_identity is None:
                 self._state.adopt(draw_log_identity(salt))
-            scheme = salted(scheme, self._state.salt)
             self.engine = (
                 Engine(scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings))
                 if make_engine is None
@@ -199,7 +197,6 @@ class MemoryEngine:
         self._digest = settings_digest(verdict_settings_text(settings))
         self._state = memory_state(draw_log_identity(salt_from(settings.index)))
         self._offset = 0
-        scheme = salted(scheme, self._state.salt)
         self.engine = Engine(scheme, self._state, settings.index, self._digest, MEMORY_LOG_NAME, policy_of(settings))
 
     @property

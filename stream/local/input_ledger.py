@@ -10,14 +10,14 @@ last line with a source counts. Standard input is another file in each run, so i
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from spotsieve.state.directory import INPUTS_FILE, open_file
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
-
-LEDGER_FILE = INPUTS_FILE
 
 
 def check_and_note_inputs(
@@ -28,7 +28,7 @@ def check_and_note_inputs(
     directory: of the state  sources: the paths of the run's files  is_known: whether the state has pages of a path
     Raises SettingError, and StateError if the ledger cannot be read or written.
     """
-    path, wanted = directory / LEDGER_FILE, as_json(settings)
+    path, wanted = directory / INPUTS_FILE, as_json(settings)
     noted = _read(path)
     for source in sources:
         before = noted.get(source, wanted)
@@ -56,11 +56,12 @@ def carry_inputs(old: Path, new: Path, settings: InputSettings | None) -> None:
 
     settings: how they are read again; None: they are not. Raises StateError.
     """
-    noted, known = _read(old / LEDGER_FILE), _read(new / LEDGER_FILE)
-    for source, before in noted.items():
-        wanted = before if settings is None else as_json(settings)
-        if known.get(source) != wanted:
-            append_json_line(new / LEDGER_FILE, {"input": wanted, "sources": [source]})
+    noted, known = _read(old / INPUTS_FILE), _read(new / INPUTS_FILE)
+    if settings is not None:
+        noted = dict.fromkeys(noted, as_json(settings))
+    changed = [(source, wanted) for source, wanted in noted.items() if known.get(source) != wanted]
+    for wanted, group in groupby(changed, key=itemgetter(1)):
+        append_json_line(new / INPUTS_FILE, {"input": wanted, "sources": [source for source, _ in group]})
 
 
 def append_json_line(path: Path, value: Mapping[str, Any]) -> None:

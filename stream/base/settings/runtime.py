@@ -22,12 +22,12 @@ class KafkaSettings(Section):
     sasl_password: SecretStr = setting(
         SecretStr(""), "SASL password; better in a file or SPOTSIEVE_KAFKA__SASL_PASSWORD"
     )
-    sasl_password_file: str = setting("", "file that holds the SASL password, in place of sasl_password")
+    sasl_password_file: str = setting("", "file that holds the SASL password; set it or sasl_password, not both")
     ssl_cafile: str = setting("", "CA certificates, PEM; empty: the system's")
     ssl_certfile: str = setting("", "client certificate, PEM")
     ssl_keyfile: str = setting("", "client key, PEM")
     ssl_key_password: SecretStr = setting(SecretStr(""), "password of the client key, if it has one; better in a file")
-    ssl_key_password_file: str = setting("", "file that holds the key's password, in place of ssl_key_password")
+    ssl_key_password_file: str = setting("", "file that holds the key's password; set it or ssl_key_password, not both")
     session_timeout_ms: int = setting(
         30_000, "a worker without a heartbeat for this long loses its partitions", unit="ms", ge=1_000
     )
@@ -147,7 +147,7 @@ class ServeSettings(Section):
     token: SecretStr = setting(
         SecretStr(""), "requests must have this bearer token (401); better in a file or SPOTSIEVE_SERVE__TOKEN"
     )
-    token_file: str = setting("", "file that holds the token, in place of token")
+    token_file: str = setting("", "file that holds the token; set it or token, not both")
     tls_certfile: str = setting("", "certificate chain of the port, PEM; empty: HTTP without TLS")
     tls_keyfile: str = setting("", "key of the certificate, PEM, without a password")
     refresh_seconds: float = setting(

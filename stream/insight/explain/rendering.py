@@ -1,7 +1,7 @@
 """Renders an explanation as lines for a terminal, as one self-contained HTML page, or as JSON.
 
-The HTML page has no scripts and no outside resources. Jinja2 escapes every value. docs/guide.md
-lists the fields of the JSON.
+The HTML page has no scripts and no outside resources. Jinja2 escapes every value. docs/guide.md lists the
+fields of the JSON.
 """
 
 import textwrap
@@ -27,8 +27,6 @@ from spotsieve.stream.insight.explain.explanation import (
 )
 from spotsieve.stream.insight.explain.shown_text import BlockRole
 
-if TYPE_CHECKING:
-    from spotsieve.stream.insight.explain.texts import TextPair
 if TYPE_CHECKING:
     from spotsieve.stream.insight.explain.texts import Block, PageText, TextPair
 

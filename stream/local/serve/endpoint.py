@@ -21,7 +21,7 @@ _LATER = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")
 """For requests that were not read to the end. The client would otherwise keep sending the rest."""
 _REQUEST_BYTES = 4_096
-"""What a request uses beside its body, in terms of the capacity."""
+"""Bytes of the capacity that a request takes in addition to its body."""
 DEFECT = "an internal error of Spotsieve; see its log"
 """Response to a client for an error that it did not cause."""
 

@@ -45,7 +45,7 @@ class Capacity:
         self._client_most = max(1, int(most * share))
         self._what = what
         self._by_client = dict[str, dict[Claim, None]]()
-        self._used_by = dict[str, int]()
+        self._used_by = Counter[str]()
 
     @contextmanager
     def claim(self, client: str) -> Iterator[Claim]:
@@ -59,7 +59,7 @@ class Capacity:
             del self._by_client[client][claim]
             if not self._by_client[client]:
                 del self._by_client[client]
-                self._used_by.pop(client, None)
+                del self._used_by[client]
 
     def take(self, claim: Claim, amount: int) -> None:
         """Add to a claim. Raises BusyError if it exceeds the free capacity."""
@@ -77,11 +77,11 @@ class Capacity:
             largest.gives_way = None
         claim.amount += amount
         self.used += amount
-        self._used_by[claim.client] = self._used_by.get(claim.client, 0) + amount
+        self._used_by[claim.client] += amount
 
     def _full_for(self, claim: Claim, amount: int) -> str | None:
         """The client that uses too much for a claim to grow; None if there is room."""
-        own = self._used_by.get(claim.client, 0)
+        own = self._used_by[claim.client]
         if own > claim.amount and own + amount > self._client_most:
             return claim.client
         if self.used > claim.amount and self.used + amount > self._most:
@@ -90,8 +90,7 @@ class Capacity:
 
     def _release(self, claim: Claim) -> None:
         self.used -= claim.amount
-        if claim.client in self._used_by:
-            self._used_by[claim.client] -= claim.amount
+        self._used_by[claim.client] -= claim.amount
         claim.amount = 0
 
 

@@ -176,7 +176,7 @@ def _check_size(body: bytes, max_pages: int) -> None:
     A value of three bytes may take a hundred as an object, and an error for each of a million wrong fields far more.
     """
     most = {b"{": max_pages + 1, b":": _FIELDS * (max_pages + 1), b",": MOST_VALUES}
-    # Texts have these characters too, so most requests with few of them need no closer look, and all others do.
+    # Texts have these characters too, so these are upper bounds. Most requests are below the limits by far.
     if all(body.count(mark) <= limit for mark, limit in most.items()):
         return
     counted, inside = dict.fromkeys(most, 0), False

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.state.directory import INPUTS_FILE
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING, EXIT_SUSPICIOUS, SettingError
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.local.input_ledger import LEDGER_FILE, check_and_note_inputs
+from spotsieve.stream.local.input_ledger import check_and_note_inputs
 from tests.fixtures.filter_crawl import article, refused, spotsieve
 
 PAGES = 60
@@ -116,7 +117,7 @@ def test_a_copy_of_a_state_knows_how_its_files_were_read(
 
 def test_only_known_files_are_checked_and_a_torn_line_is_passed_over(tmp_path: Path) -> None:
     check_and_note_inputs(tmp_path, BY_TITLE, ["a", "b"], lambda _: False)
-    with (tmp_path / LEDGER_FILE).open("ab") as file:
+    with (tmp_path / INPUTS_FILE).open("ab") as file:
         file.write(b'{"input": {"fields.bo')
     check_and_note_inputs(tmp_path, BY_TEXT, ["b"], lambda _: False)
     with pytest.raises(SettingError, match=r'pages of a that were read .*: input.fields.body was "title"'):
@@ -124,7 +125,7 @@ def test_only_known_files_are_checked_and_a_torn_line_is_passed_over(tmp_path: P
     check_and_note_inputs(tmp_path, BY_TEXT, ["b", "c"], lambda _: True)
     with pytest.raises(SettingError, match=r'pages of c .*: input.fields.body was "text"'):
         check_and_note_inputs(tmp_path, BY_TITLE, ["a", "c"], lambda _: True)
-    noted = [json.loads(line)["sources"] for line in (tmp_path / LEDGER_FILE).read_bytes().split(b"\n") if b"}" in line]
+    noted = [json.loads(line)["sources"] for line in (tmp_path / INPUTS_FILE).read_bytes().split(b"\n") if b"}" in line]
     assert noted == [["a", "b"], ["b"], ["c"]]
 
 

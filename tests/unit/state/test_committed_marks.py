@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 class Filed:
     """Replaces a state: keeps the index updates, and stays at position 3. pages_applied: like State.pages_applied"""
 
-    position, entry_count, last_record = 3, 9, 0
+    position, entry_count, last_record, salt = 3, 9, 0, 0
 
     def __init__(self, pages_applied: int = 0) -> None:
         self.pages_applied = pages_applied
