@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import isinf, nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -227,22 +227,28 @@ def decode_identity(value: bytes) -> Identity:
     if not body or body[0] != IDENTITY_VERSION:
         raise CorruptRecord("meta", IDENTITY, f"must be version {IDENTITY_VERSION}")
     try:
-        fields = json.loads(body[1:])
-        state_format, settings, log = fields["format"], fields["settings"], fields["log"]
-        # Version 1 was not stored.
-        *numbers, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
-        part = StatePart(*numbers) if numbers else None
-        # Another format is only named in the error that refuses it.
-        log_identity = log_identity_of(fields) if state_format == STATE_FORMAT else None
+        identity, part_version = _identity_of(json.loads(body[1:]))
     except (ValueError, LookupError, TypeError, RecursionError):
-        state_format = settings = log = part = version = log_identity = None  # type: ignore[assignment]
+        names = "format, settings, log, log_id and salt, and one of"
+        rule = f"must be JSON that names {names} at most {MAX_SHARDS} shards or none"
+        raise CorruptRecord("meta", IDENTITY, rule) from None
+    if part_version != PART_VERSION:
+        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
+    return identity
+
+
+def _identity_of(fields: Mapping[str, Any]) -> tuple[Identity, int]:
+    """Read fields of encode_identity; -> identity, version of its part. Raises LookupError, TypeError, ValueError."""
+    state_format, settings, log = fields["format"], fields["settings"], fields["log"]
+    # Version 1 was not stored.
+    *numbers, part_version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
+    part = StatePart(*numbers) if numbers else None
+    # Another format is only named in the error that refuses it.
+    log_identity = log_identity_of(fields) if state_format == STATE_FORMAT else None
     is_part = part is None or 0 <= part.number < part.shards <= MAX_SHARDS
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str) and is_part):
-        names = "format, settings, log, log_id and salt, and one of"
-        raise CorruptRecord("meta", IDENTITY, f"must be JSON that names {names} at most {MAX_SHARDS} shards or none")
-    if version != PART_VERSION:
-        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
-    return Identity(state_format, settings, log, part, log_identity)
+        raise ValueError
+    return Identity(state_format, settings, log, part, log_identity), part_version
 
 
 SOURCE_VERSION = 1
