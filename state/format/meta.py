@@ -12,9 +12,10 @@ import json
 import re
 import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import isinf, nan
+from operator import index
 from typing import Any, NamedTuple
 
 import xxhash
@@ -249,6 +250,49 @@ def _identity_of(fields: Mapping[str, Any]) -> tuple[Identity, int]:
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str) and is_part):
         raise ValueError
     return Identity(state_format, settings, log, part, log_identity), part_version
+
+
+class EntryShape(NamedTuple):
+    """The layout of all entries. words: of a sketch, None: unknown  own: with own texts  ranked: with ranks"""
+
+    words: int | None
+    own: bool
+    ranked: bool
+
+
+class StoredRules(NamedTuple):
+    """The bounds of stored values. shape: of entries, None: unknown  bucket_cap: postings of a full bucket"""
+
+    shape: EntryShape | None = None
+    bucket_cap: int = 2**40
+
+
+_SKETCH_WORDS: dict[str, Callable[[dict[str, Any]], int | None]] = {
+    "minhash": lambda settings: (settings["scheme.h"] + 1) // 2,
+    "onebit": lambda settings: (settings["scheme.k"] + 63) // 64,
+    "adaptive-shingles": lambda _: 1,
+    "spotsigs-lsh": lambda settings: (settings["scheme.k"] * settings["scheme.l"] + 1) // 2,
+    "concept": lambda _: None,
+}
+"""Sizes of sketches by scheme; others have none. A model decides on the size for concepts."""
+
+
+def rules_of_settings(settings: str) -> StoredRules:
+    """The bounds of the values of a state. settings: their canonical text, which may leave out some of them
+
+    Raises KeyError, TypeError, ValueError if the text is no settings.
+    """
+    values = json.loads(settings)
+    if not isinstance(values, dict):
+        raise TypeError
+    shape = _shape_of_entries(values) if "scheme.name" in values else None
+    return StoredRules(shape, index(values.get("index.bucket_cap", StoredRules().bucket_cap)))
+
+
+def _shape_of_entries(values: dict[str, Any]) -> EntryShape:
+    name: str = values["scheme.name"]
+    words = _SKETCH_WORDS[name](values) if name in _SKETCH_WORDS else 0
+    return EntryShape(words, name == "spotsieve", values["policy.keep"] in ("highest", "lowest"))
 
 
 SOURCE_VERSION = 1
