@@ -286,7 +286,7 @@ def decode_round_record(
     another version or number of shards, and SettingsMismatch for other settings.
     """
     place = f"{topic}[{offset}]"
-    if len(record) < FRAME_BYTES or not record.startswith(MAGIC) or not _is_sound(record):
+    if not _is_sound(record):
         raise DamagedRecord(topic, offset, "must begin with the magic of a round and end in its checksum", _NEXT_STEP)
     _, version, kind, log_id, salt, digest, shard, of = _HEAD.unpack_from(record)
     if version != RECORD_VERSION or kind not in _KINDS:
@@ -320,7 +320,7 @@ def decode_round_record(
 
 def log_of(record: bytes) -> LogIdentity | None:
     """The log that a record is about; None for bytes that are no sound record of this version."""
-    if len(record) < FRAME_BYTES or not record.startswith(MAGIC) or not _is_sound(record):
+    if not _is_sound(record):
         return None
     _, version, _, log_id, salt, *_ = _HEAD.unpack_from(record)
     return LogIdentity(log_id, salt) if version == RECORD_VERSION else None
@@ -357,5 +357,8 @@ def decode_body(
 
 
 def _is_sound(record: bytes) -> bool:
+    """Whether a record begins with the magic and ends in its checksum."""
+    if len(record) < FRAME_BYTES or not record.startswith(MAGIC):
+        return False
     checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
     return checksum == int.from_bytes(record[-_CHECKSUM_BYTES:], "little")
