@@ -8,8 +8,9 @@ last line with a source counts. Standard input is another file in each run, so i
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,7 @@ def check_and_note_inputs(
                 "a judged page keeps its verdict: restore these settings, name another --state, or rename a file whose "
                 "records are new",
             )
-    new = [source for source in sources if noted.get(source) != wanted]
-    if not new:
-        return
-    append_json_line(path, {"input": wanted, "sources": new})
+    _note(path, wanted, sources, noted)
 
 
 def name_of_stream(source: str, number: int) -> str:
@@ -57,10 +55,16 @@ def carry_inputs(old: Path, new: Path, settings: InputSettings | None) -> None:
     settings: how they are read again; None: they are not. Raises StateError.
     """
     noted, known = _read(old / LEDGER_FILE), _read(new / LEDGER_FILE)
-    for source, before in noted.items():
-        wanted = before if settings is None else as_json(settings)
-        if known.get(source) != wanted:
-            append_json_line(new / LEDGER_FILE, {"input": wanted, "sources": [source]})
+    again = None if settings is None else as_json(settings)
+    for wanted, sources in groupby(noted, lambda source: again or noted[source]):
+        _note(new / LEDGER_FILE, wanted, sources, known)
+
+
+def _note(path: Path, wanted: dict[str, Any], sources: Iterable[str], noted: Mapping[str, dict[str, Any]]) -> None:
+    """Append a line for the sources that are not noted with these settings, if any."""
+    new = [source for source in sources if noted.get(source) != wanted]
+    if new:
+        append_json_line(path, {"input": wanted, "sources": new})
 
 
 def append_json_line(path: Path, value: Mapping[str, Any]) -> None:

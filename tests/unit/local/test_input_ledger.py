@@ -9,7 +9,7 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING, EXIT_SUSPICIOUS, SettingError
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.local.input_ledger import LEDGER_FILE, check_and_note_inputs
+from spotsieve.stream.local.input_ledger import LEDGER_FILE, carry_inputs, check_and_note_inputs
 from tests.fixtures.filter_crawl import article, refused, spotsieve
 
 PAGES = 60
@@ -30,6 +30,12 @@ def judged(command: str, crawl: Path, field: str, *more: str) -> int:
     """The exit code of a run that reads pages from this field."""
     state = str(crawl.parent / "state")
     return main([command, str(crawl), "--state", state, "--set", f"input.fields.body={field}", *more])
+
+
+def noted(state: Path) -> list[list[str]]:
+    """The sources in the lines of a ledger."""
+    lines = (state / LEDGER_FILE).read_bytes().split(b"\n")
+    return [json.loads(line)["sources"] for line in lines if b"}" in line]
 
 
 @pytest.mark.parametrize("command", ["filter", "backfill"])
@@ -124,8 +130,25 @@ def test_only_known_files_are_checked_and_a_torn_line_is_passed_over(tmp_path: P
     check_and_note_inputs(tmp_path, BY_TEXT, ["b", "c"], lambda _: True)
     with pytest.raises(SettingError, match=r'pages of c .*: input.fields.body was "text"'):
         check_and_note_inputs(tmp_path, BY_TITLE, ["a", "c"], lambda _: True)
-    noted = [json.loads(line)["sources"] for line in (tmp_path / LEDGER_FILE).read_bytes().split(b"\n") if b"}" in line]
-    assert noted == [["a", "b"], ["b"], ["c"]]
+    assert noted(tmp_path) == [["a", "b"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize(("settings", "lines"), [(None, [["a", "b"], ["c"], ["d"]]), (BY_TEXT, [["a", "b", "c", "d"]])])
+def test_a_migration_carries_the_files_in_a_line_for_equal_settings_and_only_once(
+    tmp_path: Path, settings: InputSettings | None, lines: list[list[str]]
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    for given, sources in (BY_TITLE, ["a", "b"]), (BY_TEXT, ["c"]), (BY_TITLE, ["d"]):
+        check_and_note_inputs(old, given, sources, lambda _: False)
+    for _ in range(2):
+        carry_inputs(old, new, settings)
+        assert noted(new) == lines
+    if settings is None:
+        check_and_note_inputs(new, BY_TITLE, ["a", "b", "d"], lambda _: True)
+    with pytest.raises(SettingError, match=r"pages of c .*: input.fields.body was \"text\""):
+        check_and_note_inputs(new, BY_TITLE, ["c"], lambda _: True)
 
 
 def test_few_pages_are_never_suspicious(crawl: Path) -> None:
