@@ -4,11 +4,10 @@ An entry has no checksum of its own; RocksDB keeps one on every block and verifi
 version, the length and the references. StoredEntries decodes the entries of one read on demand, column by column.
 """
 
-import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from spotsieve.state.format.entry_bytes import (
     unpack_own_text,
     write_entries,
 )
+from spotsieve.state.format.meta import EntryShape
 from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.base.arrays import ByteTexts, byte_texts
 from spotsieve.stream.base.errors import CorruptRecord
@@ -76,34 +76,6 @@ class EntryParts(NamedTuple):
     features: tuple[int, ...] = ()
     own: OwnParts | None = None
     rank: int | None = None
-
-
-class EntryShape(NamedTuple):
-    """The layout of all entries. words: of a sketch, None: unknown  own: with own texts  ranked: with ranks"""
-
-    words: int | None
-    own: bool
-    ranked: bool
-
-
-_SKETCH_WORDS: dict[str, Callable[[dict[str, Any]], int | None]] = {
-    "minhash": lambda settings: (settings["scheme.h"] + 1) // 2,
-    "onebit": lambda settings: (settings["scheme.k"] + 63) // 64,
-    "adaptive-shingles": lambda _: 1,
-    "spotsigs-lsh": lambda settings: (settings["scheme.k"] * settings["scheme.l"] + 1) // 2,
-    "concept": lambda _: None,
-}
-"""Sizes of sketches by scheme; others have none. A model decides on the size for concepts."""
-
-
-def shape_of_entries(settings: str) -> EntryShape | None:
-    """The layout of the entries of a state; None if its settings name no scheme. settings: their canonical text"""
-    values: dict[str, Any] = json.loads(settings)
-    if "scheme.name" not in values:
-        return None
-    name: str = values["scheme.name"]
-    words = _SKETCH_WORDS[name](values) if name in _SKETCH_WORDS else 0
-    return EntryShape(words, name == "spotsieve", values["policy.keep"] in ("highest", "lowest"))
 
 
 class EntryHead(NamedTuple):

@@ -12,10 +12,11 @@ import json
 import re
 import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import isinf, nan
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -227,22 +228,71 @@ def decode_identity(value: bytes) -> Identity:
     if not body or body[0] != IDENTITY_VERSION:
         raise CorruptRecord("meta", IDENTITY, f"must be version {IDENTITY_VERSION}")
     try:
-        fields = json.loads(body[1:])
-        state_format, settings, log = fields["format"], fields["settings"], fields["log"]
-        # Version 1 was not stored.
-        *numbers, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
-        part = StatePart(*numbers) if numbers else None
-        # Another format is only named in the error that refuses it.
-        log_identity = log_identity_of(fields) if state_format == STATE_FORMAT else None
+        identity, part_version = _identity_of(json.loads(body[1:]))
     except (ValueError, LookupError, TypeError, RecursionError):
-        state_format = settings = log = part = version = log_identity = None  # type: ignore[assignment]
+        names = "format, settings, log, log_id and salt, and one of"
+        rule = f"must be JSON that names {names} at most {MAX_SHARDS} shards or none"
+        raise CorruptRecord("meta", IDENTITY, rule) from None
+    if part_version != PART_VERSION:
+        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
+    return identity
+
+
+def _identity_of(fields: Mapping[str, Any]) -> tuple[Identity, int]:
+    """Read fields of encode_identity; -> identity, version of its part. Raises LookupError, TypeError, ValueError."""
+    state_format, settings, log = fields["format"], fields["settings"], fields["log"]
+    # Version 1 was not stored.
+    *numbers, part_version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
+    part = StatePart(*numbers) if numbers else None
+    # Another format is only named in the error that refuses it.
+    log_identity = log_identity_of(fields) if state_format == STATE_FORMAT else None
     is_part = part is None or 0 <= part.number < part.shards <= MAX_SHARDS
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str) and is_part):
-        names = "format, settings, log, log_id and salt, and one of"
-        raise CorruptRecord("meta", IDENTITY, f"must be JSON that names {names} at most {MAX_SHARDS} shards or none")
-    if version != PART_VERSION:
-        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _REFILL)
-    return Identity(state_format, settings, log, part, log_identity)
+        raise ValueError
+    return Identity(state_format, settings, log, part, log_identity), part_version
+
+
+class EntryShape(NamedTuple):
+    """The layout of all entries. words: of a sketch, None: unknown  own: with own texts  ranked: with ranks"""
+
+    words: int | None
+    own: bool
+    ranked: bool
+
+
+class StoredRules(NamedTuple):
+    """The bounds of stored values. shape: of entries, None: unknown  bucket_cap: postings of a full bucket"""
+
+    shape: EntryShape | None = None
+    bucket_cap: int = 2**40
+
+
+_SKETCH_WORDS: dict[str, Callable[[dict[str, Any]], int | None]] = {
+    "minhash": lambda settings: (settings["scheme.h"] + 1) // 2,
+    "onebit": lambda settings: (settings["scheme.k"] + 63) // 64,
+    "adaptive-shingles": lambda _: 1,
+    "spotsigs-lsh": lambda settings: (settings["scheme.k"] * settings["scheme.l"] + 1) // 2,
+    "concept": lambda _: None,
+}
+"""Sizes of sketches by scheme; others have none. A model decides on the size for concepts."""
+
+
+def rules_of_settings(settings: str) -> StoredRules:
+    """The bounds of the values of a state. settings: their canonical text, which may leave out some of them
+
+    Raises KeyError, TypeError, ValueError if the text is no settings.
+    """
+    values = json.loads(settings)
+    if not isinstance(values, dict):
+        raise TypeError
+    shape = _shape_of_entries(values) if "scheme.name" in values else None
+    return StoredRules(shape, index(values.get("index.bucket_cap", StoredRules().bucket_cap)))
+
+
+def _shape_of_entries(values: dict[str, Any]) -> EntryShape:
+    name: str = values["scheme.name"]
+    words = _SKETCH_WORDS[name](values) if name in _SKETCH_WORDS else 0
+    return EntryShape(words, name == "spotsieve", values["policy.keep"] in ("highest", "lowest"))
 
 
 SOURCE_VERSION = 1

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import xxhash
 
-from spotsieve.state.format.buckets import NUMBER_BYTES
+from spotsieve.state.format.meta import MAX_ENTRIES
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.batches import batches
 
@@ -65,7 +65,7 @@ def decode_body(body: bytes) -> tuple[ForgottenPage, ...]:
         number, partition, offset, length, keys = _PAGE.unpack_from(body, at)
         source, at = body[at + _PAGE.size : at + _PAGE.size + length], at + _PAGE.size + length
         with_host, keys = bool(keys & _WITH_HOST), keys & ~_WITH_HOST
-        if number >> 8 * NUMBER_BYTES or offset < 0:
+        if number >= MAX_ENTRIES or offset < 0:
             raise ValueError
         words = struct.unpack_from(f"<{keys}Q", body, at)
         pages.append(ForgottenPage(number, source.decode(), partition, offset, words, with_host))

@@ -4,7 +4,6 @@ The state is written into a new folder, family by family. The meta values come l
 rest. Then the folder is moved into place.
 """
 
-import json
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 from spotsieve.state.directory import made_beside, put_in_place, sync_directory
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.common_text import BASE_KEY, COMMON_WINDOW, encode_base
-from spotsieve.state.format.entries import entry_fault, shape_of_entries
+from spotsieve.state.format.entries import entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -28,6 +27,7 @@ from spotsieve.state.format.meta import (
     STATE_FORMAT,
     Identity,
     StateProgress,
+    StoredRules,
     decode_clock,
     decode_pending_verdict,
     decode_progress,
@@ -36,6 +36,7 @@ from spotsieve.state.format.meta import (
     encode_progress,
     encode_source,
     log_identity_of,
+    rules_of_settings,
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import COMMON_SLOTS, no_common_text
@@ -144,6 +145,7 @@ class Importer:
         self._counts = dict.fromkeys(COUNTED, 0)
         self._last_bucket = self._last_memory = self._last_verdict = b""
         self._common, self._last_window = no_common_text(), -1
+        self._rules = StoredRules()
 
     def run(self, state: NewState) -> Fields:
         """Write everything. The meta values come last, after the trailer has confirmed the rest."""
@@ -171,6 +173,7 @@ class Importer:
         with self._reading():
             progress, clock = progress_of(header)
             log_identity_of(header)
+            self._rules = rules_of_settings(header["settings"])
             decode_clock(progress, encode_marks(clock.marks) if clock.marks else None)
             decode_progress(encode_progress(progress))
             whole = clock.floor == header["first_entry"]
@@ -239,10 +242,10 @@ class Importer:
         return items
 
     def _entries(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
-        items, shape = [], shape_of_entries(header["settings"])
+        items = []
         for number, fields in enumerate(lines, header["first_entry"] + self._counts["entries"]):
             named, value = entry_value(fields)
-            if named != number or entry_fault(value, self._counts["sources"], shape):
+            if named != number or entry_fault(value, self._counts["sources"], self._rules.shape):
                 raise ValueError
             items.append((number.to_bytes(8, "big"), value))
         return items
@@ -251,7 +254,7 @@ class Importer:
         keys, values, buckets = bucket_values(lines)
         if sorted({self._last_bucket, *keys}) != [self._last_bucket, *keys] or (
             int(buckets.numbers.max()) >= header["entries"]
-            or int(sizes_of(buckets.bounds).max()) > json.loads(header["settings"]).get("index.bucket_cap", 2**40)
+            or int(sizes_of(buckets.bounds).max()) > self._rules.bucket_cap
         ):
             raise ValueError
         # Decoding checks that postings ascend and fit.

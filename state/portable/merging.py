@@ -142,9 +142,8 @@ class _Merge:
         swept = Sweep(0, self._clock.floor)
         progress = StateProgress(*self._progress[:5], swept, swept)
         identity = self._parts[0].identity._replace(part=None)
-        log = identity.log
         self._state.complete(identity, progress, self._clock)
-        return MergeResult(log, progress.position, len(self._parts), entries, buckets, hosts, pending_verdicts)
+        return MergeResult(identity.log, progress.position, len(self._parts), entries, buckets, hosts, pending_verdicts)
 
     def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:
         """Yield (key, number of the part, value) of all parts, by key."""

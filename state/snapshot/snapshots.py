@@ -209,7 +209,6 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
     """Make the manifest of a checkpoint. Reads the meta values, and every file for its checksum."""
     with checkpoint_backend(partial, partial / INDEX_FOLDER) as backend:
         meta = read_meta(backend)
-    log = log_identity_fields(meta.identity.log_identity)
     paths = sorted(path for path in partial.rglob("*") if path.is_file())
     total, done = sum(path.stat().st_size for path in paths), 0
 
@@ -229,8 +228,7 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         format=meta.identity.state_format,
         log=meta.identity.log,
-        log_id=log["log_id"],
-        salt=log["salt"],
+        **log_identity_fields(meta.identity.log_identity),
         log_position=meta.progress.position,
         entries=meta.living_entries,
         settings=meta.identity.settings,

@@ -5,19 +5,18 @@ right. The verification reads a copy made of hard links, opened as the service o
 It holds the lock of the state meanwhile.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.common_text import read_common_text
-from spotsieve.state.format.entries import FORGOTTEN, EntryShape, entry_fault, head_of_entry, shape_of_entries
+from spotsieve.state.format.entries import FORGOTTEN, entry_fault, head_of_entry
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
     HEARD,
@@ -27,9 +26,10 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     STATE_FORMAT,
-    LogIdentity,
+    Identity,
     StatePart,
     StateProgress,
+    StoredRules,
     decode_clock,
     decode_identity,
     decode_outcome_ref,
@@ -37,6 +37,7 @@ from spotsieve.state.format.meta import (
     decode_progress,
     decode_source,
     page_of_key,
+    rules_of_settings,
 )
 from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import Buckets
@@ -130,28 +131,14 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
     return found
 
 
-class _StoredRules(NamedTuple):
-    """The bounds of stored values by the settings. shape: of entries  bucket_cap: postings of a full bucket"""
-
-    shape: EntryShape | None
-    bucket_cap: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    """The meta values. floor: entries floor..progress.entry_count - 1 live
+    """The meta values. floor: entries floor..progress.entry_count - 1 live  rules: by the settings"""
 
-    part: the shard, which holds some of these entries; None: the state holds all of them
-    log_identity: None for a state that has read no log yet
-    """
-
+    identity: Identity
     progress: StateProgress
     floor: int
-    settings: str
-    log: str
-    part: StatePart | None
-    rules: _StoredRules
-    log_identity: LogIdentity | None
+    rules: StoredRules
 
 
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
@@ -165,10 +152,10 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         return None
     try:
         identity = decode_identity(values[IDENTITY])
-        stored_format, settings, log, part, log_identity = identity
+        part = identity.part
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
-        rules = _StoredRules(shape_of_entries(settings), int(json.loads(settings).get("index.bucket_cap", 2**40)))
+        rules = rules_of_settings(identity.settings)
         heard = decode_outcome_ref(values[HEARD]) if HEARD in values else None
     except SpotsieveError as error:
         found.add_error(error)
@@ -181,13 +168,13 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     if heard is None and part is not None and progress.entry_count:
         found.add(f"meta[{HEARD.hex()}]", "must name the last outcome that this shard has indexed")
     found.part = "" if part is None else str(part)
-    if stored_format != STATE_FORMAT:
-        found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {STATE_FORMAT}, has {stored_format}")
+    if identity.state_format != STATE_FORMAT:
+        found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {STATE_FORMAT}, has {identity.state_format}")
     entries = progress.entry_count
     if entries and not progress.position and not progress.pages_applied:
         found.add(f"meta[{PROGRESS.hex()}]", f"must be beyond record 0 of the log, as there are {entries} entries")
-    found.log, found.log_position = log, progress.position
-    return _Meta(progress, clock.floor, settings, log, part, rules, log_identity)
+    found.log, found.log_position = identity.log, progress.position
+    return _Meta(identity, progress, clock.floor, rules)
 
 
 class _Verifier:
@@ -203,21 +190,21 @@ class _Verifier:
         self._count = meta.progress.entry_count if meta else last
         # Without meta values the first entry gives the floor, and the progress of the sweep is unknown.
         self._floor = meta.floor if meta else max(families["entries"].first_number(), 0)
-        if self._count - max(last, self._floor) > _MOST_MISSING:
-            last = max(last, self._floor)
+        end = max(last, self._floor)
+        if self._count - end > _MOST_MISSING:
             rule = f"is missing, and all up to {self._count - 1}: they live by the meta values"
-            self._found.add(f"entries[{last:016x}]", rule)
-            self._count = last
+            self._found.add(f"entries[{end:016x}]", rule)
+            self._count = end
         self._sweep = meta.progress.sweep if meta else Sweep()
         self._host_sweep = meta.progress.host_sweep if meta else Sweep()
         self._sources = 0
-        self._rules = meta.rules if meta else None
+        self._rules = meta.rules if meta else StoredRules()
         self._present = np.zeros(self._count - self._floor, np.bool_)
         self._indexed = np.zeros(self._count - self._floor, np.bool_)
         self._forgotten = np.zeros(self._count - self._floor, np.bool_)
         self._named = np.ones(self._count - self._floor, np.bool_)
         self._unread = False
-        self._part = meta.part if meta else None
+        self._part = meta.identity.part if meta else None
         self._has_own: bool | None = None
         """Whether entries have own texts, as in a scheme with host memories; None before the first entry."""
 
@@ -310,9 +297,8 @@ class _Verifier:
         self._present[places] = True
         forgotten = np.array([value == FORGOTTEN for value in values])
         self._forgotten[places[forgotten[~beyond]]] = True
-        shape = self._rules.shape if self._rules else None
         for key, value in zip(keys, values, strict=True):
-            rule = entry_fault(value, self._sources, shape)
+            rule = entry_fault(value, self._sources, self._rules.shape)
             if rule is not None:
                 self._found.add(f"entries[{key.hex()}]", rule)
             elif self._has_own is None and value != FORGOTTEN:
@@ -342,10 +328,9 @@ class _Verifier:
         buckets = decode_buckets(names, list(values))
         self._found.checked["postings"] += len(buckets.numbers)
         sizes = sizes_of(buckets.bounds)
-        if self._rules is not None:
-            for place in np.flatnonzero(sizes > self._rules.bucket_cap).tolist():
-                rule = f"must have at most {self._rules.bucket_cap} postings by the settings, has {sizes[place]}"
-                self._found.add(f"buckets[{int(names[place]):016x}]", rule)
+        for place in np.flatnonzero(sizes > self._rules.bucket_cap).tolist():
+            rule = f"must have at most {self._rules.bucket_cap} postings by the settings, has {sizes[place]}"
+            self._found.add(f"buckets[{int(names[place]):016x}]", rule)
         dead, known = buckets.numbers < self._floor, buckets.numbers < self._count
         known &= ~dead
         numbers = (buckets.numbers[known] - np.uint64(self._floor)).astype(np.int64)
@@ -378,13 +363,13 @@ def _verify_log(directory: Path, found: Findings, meta: _Meta | None, on_progres
     """Check the local log, if any: every record, and that it reaches the position of the state."""
     facts, before = LogFacts(None, None), found.damaged
     if meta is not None:
-        facts = LogFacts(settings_digest(meta.settings), meta.log_identity)
+        facts = LogFacts(settings_digest(meta.identity.settings), meta.identity.log_identity)
     end = examine_log(directory, facts, found, on_progress)
     if end is not None:
         found.checked["log records"] = end
-    if meta is not None and (end is not None or (meta.log == LOCAL and meta.part is None)):
+    if meta is not None and (end is not None or (meta.identity.log == LOCAL and meta.identity.part is None)):
         try:
-            check_log_range(meta.log, meta.progress.position, 0, end or 0, meta.progress.pages_applied)
+            check_log_range(meta.identity.log, meta.progress.position, 0, end or 0, meta.progress.pages_applied)
         except SpotsieveError as error:
             found.add_error(error)
     found.log_damaged = found.damaged - before

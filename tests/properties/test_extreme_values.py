@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from spotsieve.state.format.common_text import changes_key, encode_changes, read_common_text
-from spotsieve.state.format.entries import shape_of_entries
 from spotsieve.state.format.meta import (
     MAX_ENTRIES,
     MAX_SHARDS,
@@ -29,6 +28,7 @@ from spotsieve.state.format.meta import (
     encode_pending_verdict,
     encode_progress,
     pending_verdict_key,
+    rules_of_settings,
 )
 from spotsieve.state.horizon import STEPS, StepMark
 from spotsieve.state.index import CommonText, PendingVerdict, no_common_text
@@ -150,7 +150,7 @@ def _negative_offset() -> bytes:
 @pytest.mark.parametrize("name", SCHEME_SETTINGS)
 def test_the_settings_of_a_state_tell_the_sketches_and_own_texts_of_its_entries(name: str) -> None:
     settings = Settings(scheme=settings_named(name))
-    shape, scheme = shape_of_entries(verdict_settings_text(settings)), scheme_of(settings.scheme)
+    shape, scheme = rules_of_settings(verdict_settings_text(settings)).shape, scheme_of(settings.scheme)
     assert shape is not None
     assert shape.words in (scheme.sign([]).sketch.shape[1], None)
     assert shape.own == (scheme.bars is not None)
