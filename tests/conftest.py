@@ -1,6 +1,7 @@
 """Fixtures and options of all tests: a real Kafka, fresh topics on it, and the labelled data."""
 
 import asyncio
+import logging
 import signal
 import subprocess
 import sys
@@ -66,6 +67,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if number == 0:
             terminalreporter.section("Debian packages")
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    """Give the root logger its handlers back: a command run in this process writes to output that pytest closes."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
 
 
 @pytest.fixture(scope="session")

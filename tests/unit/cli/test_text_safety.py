@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -163,17 +162,6 @@ def test_a_progress_line_is_escaped() -> None:
     assert_harmless(CURSOR.sub("", terminal.getvalue()))
 
 
-@pytest.fixture
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-
-
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("style", ["json", "text"])
 def test_no_log_line_holds_foreign_text_raw(style: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(LogSettings.model_validate({"format": style}))

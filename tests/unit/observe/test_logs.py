@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, ProducerFenced
@@ -10,15 +9,6 @@ from aiokafka.errors import NotEnoughReplicasError, ProducerFenced
 from spotsieve.stream.base.settings.runtime import LogSettings
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.observe.logs import configure_logs, logger
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def test_away_from_a_terminal_a_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
