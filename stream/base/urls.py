@@ -46,6 +46,23 @@ def url_without_fragment(url: str) -> str:
     return url.partition("#")[0]
 
 
+_VISIT = re.compile(
+    rb"[?&;](?:sid|sess?id|session_?id|phpsessid|jsessionid|aspsessionid[a-z]*|cfid|cftoken|zenid|oscsid|xtcsid"
+    rb"|utm_[a-z_]+|gclid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_g[al])=[^?&;#]*",
+    re.IGNORECASE,
+)
+"""Parameters that name a visit, a campaign or a visitor, not a page, by the names that common software gives them."""
+
+
+def url_without_visit(url: bytes) -> bytes:
+    """The URL that all visits to a page share: without fragment, session ids and tracking tags."""
+    page = url.partition(b"#")[0]
+    if b"=" not in page:
+        return page
+    kept = _VISIT.sub(b"", page)
+    return kept if b"?" in kept else kept.replace(b"&", b"?", 1)
+
+
 def owner_reader(author_paths: Sequence[str]) -> Callable[[str], str]:
     """A function from a URL to its owner: its host, or host and path of an author, such as herald.example/~smith.
 

@@ -4,6 +4,7 @@ Sketches are sets of bit numbers here.
 """
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,10 @@ COUNT_BITS, HOST_BITS = 12, 64
 """The sizes of the sketches of an item and of a host."""
 MOST_ITEMS, MOST_WORDS = 1_024, 128
 MOST_ERROR = 15
+VISITS = set(
+    b"sid sesid sessid sessionid session_id phpsessid jsessionid cfid cftoken zenid oscsid xtcsid gclid dclid fbclid "
+    b"msclkid yclid igshid mc_cid mc_eid _ga _gl".split()
+)
 
 
 def linear_count(occupied: int, bits: int) -> float:
@@ -144,11 +149,31 @@ def item_of(identity: int) -> int:
 
 
 def hash_of_url(url: bytes) -> int:
-    """The hash by which the URL of a page is counted: FNV-1a, mixed."""
+    """The hash by which the URL of a page is counted: FNV-1a of the URL without what differs by visit, mixed."""
     value = 0xCBF29CE484222325
-    for byte in url:
+    for byte in without_visit(url):
         value = (value ^ byte) * 0x100000001B3 % 2**64
     return _mixed(value)
+
+
+def without_visit(url: bytes) -> bytes:
+    """The URL without fragment, session ids and tracking tags (stream/base/urls.py)."""
+    url = url.split(b"#")[0]
+    first, *parameters = re.split(rb"(?=[?&;])", url)
+    kept = [one for one in parameters if not names_visit(*one[1:].partition(b"=")[:2])]
+    if b"=" in url and not any(one.startswith(b"?") for one in kept):
+        place = next((place for place, one in enumerate(kept) if one.startswith(b"&")), None)
+        if place is not None:
+            kept[place] = b"?" + kept[place][1:]
+    return first + b"".join(kept)
+
+
+def names_visit(name: bytes, equals: bytes) -> bool:
+    """Whether a parameter has a value, and the name of a session id or of a tracking tag."""
+    name = name.lower()
+    is_tag = name.startswith(b"utm_") and len(name) > 4 and not set(name) - set(b"abcdefghijklmnopqrstuvwxyz_")
+    is_asp = name.startswith(b"aspsessionid") and not set(name) - set(b"abcdefghijklmnopqrstuvwxyz")
+    return equals == b"=" and (name in VISITS or is_tag or is_asp)
 
 
 def hash_of_text(hashes: Iterable[int]) -> int:

@@ -23,6 +23,7 @@ from spotsieve.stream.base.page_text import (
     words_of,
 )
 from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
+from spotsieve.stream.base.urls import url_without_visit
 from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_OWN,
     IS_TEMPLATE,
@@ -47,8 +48,11 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def page_hashes(signatures: Signatures) -> NDArray[np.uint64]:
-    """Hashes of each page's URL and of its text, by which its host counts it: uint64[n, 2]."""
-    urls = byte_texts(signatures.urls)
+    """Hashes of each page's URL and of its text, by which its host counts it: uint64[n, 2].
+
+    A page that is fetched again under another session id has the same URL here.
+    """
+    urls = byte_texts([url_without_visit(url) for url in signatures.urls])
     raw = np.frombuffer(urls.raw, np.uint8)
     hashes: NDArray[np.uint64] = _hash_pages(raw, urls.bounds, signatures.samples, signatures.samples_bounds)
     return hashes

@@ -7,8 +7,9 @@ Here n is the number of pages of the host. Every page in the log that has text i
 verdict that kept a page from being counted would hide the template text that the next verdict needs.
 
 Pages are counted by their URLs and by their texts, and the smaller number holds. So a page that is crawled ten times
-counts once, and so do ten copies of one text. Both numbers are estimated by linear counting (Whang et al. 1990): each
-item has two sketches of COUNT_BITS bits, in which every URL and every text sets one bit. Equal pages set equal bits.
+counts once, also under ten session ids, and so do ten copies of one text. Both numbers are estimated by linear counting
+(Whang et al. 1990): each item has two sketches of COUNT_BITS bits, in which every URL and every text sets one bit.
+Equal pages set equal bits.
 
 A memory is bounded. If it is full, a new item replaces one that was seen on the fewest pages, and inherits this number
 as its error, as in Space-Saving (Metwally et al. 2005): an item that was seen on more than N / room pages is in the
