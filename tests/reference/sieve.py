@@ -40,7 +40,7 @@ def columns_of(page: bytes, markup: int, settings: SieveSettings) -> Columns:
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)
     kept = [token for block, why in zip(blocks, reasons, strict=True) if "kept" in why for token in block.tokens]
-    shingles = shingles_of(kept, settings.shingle_words)
+    shingles = shingles_of(kept or every, settings.shingle_words)
     text = page_text_of(blocks, reasons, settings.salt)
     return Columns(
         len(every),

@@ -278,12 +278,10 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
         weak[page] = select_blocks(blocks, block_count, buffers.card, explains)
         kept_count = _keep_tokens(tokens, blocks, block_count, kept)
         kept_counts[page] = kept_count
-        text = np.int64(kept.ctypes.data)
-        if kept_count > 0:
-            language[page] = choose_language(text, kept_count, words)
-        else:
-            language[page] = choose_language(tokens, count, words)
-        shingles = shingle_hashes(text, kept_count, shingle_words, features)
+        # All text of a page without main text serves in its place, so that other hosts' copies are found.
+        text, size = (np.int64(kept.ctypes.data), kept_count) if kept_count > 0 else (tokens, count)
+        language[page] = choose_language(text, size, words)
+        shingles = shingle_hashes(text, size, shingle_words, features)
         written = minima_bounds[page]
         minima_bounds[page + 1] = written + smallest_hashes(
             features, shingles, shingle_words - 1, minima[written : written + minima_count]
