@@ -17,8 +17,8 @@ from tests.reference.containment import (
 )
 from tests.reference.host_memory import item_of
 
-FEW_PAGES, TEMPLATE_WORDS = 4, 200
-LEAST_MAIN_ON_HOST = 60
+FEW_PAGES, TEMPLATE_WORDS, YOUNG_FRESH = 4, 200, 0.05
+LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
@@ -68,6 +68,7 @@ class Pair:
         view, entry = self.view, self.entry
         self.comparison = Comparison(view, entry)
         self.same_host = view.page.host == entry.host
+        self.new_host = self.same_host and view.memory.pages < FEW_PAGES - 0.5
         self.common = view.common_words > view.whole_words / 2
         words = view.memory.words
         theirs = {word for word in entry.titles if words.pages_with(word) <= view.memory.common_limit}
@@ -93,7 +94,11 @@ class Pair:
         speaks = view.main_words >= (LEAST_MAIN_ON_HOST if self.same_host else LEAST_MAIN)
         other_text = view.other_words > 0
         if not self.same_host:
-            other_text = view.main_words <= view.prose_words
+            other_text = (
+                view.main_words <= view.prose_words
+                or view.other_words > MOST_OUTSIDE * view.main_words
+                or view.own_words > MOST_OWN * view.main_words
+            )
         with_common = self.common and view.whole_words >= LEAST_MAIN
         if not self.same_host and with_common and view.whole_words >= WHOLE_SHARE * view.every_word:
             return [Part(WHOLE_MAIN_TEXT, view.whole_words, False)]
@@ -141,11 +146,11 @@ class Pair:
     def contained(self, asked: Part) -> float | None:
         """The containment of a part if it is enough, and few of its words are fresh."""
         part, words, beside = asked
-        pages, least = self.view.memory.pages, self.bars.min_containment
+        least = self.bars.min_containment
         contained, fresh = self.comparison.measure(part)
         text_contained = contained
         thin = words < THIN and not (self.same_host and part == MAIN_TEXT)
-        young = self.same_host and (not beside or part == MAIN_TEXT) and pages < FEW_PAGES - 0.5
+        young = self.new_host and (not beside or part == MAIN_TEXT)
         if thin and part == ALL_TEXT:
             contained, text_contained = self.contained_with_title(), self.contained_without_heading()
         needed = self.needed(asked, thin, young)
@@ -209,6 +214,8 @@ class Pair:
             most = NEARLY_NONE * asked.words
         if (thin and not self.same_host and not young) or (asked.beside and asked.part != MAIN_TEXT):
             most = by_default
+            if self.new_host and self.view.main_words <= TEMPLATE_WORDS:
+                most = YOUNG_FRESH * asked.words
         if young:
             most = 0.0
         return most

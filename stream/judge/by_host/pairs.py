@@ -16,7 +16,8 @@ More is required where less is known:
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
-  words may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh.
+  words may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh,
+  and hardly any in the text beside it (YOUNG_FRESH).
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
@@ -77,10 +78,16 @@ from spotsieve.stream.sign.schemes import Confirmations
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
 """The pages of a host below which its template text is unknown, and the words of a page that may be template text
 then."""
+YOUNG_FRESH = 0.05
+"""The share of fresh words in all text of such a page, beside a main text of up to TEMPLATE_WORDS words: the main text
+may be template text."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
-the other text is compared too if there is as much other prose: a page that joins two texts is no copy of the one that
-selection kept."""
+the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
+no copy of the one that selection kept."""
+MOST_OUTSIDE, MOST_OWN = 6.0, 16.0
+"""Other text is much more than main text if it has MOST_OUTSIDE times its words outside links, or if all distinctive
+text has MOST_OWN times its words."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
 CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.05
@@ -163,7 +170,11 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
     both = speaks and figures[OUTSIDE] > 0
     if not same:
-        both = speaks and figures[MAIN] <= figures[PROSE]
+        both = speaks and (
+            figures[MAIN] <= figures[PROSE]
+            or figures[OUTSIDE] > MOST_OUTSIDE * figures[MAIN]
+            or figures[OWN] > MOST_OWN * figures[MAIN]
+        )
     beside = not alone and speaks + (both or not speaks) + with_common > 1
     score, enough = 2.0, True
     for part in range(PARTS):
@@ -269,7 +280,8 @@ def _contained_part(part, words, beside, lengths, pages, page, same, title, shar
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
     text_contained = contained
     thin = words < THIN and (not same or part != MAIN_TEXT)
-    young = same and (not beside or part == MAIN_TEXT) and figures[PAGES] < FEW_PAGES - 0.5
+    new_host = same and figures[PAGES] < FEW_PAGES - 0.5
+    young = new_host and (not beside or part == MAIN_TEXT)
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
@@ -283,6 +295,8 @@ def _contained_part(part, words, beside, lengths, pages, page, same, title, shar
         most_fresh = NEARLY_NONE * words
     if (thin and not same and not young) or (beside and part != MAIN_TEXT):
         most_fresh = (1.0 - bars.min_containment) * words
+        if new_host and figures[MAIN] <= TEMPLATE_WORDS:
+            most_fresh = YOUNG_FRESH * words
     row = thresholds.PART_FIRST + 2 * part
     most_allowed = bars.max_fresh_words - 1.0 if bars.max_fresh_words > 0 else words
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:

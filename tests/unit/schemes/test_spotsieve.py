@@ -10,7 +10,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import AUTHOR_PATHS
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
-from spotsieve.stream.base.urls import host_of, owner_reader
+from spotsieve.stream.base.urls import host_of, owner_reader, url_without_visit
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
@@ -35,6 +35,7 @@ from tests.fixtures.pages.spotsieve_pages import (
     portal,
     shop,
 )
+from tests.reference.host_memory import without_visit
 from tests.reference.packed_text import text_of
 from tests.reference.remembering import heaviest
 
@@ -194,18 +195,18 @@ def test_goods_of_a_shop_are_told_apart_from_its_first_page_on_and_a_copy_is_fou
     assert [verdict.original for verdict in found[len(GOODS) :]] == list(range(len(GOODS)))
 
 
-def test_what_most_pages_of_a_host_say_is_no_reason_to_drop_the_next_one() -> None:
-    # A notice longer than the text: a copy to a host of which nothing is known, its template once it is known
+def test_what_the_pages_of_a_host_share_is_no_reason_to_drop_the_next_one() -> None:
+    # A notice longer than the text, on a host of which nothing is known, and where it is known as template text
     notice = " ".join(OTHER)
     known = [page(n, f"{HERE}/{n}", newspaper([notice, *STORIES[name, 1]], name)) for n, name in enumerate(PATHS)]
     two = [page(90 + n, f"{HERE}/x{n}", newspaper([notice, short], "Today")) for n, short in enumerate(ENGLISH[:2])]
-    assert judged(two)[1].kind is Kind.DUPLICATE
-    assert [verdict[:2] for verdict in judged([*known, *two])[-2:]] == [NOVEL] * 2
+    for before in ([], known):
+        assert [verdict[:2] for verdict in judged([*before, *two])[-2:]] == [NOVEL] * 2
 
 
 def test_a_page_that_comes_again_has_its_verdict_whatever_its_host_learned_since() -> None:
-    notice = " ".join(OTHER)
-    two = [page(90 + n, f"{HERE}/x{n}", newspaper([notice, short], "Today")) for n, short in enumerate(ENGLISH[:2])]
+    notice, short = " ".join(3 * OTHER), [" ".join(text.split()[:12]) for text in ENGLISH[:2]]
+    two = [page(90 + n, f"{HERE}/x{n}", newspaper([notice, text], "Today")) for n, text in enumerate(short)]
     then = [page(n, f"{HERE}/{n}", newspaper([notice, *STORIES[name, 1]], name)) for n, name in enumerate(PATHS)]
     for batch in (1, 7, 1_000):
         found = judged([*two, *then, *two, then[0]], batch=batch)
@@ -286,6 +287,30 @@ def test_a_judged_page_has_blocks_samples_title_and_site_and_others_have_none() 
 def test_the_owner_of_an_address(url: str, owner: str) -> None:
     assert owner_reader(["/~", "/users/", "/users/staff/"])(url) == owner
     assert owner_reader([])(url) == host_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "of_all_visits"),
+    [
+        ("https://a.example/3?sid=5f0c", "https://a.example/3"),
+        ("https://a.example/3?sid=5f0c&page=2", "https://a.example/3?page=2"),
+        ("https://a.example/3?page=2&utm_source=b&UTM_medium=c", "https://a.example/3?page=2"),
+        ("https://a.example/3;jsessionid=A1.b?page=2#top", "https://a.example/3?page=2"),
+        ("https://a.example/3?a=1&fbclid=2&b=3", "https://a.example/3?a=1&b=3"),
+        ("https://a.example/3?page=2", "https://a.example/3?page=2"),
+        (
+            "https://a.example/3?side=2&inside=4&id=5f0c5f0c5f0c5f0c",
+            "https://a.example/3?side=2&inside=4&id=5f0c5f0c5f0c5f0c",
+        ),
+        ("https://a.example/sid=3", "https://a.example/sid=3"),
+        ("https://a.example/3?sid", "https://a.example/3?sid"),
+        ("#sid=3", ""),
+        ("", ""),
+    ],
+)
+def test_all_visits_to_a_page_share_an_address(url: str, of_all_visits: str) -> None:
+    assert url_without_visit(url.encode()) == of_all_visits.encode()
+    assert without_visit(url.encode()) == of_all_visits.encode()
 
 
 def test_authors_of_one_host_have_hosts_of_their_own_and_one_site() -> None:
