@@ -188,10 +188,6 @@ PHRASES = (
 )
 
 EXCEPTIONS = {
-    "README.md": (
-        "issue 38 rewrites it",
-        "let through, passed on unchecked, to the byte",
-    ),
     "bench/": (
         "texts of generated pages; they change when the pages are measured again",
         "is filed, is one that, let through, so many",
