@@ -108,11 +108,14 @@ def spans_that_should_be_links(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", USER_DOCUMENTS, ids=lambda path: path.name)
-def test_user_documents_link_to_documents_and_name_no_folder_outside(document: Path) -> None:
+def test_user_documents_link_to_the_documents_that_they_name(document: Path) -> None:
     assert spans_that_should_be_links("see `docs/files.md`") == ["docs/files.md"]
-    text = text_of(document)
-    assert spans_that_should_be_links(text) == []
-    assert "../shared" not in text
+    assert spans_that_should_be_links(text_of(document)) == []
+
+
+def test_documents_name_no_folder_outside_of_the_repository() -> None:
+    pages = [README, *(REPOSITORY / "docs").rglob("*.md")]
+    assert [where(page) for page in pages if "../shared" in text_of(page)] == []
 
 
 def test_user_documents_stay_short() -> None:
