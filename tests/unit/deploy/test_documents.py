@@ -107,8 +107,8 @@ def spans_that_should_be_links(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("document", USER_DOCUMENTS, ids=lambda path: path.name)
-def test_user_documents_link_to_the_documents_that_they_name(document: Path) -> None:
+@pytest.mark.parametrize("document", [README, *sorted((REPOSITORY / "docs").rglob("*.md"))], ids=where)
+def test_documents_link_to_the_documents_that_they_name(document: Path) -> None:
     assert spans_that_should_be_links("see `docs/files.md`") == ["docs/files.md"]
     assert spans_that_should_be_links(text_of(document)) == []
 
