@@ -55,8 +55,8 @@ def _head(run: Run, figures: Figures, command: str) -> str:
         {"QUICK: the beginning of each set only." if run.quick else ""}
     """)
     second = paragraph("""
-        Sets and truth are described in ../shared/data/*/README.md: a page is a duplicate if the main text of an earlier
-        page has a similarity of .6 or more with its own, novel if all are below .2. `spotsieve score` gives the same
+        The labelled sets are not part of the repository. A page is a duplicate if the main text of an earlier page
+        has a similarity of 0.6 or more with its own, and novel if all are below 0.2. `spotsieve score` gives the same
         figures. This document is written by `make quality`; do not edit it.
     """)
     unseen = "Those under Cross-validation are of hosts and articles that neither fit nor choice has seen."

@@ -31,9 +31,9 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         tables.sizes_table(figures, costs, cases),
         "### Disk of the state",
         fill(
-            "Pages are those that were let through. A disk has "
+            "Only indexed pages are counted. A disk has "
             f"{DISK_BYTES / 1e12:.0f} TB, and {LOAD:.0%} of it may be filled. These are bytes alone: the CPU of "
-            "RocksDB at this size was not measured with shards (`docs/measured/large-state.md` has that of one "
+            "RocksDB at this size was not measured with shards ([Large state](large-state.md) measures one "
             "process). All CPU on this page is that of states that fit memory.",
             120,
         ),
@@ -63,8 +63,8 @@ def _opening(figures: Figures, machine: Figures) -> list[str]:
     return [
         fill(
             "`make scale` measures the parts, simulates a cluster of them and writes this page; do not edit it. "
-            "`docs/scale.md` says what workers, shards and the resolver do. W is the number of workers, S that "
-            "of shards.",
+            "[Scale](../scale.md) describes workers, shards and the resolver. W is the number of workers, S the "
+            "number of shards.",
             120,
         ),
         fill(

@@ -72,7 +72,7 @@ def _kernel(quick: bool) -> dict[str, Any]:
 
     rounds = 3 if quick else 7
     try:
-        return {**measure_kernel(rounds), "source": "pages of ../shared/data/news"}
+        return {**measure_kernel(rounds), "source": "pages of the labelled set news"}
     except FileNotFoundError:
         _say("  ../shared/data/news is not here: measuring on generated pages instead")
         return {**measure_kernel(rounds, html_pages(1_000, 3)), "source": "generated pages"}
@@ -114,7 +114,7 @@ def _compression(quick: bool) -> dict[str, Any]:
         return {**measure_compression(rounds), "source": "generated pages"}
     # Consecutive pages, as in a crawl. Generated pages share sentences and would compress better than real ones.
     real = [(name.encode(), orjson.dumps({"url": name, "body": page.decode()})) for name, page in pages_of("news")]
-    return {**measure_compression(rounds, real[:COMPRESSED_PAGES]), "source": "pages of ../shared/data/news"}
+    return {**measure_compression(rounds, real[:COMPRESSED_PAGES]), "source": "pages of the labelled set news"}
 
 
 def _memory(quick: bool) -> dict[str, Any]:

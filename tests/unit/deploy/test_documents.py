@@ -26,6 +26,7 @@ from tests.fixtures.source_tree import comments_and_docstrings, tracked
 
 README = REPOSITORY / "README.md"
 DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+USER_DOCUMENTS = [README, *sorted((REPOSITORY / "docs").glob("*.md"))]
 FOLDERS = ("stream", "state", "tests", "bench", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge"),
@@ -34,6 +35,7 @@ ACTIONS = {
     "model": ("build", "info"),
 }
 MOST_LINES = 150
+MOST_WORDS = 60_000
 SHELL = ("", "sh", "console", "toml")
 TEXT_FILES = (
     "*.md",
@@ -98,8 +100,27 @@ def test_readme_is_two_screens() -> None:
     assert len(text_of(README).splitlines()) <= MOST_LINES
 
 
-def test_readme_needs_no_relative_link_on_a_package_index_page() -> None:
-    assert links_in(text_of(README)) == []
+def spans_that_should_be_links(text: str) -> list[str]:
+    """Documents named in backticks. A reader cannot follow them."""
+    return [
+        code for code in code_of(text) if re.fullmatch(r"(?:docs/[\w/-]+|ARCHITECTURE|CHANGELOG)\.md(?:#[\w-]+)?", code)
+    ]
+
+
+@pytest.mark.parametrize("document", [README, *sorted((REPOSITORY / "docs").rglob("*.md"))], ids=where)
+def test_documents_link_to_the_documents_that_they_name(document: Path) -> None:
+    assert spans_that_should_be_links("see `docs/files.md`") == ["docs/files.md"]
+    assert spans_that_should_be_links(text_of(document)) == []
+
+
+def test_documents_name_no_folder_outside_of_the_repository() -> None:
+    pages = [README, *(REPOSITORY / "docs").rglob("*.md")]
+    assert [where(page) for page in pages if "../shared" in text_of(page)] == []
+
+
+def test_user_documents_stay_short() -> None:
+    written = [path for path in USER_DOCUMENTS if path.name != "configuration.md"]
+    assert sum(len(text_of(path).split()) for path in written) <= MOST_WORDS
 
 
 @documents
@@ -178,13 +199,24 @@ def test_a_comment_that_names_a_file_or_module_that_is_gone_is_found(name: str, 
     assert bool(missing_names(place, f"x = 1  # see {name}\n")) is gone
 
 
-@documents
-def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
-    for link in links_in(text_of(document)):
+def dead_links(document: Path, text: str) -> list[str]:
+    """Relative links whose file, or whose heading, is not there."""
+    dead = []
+    for link in links_in(text):
         path, _, anchor = link.partition("#")
         target = (document.parent / path) if path else document
-        assert target.exists(), link
-        assert not anchor or anchor in anchors_of(text_of(target)), link
+        if not target.exists() or (anchor and anchor not in anchors_of(text_of(target))):
+            dead.append(link)
+    return dead
+
+
+def test_every_link_of_every_markdown_file_leads_to_a_file_and_a_heading() -> None:
+    assert dead_links(README, "[a](docs/none.md) [b](docs/faq.md#none) [c](docs/faq.md)") == [
+        "docs/none.md",
+        "docs/faq.md#none",
+    ]
+    found = {where(path): dead_links(path, text_of(path)) for path in tracked("*.md")}
+    assert {name: dead for name, dead in found.items() if dead} == {}
 
 
 @documents
@@ -244,13 +276,23 @@ def test_the_actions_of_commands_are_those_that_they_have() -> None:
         assert tuple(re.findall(r"^    ([a-z-]+)(?:  |$)", asked.stdout, re.MULTILINE)) == actions
 
 
-def test_every_document_is_named_by_readme() -> None:
-    named = paths_in(text_of(README)) | paths_in(text_of(REPOSITORY / "docs" / "guide.md"))
-    known = {
-        f"docs/{name}.md"
-        for name in ("index", "api", "formats", "changelog", "architecture", "measured/kernel-vs-lexbor")
-    }
-    assert {where(document) for document in DOCUMENTS if where(document).startswith("docs/")} - known <= named
+def linked_from(document: Path) -> set[Path]:
+    """Every Markdown file that is reached from a document by links."""
+    reached, waiting = set[Path](), [document.resolve()]
+    while waiting:
+        if (page := waiting.pop()) not in reached:
+            reached.add(page)
+            links = [(page.parent / link.partition("#")[0]).resolve() for link in links_in(text_of(page))]
+            waiting += [path for path in links if path.suffix == ".md" and path.is_file()]
+    return reached
+
+
+def test_every_document_is_reached_from_readme_by_links() -> None:
+    site_only = {"index.md", "api.md", "changelog.md"}  # the front page, the generated reference, a copy
+    missing = {path for path in DOCUMENTS if path.name not in site_only} - linked_from(README)
+    assert sorted(map(where, missing)) == []
+    evidence = linked_from(REPOSITORY / "docs" / "evidence.md")
+    assert {path for path in DOCUMENTS if path.parent.name == "measured"} <= evidence
 
 
 def test_the_guide_has_every_scheme() -> None:
@@ -286,10 +328,12 @@ def test_readme_s_figures_are_those_of_their_places() -> None:
     assert [soak.count(f"| {what} | 0 |") for what in ("pages without a verdict", "pages with two verdicts")] == [1, 1]
 
 
-def test_readme_s_commands_print_what_it_shows(tmp_path: Path) -> None:
-    text = text_of(README)
-    files = re.findall(r"^```sh\nmkdir /tmp/try && cd /tmp/try\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    subprocess.run(["sh", "-c", files[0]], cwd=tmp_path, check=True)
+def test_the_commands_of_readme_and_quick_start_print_what_they_show(tmp_path: Path) -> None:
+    text = text_of(README) + text_of(REPOSITORY / "docs" / "quick-start.md")
+    files = re.findall(r"^```sh\n(?:mkdir /tmp/try && cd /tmp/try\n)?(cat > .*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(files) == 2
+    for commands in files:
+        subprocess.run(["sh", "-c", commands], cwd=tmp_path, check=True)
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(shown) == 4
