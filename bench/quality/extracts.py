@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,13 +26,13 @@ class Extracts:
         self._cache = cache
 
     def main_content(self, labelled: LabelledSet, extractor: str) -> Extract:
-        """Main content of every page by `trafilatura` or `resiliparse`; plain text is returned unchanged, for free."""
-        count = len(labelled.pages)
-        kept = self._cache and self._cache / f"{labelled.name}-{count}-{extractor}-{version(extractor)}.json"
+        """The text of every page by one of EXTRACTORS; plain text is returned unchanged, for free."""
+        count, (package, made) = len(labelled.pages), EXTRACTORS[extractor]
+        kept = self._cache and self._cache / f"{labelled.name}-{count}-{extractor}-{version(package)}.json"
         if kept and kept.exists():
             stored = json.loads(kept.read_text("utf-8"))
             return Extract(tuple(stored["texts"]), stored["cpu_s"])
-        extract = extract_all(labelled.documents, EXTRACTORS[extractor])
+        extract = extract_all(labelled.documents, made)
         if kept:
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps({"texts": extract.texts, "cpu_s": extract.cpu_s}), "utf-8")
@@ -78,4 +78,9 @@ def whole_page() -> Callable[[str], str]:
     return visible_text
 
 
-EXTRACTORS = {"trafilatura": trafilatura, "resiliparse": resiliparse}
+EXTRACTORS: Mapping[str, tuple[str, Callable[[], Callable[[str], str]]]] = {
+    "trafilatura": ("trafilatura", trafilatura),
+    "resiliparse": ("resiliparse", resiliparse),
+    "visible text": ("resiliparse", whole_page),
+}
+"""Each with the package that provides it."""

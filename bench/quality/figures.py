@@ -23,6 +23,10 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.research.scoring import Scores, score
+from spotsieve.stream.research.scoring.fresh_text import FreshText
+from tests.fixtures.families import FAMILIES, family_pages
+from tests.fixtures.families.measure import FamilyFigures
+from tests.fixtures.families.measure import measure as measure_family
 
 SPEED_SET = "news"
 """The set for signing speed and for the targets of the robustness bench; the first set if it is missing."""
@@ -85,20 +89,25 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class PeerFigures:
-    """A peer over a set."""
+    """A peer over a set. fresh: by fresh text, None without main texts"""
 
     name: str
     scores: Scores
     cpu_ms: float
+    fresh: FreshText | None
 
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """One rule changed: our figures by set, in one order or more, and the speed of signing where that differs."""
+    """One rule changed: our figures by set, in one order or more, and the speed of signing where that differs.
+
+    fresh: by fresh text, by set in its own order; sets without main texts are left out
+    """
 
     name: str
     by_set: Mapping[str, OrderRuns]
     mb_per_s: float | None
+    fresh: Mapping[str, FreshText]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,10 @@ class Figures:
     """All figures of a run; a part that was not selected is empty or None."""
 
     judged: dict[str, JudgedSet] = field(default_factory=dict)
+    fresh: dict[str, FreshText] = field(default_factory=dict)
     ordered: dict[str, OrderRuns] = field(default_factory=dict)
+    fresh_ordered: dict[str, list[FreshText]] = field(default_factory=dict)
+    families: dict[str, FamilyFigures] = field(default_factory=dict)
     first_pages: list[FirstPages] = field(default_factory=list)
     peers: dict[str, list[PeerFigures]] = field(default_factory=dict)
     speed: Speed | None = None
@@ -160,6 +172,8 @@ def measure_sets(run: Run, figures: Figures) -> None:
         run.say(f"  {labelled.name}")
         judged = ours.run(labelled, run.settings)
         figures.judged[labelled.name] = judged
+        if fresh := labelled.fresh_text(judged.originals):
+            figures.fresh[labelled.name] = fresh
         figures.ways[labelled.name] = ways_of_finding(judged, labelled.truth)
 
 
@@ -167,7 +181,19 @@ def measure_orders(run: Run, figures: Figures) -> None:
     """Our scheme over every set in several orders."""
     for name, orders in run.ordered.items():
         run.say(f"  {name}")
-        figures.ordered[name] = OrderRuns([ours.run(labelled, run.settings) for labelled in orders])
+        runs = [ours.run(labelled, run.settings) for labelled in orders]
+        figures.ordered[name] = OrderRuns(runs)
+        measured = [labelled.fresh_text(one.originals) for labelled, one in zip(orders, runs, strict=True)]
+        if all(measured):
+            figures.fresh_ordered[name] = [fresh for fresh in measured if fresh]
+
+
+def measure_families(run: Run, figures: Figures) -> None:
+    """Our scheme over generated families of pages (tests/fixtures/families)."""
+    given = {name.replace(".", "__"): value for name, value in run.base.items()}
+    for name in FAMILIES:
+        run.say(f"  {name}")
+        figures.families[name] = measure_family(family_pages(name, size=0.2 if run.quick else 1.0), **given)
 
 
 def measure_first_pages(run: Run, figures: Figures) -> None:
@@ -200,7 +226,9 @@ def measure_peers(run: Run, figures: Figures) -> None:
     """Every peer over every set."""
     for labelled in run.sets:
         figures.peers[labelled.name] = [
-            PeerFigures(peer.name, score(labelled.truth, peer.originals), peer.cpu_ms)
+            PeerFigures(
+                peer.name, score(labelled.truth, peer.originals), peer.cpu_ms, labelled.fresh_text(peer.originals)
+            )
             for peer in run_peers(labelled, run.extracts, run.say)
         ]
     if sample := run.samples.get(run.speed_set.name):
@@ -226,7 +254,7 @@ def measure_groups(run: Run, figures: Figures) -> None:
                 labelled.name: OrderRuns([variants.run_ablation(ablation, labelled, run.settings, points)])
                 for labelled in run.sets
             }
-            figures.groups.append(AblationRow(ablation.name, by_set, None))
+            figures.groups.append(AblationRow(ablation.name, by_set, None, _fresh_by_set(run, by_set)))
 
 
 def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
@@ -240,7 +268,13 @@ def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
         }
     is_timed = ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
     speed = ours.signing_speed(timed, settings, rounds) if is_timed else None
-    return AblationRow(ablation.name, by_set, speed)
+    return AblationRow(ablation.name, by_set, speed, _fresh_by_set(run, by_set))
+
+
+def _fresh_by_set(run: Run, by_set: Mapping[str, OrderRuns]) -> dict[str, FreshText]:
+    """The measures by fresh text of the sets in their own order, the first of by_set."""
+    measured = {labelled.name: labelled.fresh_text(by_set[labelled.name].runs[0].originals) for labelled in run.sets}
+    return {name: fresh for name, fresh in measured.items() if fresh}
 
 
 def measure_sweeps(run: Run, figures: Figures) -> None:
@@ -280,6 +314,7 @@ def measure_robustness(run: Run, figures: Figures) -> None:
 PARTS: Mapping[str, Callable[[Run, Figures], Any]] = {
     "sets": measure_sets,
     "orders": measure_orders,
+    "families": measure_families,
     "first": measure_first_pages,
     "speed": measure_speed,
     "peers": measure_peers,

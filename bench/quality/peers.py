@@ -54,7 +54,12 @@ class PeerRun:
 def run_peers(labelled: LabelledSet, extracts: Extracts, say: Callable[[str], None]) -> list[PeerRun]:
     """Every peer over a set."""
     runs = []
-    for extractor, methods in (("trafilatura", (minhash(), simhash())), ("resiliparse", (rensa(),))):
+    of_extractors = {
+        "trafilatura": (minhash(), simhash()),
+        "resiliparse": (rensa(),),
+        "visible text": (rensa(),),
+    }
+    for extractor, methods in of_extractors.items():
         say(f"  {labelled.name}: {extractor}")
         extract = extracts.main_content(labelled, extractor)
         for method in methods:

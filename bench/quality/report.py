@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from bench.quality import report_choices, report_orders
-from bench.quality.extracts import EXTRACTORS
 from bench.quality.figures import SPEED_SET, Figures, Run
-from bench.quality.markdown import paragraph, table
+from bench.quality.markdown import FRESH_HEADER, fresh_cells, paragraph, table
 from bench.quality.report_targets import SPEED_PEER, TIMES_QUICKER, is_met, targets, times_quicker
 from bench.quality.validation import FITTED_SCHEME
 from bench.speed.report import machine
@@ -16,7 +15,7 @@ from spotsieve.stream.base.verdict import Kind, reasons_of
 from spotsieve.stream.research.scoring import Scores
 from spotsieve.stream.research.scoring.comparison import three_decimals
 
-PACKAGES = ("numpy", "numba", *EXTRACTORS, "datasketch", "simhash", "rensa")
+PACKAGES = ("numpy", "numba", "trafilatura", "resiliparse", "datasketch", "simhash", "rensa")
 
 
 def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, str]) -> str:
@@ -26,6 +25,7 @@ def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, st
         targets(run, figures),
         _sets(run, figures),
         report_orders.orders(figures),
+        _families(figures),
         report_orders.first_pages(figures),
         _speed(figures),
         _peers(run, figures),
@@ -90,17 +90,37 @@ def _sets(run: Run, figures: Figures) -> str:
                 f"{len(labelled.pages):,}",
                 *_retrieval(judged.scores),
                 f"{pages.lost_count} of {pages.novel:,}",
+                *fresh_cells(figures.fresh.get(labelled.name)),
                 f"{unchecked:,}",
                 _target(labelled.name, judged.scores),
             ]
         )
-    header = ["set", "pages", "precision", "recall", "F1", "novel lost", "unchecked", "target"]
-    return "## By page\n\n" + table(header, rows) if rows else ""
+    header = ["set", "pages", "precision", "recall", "F1", "novel lost", *FRESH_HEADER, "unchecked", "target"]
+    note = paragraph("""
+        Precision to "novel lost" follow the labels, the next three columns the fresh text, without labels: a page is
+        lost if it was dropped with 40 % of its words fresh, missed if it was emitted although an earlier page contains
+        it; words gone are those of dropped pages that no emitted page has.
+    """)
+    return f"## By page\n\n{note}\n\n" + table(header, rows) if rows else ""
 
 
 def _target(name: str, scores: Scores) -> str:
     good = is_met(name, scores)
     return "" if good is None else met(good)
+
+
+def _families(figures: Figures) -> str:
+    rows = [
+        [name, *(f"{family.total(one):,}" for one in ("pages", "novel", "lost", "copies", "missed"))]
+        for name, family in figures.families.items()
+    ]
+    note = paragraph("""
+        Generated pages on which a filter goes wrong that trusts templates, titles or similarity too much. Lost: novel
+        pages that were dropped. Missed: copies that were emitted although their original was emitted before.
+        `python -m bench.quality.families` prints them for other sizes, seeds and settings.
+    """)
+    header = ["family", "pages", "novel", "lost", "copies", "missed"]
+    return f"## Families\n\n{note}\n\n" + table(header, rows) if rows else ""
 
 
 def _speed(figures: Figures) -> str:
@@ -121,24 +141,27 @@ def _speed(figures: Figures) -> str:
 def _peers(run: Run, figures: Figures) -> str:
     rows = []
     for labelled in run.sets:
-        found = [(peer.name, peer.scores, f"{peer.cpu_ms:.2f}") for peer in figures.peers.get(labelled.name, ())]
+        found = [
+            (peer.name, peer.scores, peer.fresh, f"{peer.cpu_ms:.2f}") for peer in figures.peers.get(labelled.name, ())
+        ]
         judged = figures.judged.get(labelled.name)
         if judged and found:
             is_timed = figures.speed is not None and figures.speed.set_name == labelled.name
             cost = f"{figures.speed.cpu_ms:.3f}" if figures.speed and is_timed else ""
-            found.insert(0, (f"**spotsieve `{run.settings.scheme.name}`**", judged.scores, cost))
+            name, fresh = f"**spotsieve `{run.settings.scheme.name}`**", figures.fresh.get(labelled.name)
+            found.insert(0, (name, judged.scores, fresh, cost))
         rows += [
-            [name, labelled.name, *_retrieval(scores), str(scores.pages.lost_count), cost]
-            for name, scores, cost in found
+            [name, labelled.name, *_retrieval(scores), str(scores.pages.lost_count), *fresh_cells(fresh), cost]
+            for name, scores, fresh, cost in found
         ]
     if not rows:
         return ""
     note = (
         "Peers are put together from the registry's packages: main content, 5-word shingles, 128 permutations, an LSH "
-        "index checked by the estimated Jaccard; they drop, file and let through as the filter does. CPU a page is all "
+        "index checked by the estimated Jaccard; they drop, index and emit as the filter does. CPU a page is all "
         "their steps; ours is signing alone (docs/measured/speed.md has the index). Plain text is its own main content."
     )
-    header = ["filter", "set", "precision", "recall", "F1", "novel lost", "CPU ms a page"]
+    header = ["filter", "set", "precision", "recall", "F1", "novel lost", *FRESH_HEADER, "CPU ms a page"]
     return f"## Beside its peers\n\n{note}\n\n{table(header, rows, 2)}{_peers_on_edits(run, figures)}"
 
 
@@ -171,10 +194,10 @@ def _kinds(figures: Figures) -> str:
             lost = [run.scores.pages.lost.get(kind, (0, 0))[0] for run in ordered.runs] if ordered else []
             rows.append([name, "lost", kind, str(count), str(dropped), _range(lost), beside])
     note = paragraph(f"""
-        Missed: duplicates let through, by the kind of edit that made them (kind of the closest earlier pair). Lost:
-        novel pages dropped, by the kind of page; of catalogue that is the site. Ours in the set's own order, and from
-        the fewest to the most of the orders; in another order other pages are the duplicates. Peer: {SPEED_PEER},
-        where it was measured.
+        Missed: duplicates that were emitted, by the kind of edit that made them (kind of the closest earlier pair).
+        Lost: novel pages dropped, by the kind of page; of catalogue that is the site. Ours in the set's own
+        order, and from the fewest to the most of the orders; in another order other pages are the duplicates.
+        Peer: {SPEED_PEER}, where it was measured.
     """)
     header = ["set", "error", "kind", "pages", "ours", "orders", "peer"]
     return f"## Errors by kind\n\n{note}\n\n" + table(header, rows, 3) if rows else ""

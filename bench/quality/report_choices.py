@@ -13,6 +13,7 @@ from bench.quality.validation import Validation
 from bench.targets import met
 from spotsieve.stream.research.scoring import Scores
 from spotsieve.stream.research.scoring.comparison import three_decimals
+from spotsieve.stream.research.scoring.fresh_text import FreshText
 
 
 def ablations(run: Run, figures: Figures) -> str:
@@ -20,21 +21,23 @@ def ablations(run: Run, figures: Figures) -> str:
     if not figures.ablations:
         return ""
     names = [labelled.name for labelled in run.sets]
-    header = ["rule changed", *(f"{name}: F1, lost" for name in names), "signing speed"]
+    header = ["rule changed", *(f"{name}: F1, novel lost; lost, missed" for name in names), "signing speed"]
     rows = []
     if figures.ordered:
         speed = "1.00" if figures.speed else ""
-        rows.append(["none", *(_over_orders(figures.ordered[name]) for name in names), speed])
+        unchanged = AblationRow("none", figures.ordered, None, figures.fresh)
+        rows.append([*_ablated(unchanged, names), speed])
     rows += [[*_ablated(row, names), _times_as_fast(row, figures)] for row in figures.ablations]
     note = paragraph("""
         One rule changed at a time, everything else as above; medians over the orders, and after the sign / the most
-        novel pages lost in an order. Where the kernel then does something else, the last column has its speed of
-        signing, as a multiple of the unchanged kernel's. A rule whose absence changes nothing here is not proven by
-        these sets; stream/judge/by_host/pairs.py and docs/decisions.md say what it is for.
+        novel pages lost in an order. After the semicolon: lost and missed by fresh text, in the set's own order. Where
+        the kernel then does something else, the last column has its speed of signing, as a multiple of the
+        unchanged kernel's. A rule whose absence changes nothing here is not proven by these sets;
+        stream/judge/by_host/pairs.py and docs/decisions.md say what it is for.
     """)
     parts = [f"## Ablations\n\n{note}\n\n" + table(header, rows)]
     if figures.groups:
-        header = ["scorecards fitted with", *(f"{name}: F1, lost" for name in names)]
+        header = ["scorecards fitted with", *(f"{name}: F1, novel lost; lost, missed" for name in names)]
         note = paragraph(f"""
             Both cards are fitted anew to all of {run.speed_set.name} without one group of classes, and used with it
             left out: what the other groups cannot make up for. Every set is in its own order alone. The sets beside
@@ -55,7 +58,11 @@ def _times_as_fast(row: AblationRow, figures: Figures) -> str:
 
 
 def _ablated(row: AblationRow, names: Sequence[str]) -> list[str]:
-    return [row.name, *(_over_orders(row.by_set[name]) for name in names)]
+    return [row.name, *(f"{_over_orders(row.by_set[name])}{_by_fresh_text(row.fresh.get(name))}" for name in names)]
+
+
+def _by_fresh_text(fresh: FreshText | None) -> str:
+    return f"; {len(fresh.lost)}, {len(fresh.missed)}" if fresh else ""
 
 
 def sweeps(figures: Figures, plots: Mapping[str, str]) -> str:

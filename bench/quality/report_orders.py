@@ -1,11 +1,13 @@
 """Writes the sections about the order of arrival and about the first pages of a host."""
 
+from collections.abc import Sequence, Sized
 from statistics import median
 
 from bench.quality.figures import Figures, FirstPages
 from bench.quality.markdown import paragraph, table
 from bench.quality.orders import FIRST_PAGES, Arrivals
 from spotsieve.stream.research.scoring.comparison import three_decimals
+from spotsieve.stream.research.scoring.fresh_text import FreshText
 
 
 def orders(figures: Figures) -> str:
@@ -14,6 +16,7 @@ def orders(figures: Figures) -> str:
         return ""
     rows = []
     for name, ordered in figures.ordered.items():
+        fresh = figures.fresh_ordered.get(name, ())
         rows.append(
             [
                 name,
@@ -21,17 +24,27 @@ def orders(figures: Figures) -> str:
                     f"{three_decimals(median(shares))}, {three_decimals(min(shares))}"
                     for shares in (ordered.f1, ordered.recall)
                 ),
-                f"{ordered.median_lost:g}, {max(ordered.lost)}",
-                ", ".join(map(str, ordered.lost)),
+                _median_worst(ordered.lost),
+                *(_median_worst([len(part) for part in parts]) for parts in _lost_and_missed(fresh)),
             ]
         )
     count = len(next(iter(figures.ordered.values())).runs)
     note = paragraph(f"""
         Each set in {count} orders: its own, then shuffled by the seeds 1 to {count - 1}. Which page of a pair is the
-        duplicate, and so how many are novel, follows the order.
+        duplicate, and so how many are novel, follows the order. "Novel lost" follows the labels, "lost" and
+        "missed" the fresh text.
     """)
-    header = ["set", "F1: median, worst", "recall: median, worst", "novel lost: median, worst", "lost in each order"]
+    header = ["set", *(f"{what}: median, worst" for what in ("F1", "recall", "novel lost", "lost", "missed"))]
     return f"## Orders\n\n{note}\n\n" + table(header, rows)
+
+
+def _lost_and_missed(fresh: Sequence[FreshText]) -> tuple[list[Sized], list[Sized]]:
+    """The lost pages and the missed pages of each order."""
+    return [one.lost for one in fresh], [one.missed for one in fresh]
+
+
+def _median_worst(counts: Sequence[int]) -> str:
+    return f"{median(counts):g}, {max(counts)}" if counts else ""
 
 
 def first_pages(figures: Figures) -> str:

@@ -28,6 +28,15 @@ TARGETS: Mapping[str, QualityTarget] = {
 }
 """The targets of each set, as medians over the orders. Replies in newsgroups are a quarter to a half fresh text, so the
 rule keeps some that the labels call duplicates."""
+MOST_LOST_MISSED: Mapping[str, tuple[int, int]] = {
+    "lists": (10, 5),
+    "news": (1, 3),
+    "docs": (0, 2),
+    "newsgroups": (1, 8),
+    "catalogue": (3, 24),
+    "scripts": (0, 0),
+}
+"""The most lost and missed pages of each set by fresh text, as medians over the orders."""
 TIMES_QUICKER = 50
 SPEED_PEER = "trafilatura + datasketch MinHash >= 0.5"
 
@@ -83,6 +92,13 @@ def _rows(run: Run, figures: Figures) -> Iterator[tuple[str, str, str, bool]]:
         ordered = figures.ordered.get(labelled.name)
         if ordered is not None and labelled.name in TARGETS:
             yield _over_orders(labelled.name, ordered, ordered.runs[0].scores.pages.novel)
+        fresh = figures.fresh_ordered.get(labelled.name)
+        if fresh and labelled.name in MOST_LOST_MISSED:
+            most = MOST_LOST_MISSED[labelled.name]
+            reached = median(len(one.lost) for one in fresh), median(len(one.missed) for one in fresh)
+            good = all(count <= bound for count, bound in zip(reached, most, strict=True))
+            what = f"{labelled.name}: lost and missed by fresh text, median of {len(fresh)} orders"
+            yield what, f"{reached[0]:g}, {reached[1]:g}", f"<= {most[0]}, {most[1]}", good
     for rows in figures.robustness.values():
         for row in rows:
             if row.target is not None:

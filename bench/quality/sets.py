@@ -2,9 +2,9 @@
 
 import json
 import lzma
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.research.evaluation.trial import PAGES_FILE, pages_of, read_batches
 from spotsieve.stream.research.scoring import Truth, load_truth
+from spotsieve.stream.research.scoring.fresh_text import FreshText, PageGrams, measure, words_of
 from spotsieve.stream.research.scoring.measures import join
 from spotsieve.stream.research.scoring.truth import TruthPair
 
@@ -54,14 +55,18 @@ class LabelledSet:
         near = [(pair.earlier, pair.later) for pair in self.truth.pairs if pair.similarity >= self.truth.negative]
         return tuple(join(len(self.pages), [*same, *near]))
 
-    @cached_property
-    def main_texts(self) -> dict[str, str]:
+    @property
+    def main_texts(self) -> Mapping[str, str]:
         """Page id -> main text as people marked it; empty if the set has none."""
-        path = self.folder / TEXTS_FILE
-        if not path.exists():
-            return {}
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            return {record["id"]: record["text"] for record in map(json.loads, lines)}
+        return _main_texts(self.folder)
+
+    def fresh_text(self, originals: Sequence[int | None]) -> FreshText | None:
+        """The measures of verdicts by fresh text; None without main texts.
+
+        originals: for each page the place of its original, or None if it was emitted
+        """
+        grams = _main_text_grams(self.folder)
+        return measure([grams[name] for name in self.truth.ids], originals) if grams else None
 
     def part(self, places: Sequence[int]) -> "LabelledSet":
         """Some of its pages, as if there were no others. places: ascending"""
@@ -84,6 +89,20 @@ class LabelledSet:
         groups, hosts = of(truth.groups), of(truth.hosts)
         ordered = Truth(of(truth.ids), of(truth.kinds), pairs, groups, hosts, truth.positive, truth.negative)
         return LabelledSet(self.name, self.folder, tuple(self.pages[place] for place in places), ordered)
+
+
+@cache
+def _main_texts(folder: Path) -> Mapping[str, str]:
+    path = folder / TEXTS_FILE
+    if not path.exists():
+        return {}
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        return {record["id"]: record["text"] for record in map(json.loads, lines)}
+
+
+@cache
+def _main_text_grams(folder: Path) -> Mapping[str, PageGrams]:
+    return {name: PageGrams.of(words_of(text)) for name, text in _main_texts(folder).items()}
 
 
 def find_sets(extra: Iterable[Path] = ()) -> list[Path]:

@@ -287,7 +287,7 @@ def test_the_speed_of_signing_is_shown_as_a_multiple_of_the_peer_s(small: Labell
     found = figures.Figures(judged={"news": ours.run(small, run.settings)})
     found.speed = figures.Speed("news", 16, 500.0, 0.1, 3, 0.5)
     assert "## Speed of signing" not in report.as_markdown(run, found, "quality", {})
-    found.peers["news"] = [figures.PeerFigures(report_targets.SPEED_PEER, found.judged["news"].scores, 20.0)]
+    found.peers["news"] = [figures.PeerFigures(report_targets.SPEED_PEER, found.judged["news"].scores, 20.0, None)]
     text = report.as_markdown(run, found, "quality", {})
     assert "| trafilatura + MinHash 20.0 ms a page, ours 100 us: times as quick | 200 x | >= 50 x | met |" in text
     assert "MB/s" not in text
