@@ -28,7 +28,7 @@ README = REPOSITORY / "README.md"
 DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 FOLDERS = ("stream", "state", "tests", "bench", "docs", "deploy")
 ACTIONS = {
-    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge"),
+    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge", "split"),
     "topics": ("create", "check", "skip-record", "save"),
     "config": ("example", "reference", "check"),
     "model": ("build", "info"),
