@@ -18,16 +18,18 @@ from spotsieve.state.directory import (
     put_in_place,
     sync_directory,
 )
-from spotsieve.state.format.meta import MAX_SHARDS
-from spotsieve.state.identity import check_parts
+from spotsieve.state.format.meta import MAX_SHARDS, StatePart
+from spotsieve.state.identity import check_identity, check_parts
+from spotsieve.state.index import OutcomeRef
 from spotsieve.state.portable.importing import NewState
 from spotsieve.state.portable.resharding import Redistribution, StateCounts
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, check_snapshot
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 
-PARTIAL = ".merge-partial"
+PARTIAL, SPLIT_PARTIAL = ".merge-partial", ".split-partial"
 MOST_OPEN = 8
 """How many new states one pass over the parts writes: each takes some 100 MB for its write buffers."""
 _LEVEL = (
@@ -103,6 +105,37 @@ def split_states(
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return split
+
+
+def split_off(
+    snapshots: Sequence[Path], part: StatePart, settings_text: str, log_name: str, target: Path
+) -> StateCounts:
+    """Make the state of one new shard from snapshots of all present shards, in the directory target.
+
+    settings_text, log_name: of the new shard, which the snapshots must have
+    Raises SettingsMismatch, and StateError and CorruptRecord as split_states does. Then target has no state.
+    """
+    for snapshot in snapshots:
+        check_snapshot(snapshot)
+    with _opened(snapshots, 0.0, ignore_progress) as parts, made_beside(target, SPLIT_PARTIAL) as partial:
+        first = parts[0]
+        check_identity(str(first.directory), first.identity, settings_text, log_name, first.identity.part)
+        with NewState(partial) as state:
+            (counts,) = Redistribution(parts, {part.number: state}, part.shards, ignore_progress).run()
+        sync_directory(partial)
+        put_in_place(partial, target)
+    return counts
+
+
+def place_of_snapshots(snapshots: Sequence[Path]) -> tuple[int, OutcomeRef | None]:
+    """The place of snapshots of all shards: the next log offset, and the last outcome. Raises as split_off does."""
+    with _opened(snapshots, 0.0, ignore_progress) as parts:
+        return parts[0].position, parts[0].heard
+
+
+def snapshots_in(folder: Path) -> list[Path]:
+    """The snapshots in a folder; none if there is no such folder."""
+    return sorted(path.parent for path in folder.glob(f"*/{MANIFEST_FILE}"))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ part. An entry may lie in several. In a scheme with host memories, the part of t
 other parts have it without its own text, or as a copy with a URL and host 0. Postings and memories below the floor of
 the deduplication window are left out, so the sweep has nothing to do. All parts have the same table of common text.
 
-A new shard gets the items that it would hold if it had read the log itself (stream/sharding/shares.py, indexing.py). A
+A new shard gets the items that it would hold if it had read the log itself (stream/sharding/indexing.py). A
 bucket whose key is mixed with a host does not name the host, but its entries do. Two hosts whose keys collide have one
 bucket in one state, and may have two in two parts.
 """

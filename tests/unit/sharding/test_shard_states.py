@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import fsspec
 import numpy as np
 import pytest
 from rocksdict import Rdict
@@ -20,11 +21,13 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, EXIT_STATE, SpotsieveError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
+from spotsieve.stream.service.roles.shard.loop import begin_from_snapshots
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.states.sharded_logs import crawled, signed_log
@@ -295,3 +298,75 @@ def test_an_entry_that_no_shard_has_any_more_is_no_merged_state(judged: Judged, 
             del families["entries"][(3).to_bytes(8, "big")]
     code = main(["state", "merge", *map(str, shards), "--state", str(tmp_path / "merged")])
     assert (code, (tmp_path / "merged" / INDEX_FOLDER).exists()) == (EXIT_STATE, False)
+
+
+def settings_with(snapshots: str, state: Path) -> Settings:
+    values = {"cluster": {"snapshots": snapshots, "shards": 3}, "index": {"directory": str(state)}}
+    return Settings.model_validate({**values, "topics": {"log": "log"}})
+
+
+@pytest.fixture
+def snapshots(judged: Judged, tmp_path: Path) -> Path:
+    """A snapshot of each shard, all of one place."""
+    for number in range(SHARDS):
+        target = tmp_path / "backup" / f"shard-{number}"
+        target.parent.mkdir(exist_ok=True)
+        assert main(["state", "snapshot", "--state", str(judged.shard(number)), str(target)]) == EXIT_OK
+    return tmp_path / "backup"
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_new_shard_begins_from_the_snapshots_of_all_shards(
+    is_remote: bool, judged: Judged, snapshots: Path, tmp_path: Path
+) -> None:
+    name = str(snapshots)
+    if is_remote:
+        name = "memory://backup"
+        remote = fsspec.filesystem("memory")
+        remote.put(str(snapshots), "/backup", recursive=True)
+    split_states([judged.shard(0), judged.shard(1)], 3, tmp_path / "split")
+    for number in range(3):
+        target = tmp_path / f"new-{number}"
+        begin_from_snapshots(settings_with(name, target), Share(number, 3))
+        assert [path.name for path in target.iterdir()] == [INDEX_FOLDER]
+        text, part, index = verdict_settings_text(SETTINGS), StatePart(number, 3), IndexSettings()
+        split = disk_state(tmp_path / "split" / f"shard-{number}", text, "log", index, part)
+        with disk_state(target, text, "log", index, part) as state, split:
+            assert first_difference(state, split) is None
+            assert state.heard == split.heard
+
+
+def test_a_shard_without_snapshots_begins_from_the_topics(tmp_path: Path) -> None:
+    for name in (str(tmp_path / "none"), "memory://none"):
+        begin_from_snapshots(settings_with(name, tmp_path / "new"), Share(0, 3))
+        assert not (tmp_path / "new" / INDEX_FOLDER).exists()
+
+
+def test_snapshots_that_no_shard_can_begin_from_are_refused_with_the_next_step(
+    judged: Judged, snapshots: Path, tmp_path: Path
+) -> None:
+    def refused() -> str:
+        with pytest.raises(SpotsieveError) as caught:
+            begin_from_snapshots(settings_with(str(snapshots), tmp_path / "new"), Share(0, 3))
+        assert not (tmp_path / "new" / INDEX_FOLDER).exists()
+        return str(caught.value)
+
+    first = snapshots / "shard-0"
+    table = next((first / INDEX_FOLDER).glob("*.sst"))
+    whole = table.read_bytes()
+    # A snapshot shares its files with the state.
+    table.unlink()
+    assert "is missing; restore another snapshot" in refused()
+    table.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    assert "as the manifest says" in refused()
+    table.write_bytes(whole)
+    shutil.rmtree(snapshots / "shard-1")
+    assert "missing: shard 1 of 2" in refused()
+    shutil.copytree(judged.earlier, snapshots / "shard-1")
+    assert "must stand where" in refused()
+    assert "stop the workers" in refused()
+    shutil.rmtree(snapshots / "shard-1")
+    with disk_state(tmp_path / "other", "{}", "log", IndexSettings(), StatePart(1, SHARDS)):
+        pass
+    assert main(["state", "snapshot", "--state", str(tmp_path / "other"), str(snapshots / "shard-1")]) == EXIT_OK
+    assert "name the shards of one service" in refused()
