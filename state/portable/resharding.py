@@ -175,6 +175,8 @@ class Redistribution:
             for entry, old, new in zip(batch, of_old, of_new, strict=True):
                 if int.from_bytes(entry.key, "big") != expected:
                     raise _missing(expected)
+                if expected >= count:
+                    raise CorruptRecord("entries", entry.key, f"must be below the count of {count} entries", _DAMAGED)
                 if self._of_hosts and not entry.forgotten:
                     self._host_shards[expected - floor] = new
                 self._give(entry, expected, old, new, rows)

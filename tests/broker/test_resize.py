@@ -10,11 +10,13 @@ import pytest
 
 from spotsieve.state.portable.merging import place_of_snapshots, snapshots_in
 from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.cli import main
+from spotsieve.stream.sharding.records.frame import KIND_RANGE, decode_round_record
 from tests.conftest import Broker
 from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.fixtures.pages.crawls import crawl
-from tests.fixtures.services.oracle import check_verdicts_sent
+from tests.fixtures.services.oracle import check_verdicts_sent, settings_from
 from tests.fixtures.services.roles import Roles
 from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
@@ -127,11 +129,11 @@ def test_two_shards_become_three_from_snapshots(
             assert "holds none of the present shards" in text
             assert "spotsieve state snapshot" in text
             wait_until(lambda: snapshots_of_one_place(roles, backup), SECONDS, "snapshots of one place")
-            # All before the snapshots is gone.
+            # All before the round of the snapshots is gone.
             position, heard = place_of_snapshots(snapshots_in(backup))
             assert heard is not None
             topics.delete_before("log", position)
-            topics.delete_before("verdicts", heard.offset)
+            topics.delete_before("verdicts", last_round(topics, toml, heard.offset))
             topics.send(parts[1])
             assert "resize 2 -> 3 started" in ask("resize", "--shards", "3")[1]
             new[0].start()
@@ -152,6 +154,18 @@ def test_two_shards_become_three_from_snapshots(
             roles.stop()
             log += [record for record in topics.read("log") if record.offset >= position]
             check_verdicts_sent(topics, toml, {page.key for page in pages if page.key}, log)
+
+
+def last_round(topics: TopicSet, toml: str, before: int) -> int:
+    """The offset of the announcement of the last round before this offset of `verdicts`."""
+    digest = settings_digest(verdict_settings_text(settings_from(toml)))
+    told = (
+        decode_round_record(record.value or b"", digest, None, record.topic, record.offset).kind == KIND_RANGE
+        and record.offset
+        for record in topics.read("verdicts")
+        if record.offset < before
+    )
+    return max(map(int, told))
 
 
 def snapshots_of_one_place(roles: Roles, backup: Path) -> bool:

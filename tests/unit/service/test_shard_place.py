@@ -77,7 +77,7 @@ def test_an_empty_shard_that_cannot_be_filled_advises_nothing_that_harms_others(
 
 
 def test_a_new_shard_from_snapshots_that_are_too_old_advises_new_ones() -> None:
-    with pytest.raises(StateError, match=r"begins at offset 7; cancel the resize .*take snapshots") as caught:
+    with pytest.raises(StateError, match=r"begins at 7; cancel the resize .*take snapshots") as caught:
         place(Verdicts(10), OutcomeRef(5, 5), 7, 3)
     assert "recreated" not in str(caught.value)
     with pytest.raises(StateError, match="was recreated or lost it"):

@@ -291,6 +291,21 @@ def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(judged: Judg
             assert families["buckets"][key] == expected
 
 
+@pytest.mark.parametrize("command", ["merge", "split"])
+def test_an_entry_beyond_the_count_is_damage(
+    command: str, judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
+    count = judged.one.state.entry_count
+    with Databases(shards[0]) as families:
+        families["entries"][count.to_bytes(8, "big")] = families["entries"][(2).to_bytes(8, "big")]
+    options: list[object] = ["--state", tmp_path / "made"]
+    if command == "split":
+        options = ["--shards", 3, "--out", tmp_path / "made"]
+    code, text = said(capsys, "state", command, *shards, *options)
+    assert (code, f"must be below the count of {count} entries" in text) == (EXIT_STATE, True), text
+
+
 def test_an_entry_that_no_shard_has_any_more_is_no_merged_state(judged: Judged, tmp_path: Path) -> None:
     shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
     for shard in shards:
