@@ -42,7 +42,7 @@ from tests.fixtures.small_disk import SmallDisk
 from tests.fixtures.states.shards import OneProcess, Shards
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "command-kills.md"
-PAGES, SHARDS = 120, 2
+PAGES, SHARDS, SPLIT_SHARDS = 120, 2, 3
 SMALL = "--set service.batch_pages=8 --set index.write_buffer_mb=1"
 NEW_STATE = f"{SMALL} --set index.salt_from={{given}}/state"
 """The salt of a new state is drawn at random, and keys what it remembers: two runs compare only with the same one."""
@@ -187,6 +187,17 @@ def migrate_result(work: Path) -> object:
     return caught_up(work, settings), json.loads((folder / "journal.json").read_bytes())["counts"], pages
 
 
+def split_result(work: Path) -> object:
+    """Content of all shards that a split made. No other file may be left of them."""
+    assert sorted(path.name for path in (work / "split").iterdir()) == [f"shard-{n}" for n in range(SPLIT_SHARDS)]
+    contents = list[object]()
+    for number in range(SPLIT_SHARDS):
+        assert not verify(work / "split" / f"shard-{number}").damaged
+        with read_only_state(work / "split" / f"shard-{number}", MOST_SECONDS, part=True) as still:
+            contents.append((list(still.items()), still.heard, still.identity))
+    return contents
+
+
 def state_result(work: Path) -> object:
     """Content of a new state."""
     return content_of(work / "state")
@@ -247,6 +258,11 @@ COMMANDS = {
     "state merge": WritingCommand(
         f"state merge {' '.join(f'{{given}}/shard-{number}' for number in range(SHARDS))} --state {{work}}/state",
         state_result,
+    ),
+    "state split": WritingCommand(
+        f"state split {' '.join(f'{{given}}/shard-{number}' for number in range(SHARDS))} --shards {SPLIT_SHARDS} "
+        "--out {work}/split",
+        split_result,
     ),
 }
 

@@ -35,6 +35,7 @@ from spotsieve.state.format.meta import (
     seal,
 )
 from spotsieve.state.horizon import Clock
+from spotsieve.state.index import OutcomeRef
 from spotsieve.state.log.local import MAGIC, LocalLog, TornTail, whole_frames
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.export import COUNTED
@@ -450,7 +451,10 @@ class UnwrittenState(NewState):
         assert not self.is_complete
         self.written += sum(len(key) + len(value) for key, value in items)
 
-    def complete(self, identity: Identity, progress: StateProgress, clock: Clock) -> None:
+    def complete(
+        self, identity: Identity, progress: StateProgress, clock: Clock, heard: OutcomeRef | None = None
+    ) -> None:
+        assert heard is None
         assert decode_identity(encode_identity(identity)) == identity
         assert decode_progress(encode_progress(progress)) == progress
         assert clock.floor <= progress.entry_count

@@ -21,6 +21,7 @@ from spotsieve.state.format.common_text import BASE_KEY, COMMON_WINDOW, encode_b
 from spotsieve.state.format.entries import entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
+    HEARD,
     IDENTITY,
     MARKS,
     PROGRESS,
@@ -33,13 +34,14 @@ from spotsieve.state.format.meta import (
     decode_progress,
     encode_identity,
     encode_marks,
+    encode_outcome_ref,
     encode_progress,
     encode_source,
     log_identity_of,
     rules_of_settings,
 )
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import COMMON_SLOTS, no_common_text
+from spotsieve.state.index import COMMON_SLOTS, OutcomeRef, no_common_text
 from spotsieve.state.portable.export import (
     COUNTED,
     VERSION,
@@ -93,10 +95,14 @@ class NewState:
             batch[key] = value
         self._database.write(batch, self._unlogged)
 
-    def complete(self, identity: Identity, progress: StateProgress, clock: Clock) -> None:
-        """Write the meta values, and flush all families."""
+    def complete(
+        self, identity: Identity, progress: StateProgress, clock: Clock, heard: OutcomeRef | None = None
+    ) -> None:
+        """Write the meta values, and flush all families. heard: only for the state of a shard"""
         batch = WriteBatch(raw_mode=True)
         batch[IDENTITY] = encode_identity(identity)
+        if heard is not None:
+            batch[HEARD] = encode_outcome_ref(heard)
         if clock.marks:
             batch[MARKS] = encode_marks(clock.marks)
         batch[PROGRESS] = encode_progress(progress)

@@ -1,61 +1,46 @@
-"""Merges the states of all shards into one state with all entries: a union, because each key belongs to one shard.
+"""Merges the states of all shards into one state with all entries, or splits them into the states of other shards.
 
-Each bucket, host memory and pending verdict lies in one part. An entry may lie in several. In a scheme with host
-memories, the part of the page's host has the complete entry; other parts have it without its own text, or as a copy
-with a URL and host 0. Postings and memories below the floor of the deduplication window are left out, so the sweep has
-nothing to do. All parts have the same table of common text.
+All states must have the same position in the log. resharding.py assigns what they hold to the new states.
 """
 
-import heapq
+import shutil
+import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from itertools import groupby, islice
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple, Self
 
-import numpy as np
-
-from spotsieve.state.directory import check_free, made_beside, put_in_place, sync_directory
-from spotsieve.state.format.buckets import decode_buckets, decode_keys, encode_buckets
-from spotsieve.state.format.common_text import BASE_KEY, encode_base
-from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
-from spotsieve.state.format.host_memory import last_learned
-from spotsieve.state.format.meta import StateProgress, encode_source, page_of_key, pending_verdict_key
-from spotsieve.state.identity import check_parts
+from spotsieve.state.directory import (
+    INDEX_FOLDER,
+    check_free,
+    close_files,
+    made_beside,
+    make_directory,
+    put_in_place,
+    sync_directory,
+)
+from spotsieve.state.format.meta import MAX_SHARDS, StatePart
+from spotsieve.state.identity import check_identity, check_parts
+from spotsieve.state.index import OutcomeRef
 from spotsieve.state.portable.importing import NewState
-from spotsieve.state.removal import Sweep
+from spotsieve.state.portable.resharding import Redistribution, StateCounts
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, check_snapshot
 from spotsieve.state.still.reading import read_only_state
-from spotsieve.state.store.loaded import SourceNumbers
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.arrays import sizes_of
-from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
-from spotsieve.stream.sharding.shares import shards_of
 
-BATCH = 4096
-PARTIAL = ".merge-partial"
+PARTIAL, SPLIT_PARTIAL = ".merge-partial", ".split-partial"
+MOST_OPEN = 8
+"""How many new states one pass over the parts writes: each takes some 100 MB for its write buffers."""
 _LEVEL = (
-    "stop the workers, wait until no round is open (spotsieve shards status), and merge then; for snapshots or "
+    "stop the workers, wait until no round is open (spotsieve shards status), and repeat this then; for snapshots or "
     "stopped shards, start the shards first, which continue to the same outcome"
 )
-_DAMAGED = "verify the state of each shard (spotsieve state verify), and rebuild a damaged one from an empty directory"
-
-
-class MergeResult(NamedTuple):
-    """The counts of a merged state. shards: number of parts  buckets: with living postings"""
-
-    log: str
-    log_position: int
-    shards: int
-    entries: int
-    buckets: int
-    hosts: int
-    pending_verdicts: int
 
 
 def merge_states(
     directories: Sequence[Path], target: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
-) -> MergeResult:
+) -> StateCounts:
     """Merge the states of all shards, in any order, into the directory target. Return the counts of the merged state.
 
     directories: state directories or snapshots; a running shard makes a checkpoint and goes on
@@ -63,18 +48,105 @@ def merge_states(
     state; CorruptRecord. Then target has no state.
     """
     check_free(target)
+    with _opened(directories, timeout_s, on_progress) as parts, made_beside(target, PARTIAL) as partial:
+        with NewState(partial) as state:
+            (merged,) = Redistribution(parts, {0: state}, None, on_progress).run()
+        sync_directory(partial)
+        put_in_place(partial, target)
+    return merged
+
+
+def split_states(
+    directories: Sequence[Path],
+    shards: int,
+    target: Path,
+    timeout_s: float = 300.0,
+    on_progress: OnProgress = ignore_progress,
+) -> list[StateCounts]:
+    """Split the states of all shards, in any order, into those of `shards` shards. Return the counts of each new state.
+
+    target: a new directory, in which shard-0, shard-1 ... become state directories
+    directories: state directories or snapshots; a running shard makes a checkpoint and goes on
+    Raises SettingError, and StateError and CorruptRecord as merge_states does, or if target exists. Then there is no
+    target.
+    """
+    if not 1 <= shards <= MAX_SHARDS:
+        raise SettingError("--shards", f"must be 1 to {MAX_SHARDS}", shards, "choose another number")
+    if target.exists() or target.is_symlink():
+        raise StateError("--out", "must not exist yet", str(target), "name a new directory")
+    partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
+    split = list[StateCounts]()
+    with _opened(directories, timeout_s, on_progress) as parts:
+        try:
+            for first in range(0, shards, MOST_OPEN):
+                numbers = range(first, min(first + MOST_OPEN, shards))
+                folders = {number: partial / f"shard-{number}" / INDEX_FOLDER for number in numbers}
+                with ExitStack() as writing:
+                    for folder in folders.values():
+                        make_directory(partial)
+                        make_directory(folder.parent)
+                        make_directory(folder)
+                    states = {number: writing.enter_context(NewState(folder)) for number, folder in folders.items()}
+                    split += Redistribution(parts, states, shards, on_progress).run()
+                for folder in folders.values():
+                    close_files(folder)
+                    sync_directory(folder)
+                    sync_directory(folder.parent)
+            sync_directory(partial)
+            partial.rename(target)
+            sync_directory(target.parent)
+        except OSError as error:
+            raise StateError(
+                "--out",
+                f"must be a directory that can be made: {error.strerror}",
+                str(error.filename or target),
+                "check the permissions and the free space there",
+            ) from None
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return split
+
+
+def split_off(
+    snapshots: Sequence[Path], part: StatePart, settings_text: str, log_name: str, target: Path
+) -> StateCounts:
+    """Make the state of one new shard from snapshots of all present shards, in the directory target.
+
+    settings_text, log_name: of the new shard, which the snapshots must have
+    Raises SettingsMismatch, and StateError and CorruptRecord as split_states does. Then target has no state.
+    """
+    for snapshot in snapshots:
+        check_snapshot(snapshot)
+    with _opened(snapshots, 0.0, ignore_progress) as parts, made_beside(target, SPLIT_PARTIAL) as partial:
+        first = parts[0]
+        check_identity(str(first.directory), first.identity, settings_text, log_name, first.identity.part)
+        with NewState(partial) as state:
+            (counts,) = Redistribution(parts, {part.number: state}, part.shards, ignore_progress).run()
+        sync_directory(partial)
+        put_in_place(partial, target)
+    return counts
+
+
+def place_of_snapshots(snapshots: Sequence[Path]) -> tuple[int, OutcomeRef | None]:
+    """The place of snapshots of all shards: the next log offset, and the last outcome. Raises as split_off does."""
+    with _opened(snapshots, 0.0, ignore_progress) as parts:
+        return parts[0].position, parts[0].heard
+
+
+def snapshots_in(folder: Path) -> list[Path]:
+    """The snapshots in a folder; none if there is no such folder."""
+    return sorted(path.parent for path in folder.glob(f"*/{MANIFEST_FILE}"))
+
+
+@contextmanager
+def _opened(directories: Sequence[Path], timeout_s: float, on_progress: OnProgress) -> Iterator[list[State]]:
+    """Open the states of all shards, by shard number. Raises StateError unless all have the same position."""
     with ExitStack() as closing:
         states = [
             closing.enter_context(read_only_state(directory, timeout_s, on_progress, hold=False, part=True))
             for directory in directories
         ]
-        parts = _in_order(states)
-        partial = closing.enter_context(made_beside(target, PARTIAL))
-        with NewState(partial) as state:
-            merged = _Merge(parts, state, on_progress).run()
-        sync_directory(partial)
-        put_in_place(partial, target)
-    return merged
+        yield _in_order(states)
 
 
 def _in_order(states: Sequence[State]) -> list[State]:
@@ -101,162 +173,3 @@ def _place_of(state: State) -> tuple[object, ...]:
 def _position_text(state: State) -> str:
     heard = "no outcome" if state.heard is None else f"outcome {state.heard.offset}"
     return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {heard}"
-
-
-class _MergedEntry(NamedTuple):
-    """The values of one entry in all parts. values, heads: by number of the part  host: 0 for a page without one"""
-
-    key: bytes
-    values: dict[int, bytes]
-    heads: dict[int, EntryHead]
-    host: int
-    forgotten: bool
-
-    @classmethod
-    def of(cls, key: bytes, items: Iterator[tuple[bytes, int, bytes]]) -> Self:
-        values = {number: value for _, number, value in items}
-        if FORGOTTEN in values.values():
-            return cls(key, values, {}, 0, True)
-        heads = {number: head_of_entry(key, value) for number, value in values.items()}
-        # A copy has host 0. All other values have the host of the page.
-        return cls(key, values, heads, max(head.host for head in heads.values()), False)
-
-
-class _Merge:
-    """One merge of parts, ordered by shard number."""
-
-    def __init__(self, parts: Sequence[State], state: NewState, on_progress: OnProgress) -> None:
-        self._parts = parts
-        self._state = state
-        self._on_progress = on_progress
-        self._progress, self._clock = parts[0].progress, parts[0].clock
-        self._sources = SourceNumbers()
-
-    def run(self) -> MergeResult:
-        """Write everything. The meta values come last."""
-        entries, buckets = self._write_entries(), self._write_buckets()
-        hosts, pending_verdicts = self._write_hosts(), self._write_pending_verdicts()
-        self._write_common_text()
-        texts = enumerate(self._sources.texts)
-        self._state.put("sources", ((number.to_bytes(8, "big"), encode_source(text)) for number, text in texts))
-        swept = Sweep(0, self._clock.floor)
-        progress = StateProgress(*self._progress[:5], swept, swept)
-        identity = self._parts[0].identity._replace(part=None)
-        self._state.complete(identity, progress, self._clock)
-        return MergeResult(identity.log, progress.position, len(self._parts), entries, buckets, hosts, pending_verdicts)
-
-    def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:
-        """Yield (key, number of the part, value) of all parts, by key."""
-
-        def numbered(number: int, part: State) -> Iterator[tuple[bytes, int, bytes]]:
-            for key, value in part.scan(family):
-                yield key, number, value
-
-        return heapq.merge(*(numbered(number, part) for number, part in enumerate(self._parts)))
-
-    def _write_entries(self) -> int:
-        floor, count, expected = self._clock.floor, self._progress.entry_count, self._clock.floor
-        grouped = groupby(self._items("entries"), key=lambda item: item[0])
-        while batch := [_MergedEntry.of(key, items) for key, items in islice(grouped, BATCH)]:
-            of_host = shards_of(np.array([entry.host for entry in batch], np.uint64), len(self._parts)).tolist()
-            for entry in batch:
-                if int.from_bytes(entry.key, "big") != expected:
-                    raise _missing(expected)
-                expected += 1
-            self._state.put("entries", map(self._entry, batch, of_host))
-            self._on_progress("entries merged", expected - floor, count - floor)
-        if expected != count:
-            raise _missing(expected)
-        return count - floor
-
-    def _entry(self, entry: "_MergedEntry", of_host: int) -> tuple[bytes, bytes]:
-        """Return key and value of an entry, from a part with the complete entry, with its merged source number."""
-        key, heads = entry.key, entry.heads
-        if entry.forgotten:
-            return key, FORGOTTEN
-        if len({self._page_of(number, head) for number, head in heads.items()}) > 1:
-            raise CorruptRecord("entries", key, "must be of one page in all shards", _DAMAGED)
-        part = next(iter(heads))
-        if heads[part].has_own:
-            part = of_host
-            if part not in heads or heads[part].host != entry.host:
-                raise _missing(int.from_bytes(key, "big"))
-        return key, with_source(entry.values[part], self._number_of(part, heads[part].source))
-
-    def _page_of(self, number: int, head: EntryHead) -> tuple[str, int, int]:
-        return self._text_of(number, head.source), head.partition, head.offset
-
-    def _text_of(self, number: int, source: int) -> str:
-        texts = self._parts[number].sources
-        if source >= len(texts):
-            raise CorruptRecord("sources", source.to_bytes(8, "big"), "is missing although it is named", _DAMAGED)
-        return texts[source]
-
-    def _number_of(self, number: int, source: int) -> int:
-        """Return the number in the merged state of a source of a part."""
-        text = self._text_of(number, source)
-        if self._sources.of(text) is None:
-            self._sources.add(text)
-        return self._sources.of(text) or 0
-
-    def _write_buckets(self) -> int:
-        floor, written = self._clock.floor, 0
-        for items in self._batches("buckets"):
-            keys, values = [key for key, _ in items], [value for _, value in items]
-            names = decode_keys(keys)
-            buckets = decode_buckets(names, values).living(floor)
-            living = np.flatnonzero(sizes_of(buckets.bounds))
-            values = encode_buckets(names[living], buckets.take(living))
-            self._state.put("buckets", zip([keys[place] for place in living.tolist()], values, strict=True))
-            written += len(living)
-            self._on_progress("buckets merged", written, max(written, self._estimated("buckets")))
-        return written
-
-    def _write_hosts(self) -> int:
-        floor, written = self._clock.floor, 0
-        for items in self._batches("hosts"):
-            last = last_learned([key for key, _ in items], [value for _, value in items])
-            living = [items[place] for place in np.flatnonzero(last >= np.uint64(floor)).tolist()]
-            self._state.put("hosts", living)
-            written += len(living)
-            self._on_progress("memories of hosts merged", written, max(written, self._estimated("hosts")))
-        return written
-
-    def _write_pending_verdicts(self) -> int:
-        written = 0
-        for number, part in enumerate(self._parts):
-            rest = part.scan("attempts")
-            while items := list(islice(rest, BATCH)):
-                pages = [page_of_key(key) for key, _ in items]
-                keys = [pending_verdict_key(self._number_of(number, source), *place) for source, *place in pages]
-                self._state.put("attempts", zip(keys, (value for _, value in items), strict=True))
-                written += len(items)
-        return written
-
-    def _write_common_text(self) -> None:
-        """Write the table of common text, which all parts have."""
-        table = self._parts[0].common_text()
-        for part in self._parts[1:]:
-            if not np.array_equal(part.common_text().slots, table.slots):
-                raise CorruptRecord("common", BASE_KEY, "must be the same table in all shards", _DAMAGED)
-        if table.slots.any():
-            self._state.put("common", [(BASE_KEY, encode_base(table))])
-
-    def _batches(self, family: str) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield keys and values of a family, BATCH at a time. Raises CorruptRecord if two parts have the same key."""
-        items, last = self._items(family), b""
-        while batch := [(key, value) for key, _, value in islice(items, BATCH)]:
-            for key, _ in batch:
-                if key == last:
-                    raise CorruptRecord(family, key, "must be in the state of only one shard", _DAMAGED)
-                last = key
-            yield batch
-
-    def _estimated(self, family: str) -> int:
-        return sum(part.backend.estimated_keys(family) for part in self._parts)
-
-
-def _missing(number: int) -> CorruptRecord:
-    return CorruptRecord(
-        "entries", number.to_bytes(8, "big"), "must be in the state of a shard, and is in none", _DAMAGED
-    )

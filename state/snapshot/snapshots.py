@@ -238,6 +238,19 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
     )
 
 
+def check_snapshot(snapshot: Path) -> None:
+    """Check every file of a snapshot against its manifest. Raises StateError, CorruptRecord."""
+    for facts in read_manifest(snapshot).files:
+        path = snapshot / facts.name
+        try:
+            with path.open("rb") as file:
+                found = digest_of(file, lambda _: None)
+        except FileNotFoundError:
+            raise _damaged(path, facts, "is missing") from None
+        if found != (facts.bytes, facts.xxh3_128):
+            raise _damaged(path, facts, f"has {found[0]} bytes of digest {found[1]}")
+
+
 PARTIAL = ".restore-partial"
 
 

@@ -48,8 +48,8 @@ from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
-from spotsieve.stream.sharding.shares import shards_of, shards_of_entries
-from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
+from spotsieve.stream.sharding.shares import are_of_hosts, shards_of, shards_of_entries
+from spotsieve.stream.sign.fingerprints.permuted_tables import RETIRED_TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,6 @@ class MemoryChecker:
 BATCH = 4096
 _MOST_MISSING = 2**28
 """More missing entries at the end are one damage: there is no memory for a table of any number of entries."""
-_TAGS_OF_HOSTS = (PRINT_TAG, TITLE_TAG)
 
 
 def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_progress) -> Findings:
@@ -312,7 +311,7 @@ class _Verifier:
         names = decode_keys(keys)
         if self._part is not None:
             # Fingerprints and titles belong to the shard of their host, which their keys do not name.
-            strange = (shards_of(names, self._part.shards) != self._part.number) & ~np.isin(tags, _TAGS_OF_HOSTS)
+            strange = (shards_of(names, self._part.shards) != self._part.number) & ~are_of_hosts(names)
             for place in np.flatnonzero(strange).tolist():
                 self._found.add(f"buckets[{keys[place].hex()}]", f"must belong to {self._part}, not to another")
         try:

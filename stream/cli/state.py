@@ -216,7 +216,7 @@ def _show_manifest(manifest: "Manifest", action: str, as_json: bool) -> None:
     )
 
 
-# export, import and merge
+# export, import, merge and split
 
 _EXPORT = """Writes the whole contents of a state as JSON Lines (state/FORMATS.md), for other programs and for import.
 Reads a snapshot, or a checkpoint of a state that a process uses. A local log is not part of the export."""
@@ -230,6 +230,12 @@ export, serve and forget, and for a service that returns to one judge. Name the 
 shards in any order. Shards may be running, but all states must be at the same position of the log: first stop the
 workers, and wait until no round is open (spotsieve shards status). Exit codes: 0 merged; 4 the states do not belong
 together, are at different positions, or are damaged."""
+
+_SPLIT = """Creates the states of another number of shards from the states of all shards: shard-0, shard-1 ... in a new
+directory. Each holds what a shard of that number would hold if it had read the log from its beginning. So the new
+shards of a resize start with them, and the topics need only the records after them. Name the state directories, or
+snapshots, of all shards in any order. All must be at the same position of the log, as for merge. Exit codes: 0 split; 4
+the states do not belong together, are at different positions, or are damaged."""
 
 
 def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -318,6 +324,37 @@ def _merge(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _add_split_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shards", type=directory, nargs="+", metavar="SHARD", help="the state directory of a shard")
+    parser.add_argument(
+        "--shards", type=int, required=True, metavar="S", dest="number", help="the new number of shards"
+    )
+    parser.add_argument(
+        "-o", "--out", type=directory, required=True, metavar="DIR", help="the directory to create, for all new states"
+    )
+    add_timeout_argument(parser)
+
+
+def _split(options: argparse.Namespace) -> int:
+    """Split the states of all shards and print the size of each new state."""
+    from spotsieve.state.portable.merging import split_states
+
+    with progress_line() as on_progress:
+        counts = split_states(options.shards, options.number, options.out, options.timeout, on_progress)
+    if options.json:
+        show_json([one._asdict() for one in counts])
+        return EXIT_OK
+    log, position = counts[0].log, counts[0].log_position
+    show(
+        f"split the states of {len(options.shards)} shards to {options.out}: record {position} of the log {log!r}",
+        *(
+            f"  shard-{number}: {one.entries:,} entries, {one.buckets:,} buckets, {one.hosts:,} hosts"
+            for number, one in enumerate(counts)
+        ),
+    )
+    return EXIT_OK
+
+
 COMMANDS = {
     "info": Command(
         "print entries, log position, size and settings; a service may be running on it",
@@ -334,5 +371,8 @@ COMMANDS = {
     "export": Command("write the whole contents of a state as JSON Lines", _EXPORT, _add_export_arguments, _export),
     "import": Command("create a state from an export", _IMPORT, _add_import_arguments, _import),
     "merge": Command("create one state from the states of all shards", _MERGE, _add_merge_arguments, _merge),
+    "split": Command(
+        "create the states of another number of shards from those of all shards", _SPLIT, _add_split_arguments, _split
+    ),
 }
 """The actions of `spotsieve state`, in the order of the help."""

@@ -71,13 +71,16 @@ class RemoteFile:
         except ValueError as error:
             raise kind(self.shown, f"cannot be opened: {_error_text(error, url)}", None, "correct the URL") from None
 
-    def expand(self) -> list[str]:
-        """The URLs that match a pattern with *, sorted by name; the URL itself if it has no pattern."""
+    def expand(self, *, needed: bool = True) -> list[str]:
+        """The URLs that match a pattern with *, sorted by name; the URL itself if it has no pattern.
+
+        needed: whether a pattern that matches no file is an error
+        """
         if _GLOB not in self._path or self.url.lower().startswith(_NO_LISTS):
             return [self.url]
         with self._translated_errors("cannot be listed"):
             found = sorted(self._fs.glob(self._path))
-        if not found:
+        if not found and needed:
             raise self._kind(self.shown, "matches no file", None, "check the pattern")
         # Keep the rest of the URL: it may name host and user, or the archive of the file. The driver's URLs may not.
         first, chained, rest = self.url.partition("::")

@@ -17,8 +17,7 @@ from spotsieve.stream.base.signature import Signatures, empty_rows
 from spotsieve.stream.judge.by_host.confirmation import read_pages
 from spotsieve.stream.judge.by_host.distinctive_text import PageTexts
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
-from spotsieve.stream.sharding.shares import Share, are_own, shards_of, shards_of_hosts
-from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sharding.shares import Share, are_of_hosts, are_own, shards_of, shards_of_hosts
 from spotsieve.stream.sign.schemes import Probes, Scheme
 
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
@@ -68,7 +67,7 @@ class ShardReads(NamedTuple):
 
     def of_host(self, which: bool) -> OwnKeys:
         """Own keys that are (or are not) mixed with hosts. Only for schemes that mix keys with hosts."""
-        chosen = _are_of_hosts(self.own.keys) == which
+        chosen = are_of_hosts(self.own.keys) == which
         buckets = self.own.buckets.take(np.flatnonzero(chosen))
         return OwnKeys(self.own.keys[chosen], _chosen(self.own.slots, chosen), buckets)
 
@@ -167,13 +166,6 @@ def _need_kernel(keys, bounds, walks, own):
         for slot in range(bounds[page], bounds[page + 1]):
             needed[slot] = walks[page] or own[slot] or marked[keys[slot] * _MIXING >> shift]
     return needed
-
-
-def _are_of_hosts(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which keys are mixed with the host of a page: bool[m]."""
-    tag = keys >> np.uint64(KEY_BITS)
-    found: NDArray[np.bool_] = (tag == PRINT_TAG) | (tag == TITLE_TAG)
-    return found
 
 
 def _kept(probes: Probes, which: NDArray[np.bool_]) -> Probes:

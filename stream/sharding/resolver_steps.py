@@ -79,7 +79,7 @@ class ReadMatchesOf(Action[None]):
 
 @dataclass(frozen=True, slots=True)
 class HistoryIsWhole(Action[bool]):
-    """Whether the log and `verdicts` still hold all records, from which new shards fill themselves."""
+    """Whether new shards can fill themselves: from snapshots, or from all records of the log and `verdicts`."""
 
 
 @dataclass(frozen=True, slots=True)

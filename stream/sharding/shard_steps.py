@@ -51,6 +51,10 @@ REPORT_SECONDS = 1.0
 NEAR_OFFSETS = 16
 """A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
 
+_TAKE_SNAPSHOTS = (
+    "take snapshots of all present shards at one place of the log (spotsieve state snapshot) and set cluster.snapshots"
+)
+
 
 class ShardResponse(NamedTuple):
     """The response of a shard to a round.
@@ -255,6 +259,14 @@ class ShardSteps:
             # A recreated topic may have only a transaction marker from there on, which is not a record.
             while found is None and (yield from VerdictsPosition()) < end:
                 found = next(iter((yield from Fetch())), None)
+        if begin > indexed_by.offset and now.shards not in (0, self._share.shards):
+            raise StateError(
+                f"topics.verdicts {self._verdicts!r}",
+                f"must hold outcome {indexed_by.offset}, behind which this new shard continues, but begins at {begin}",
+                None,
+                f"cancel the resize (spotsieve shards resize --cancel), {_TAKE_SNAPSHOTS}, and request it again with "
+                "new state directories",
+            )
         if found is None or (found.offset, found.checksum) != indexed_by:
             raise StateError(
                 f"topics.verdicts {self._verdicts!r}",
@@ -267,14 +279,11 @@ class ShardSteps:
 
     def _unfillable(self, begin: int, now: ClusterSize) -> StateError:
         """The error of an empty shard that cannot be filled. No advice may harm the shards that respond."""
-        if self._share.shards == now.shards:
+        then = "restore a snapshot of this shard (spotsieve state restore), or copy the directory of its hot standby"
+        if self._share.shards != now.shards:
             then = (
-                "restore a snapshot of this shard (spotsieve state restore), or copy the directory of its hot standby"
-            )
-        else:
-            then = (
-                "cancel the resize (spotsieve shards resize --cancel): the present shards keep working, so keep both "
-                "topics"
+                f"{_TAKE_SNAPSHOTS}, and start this shard again; or cancel the resize (spotsieve shards resize "
+                "--cancel): the present shards keep working, so keep both topics"
             )
         return StateError(
             f"topics.verdicts {self._verdicts!r}",

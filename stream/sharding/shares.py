@@ -10,8 +10,9 @@ respond. The indexed pages depend only on the log and the outcomes. So the new s
 respond, and no verdict changes.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -65,7 +66,7 @@ def shards_of_hosts(signatures: Signatures, shards: int) -> NDArray[np.int64]:
 
     A page that is submitted again goes to the shard of its first submission.
     """
-    owner, words = shards_of(signatures.host, shards), _words_of_ids(signatures)
+    owner, words = shards_of(signatures.host, shards), _words_of_signatures(signatures)
     if len(distinct(words)) < len(words):
         first = dict[PageId, int]()
         for page, page_id in enumerate(page_ids_of(signatures)):
@@ -75,14 +76,31 @@ def shards_of_hosts(signatures: Signatures, shards: int) -> NDArray[np.int64]:
 
 def shards_of_pages(signatures: Signatures, shards: int) -> NDArray[np.int64]:
     """The shard that records the verdict of each page, by the id of the page: int64[n]."""
-    return shards_of(_words_of_ids(signatures), shards)
+    return shards_of(_words_of_signatures(signatures), shards)
 
 
-def _words_of_ids(signatures: Signatures) -> NDArray[np.uint64]:
-    """One word for the id of each page, equal for equal ids: uint64[n]."""
-    source = np.array([xxhash.xxh3_64_intdigest(one.encode()) for one in signatures.sources], np.uint64)
-    words = signatures.partition.astype(np.uint64) * _FIRST + signatures.offset.astype(np.uint64)
-    return words ^ source[signatures.source] if len(source) else words
+def shards_of_page_ids(pages: Sequence[PageId], shards: int) -> NDArray[np.int64]:
+    """The shard that records the verdict of each of n pages, by its id: int64[n]."""
+    numbers = dict[str, int]()
+    source = np.array([numbers.setdefault(text, len(numbers)) for text, _, _ in pages], np.int64)
+    partition, offset = (np.array([page_id[place] for page_id in pages], np.int64) for place in (1, 2))
+    return shards_of(_words_of_ids(list(numbers), source, partition, offset), shards)
+
+
+def _words_of_signatures(signatures: Signatures) -> NDArray[np.uint64]:
+    return _words_of_ids(signatures.sources, signatures.source, signatures.partition, signatures.offset)
+
+
+def _words_of_ids(
+    sources: Sequence[str], source: NDArray[Any], partition: NDArray[Any], offset: NDArray[Any]
+) -> NDArray[np.uint64]:
+    """One word for the id of each page, equal for equal ids: uint64[n].
+
+    source: int[n], places in sources  partition, offset: int[n]
+    """
+    hashed = np.array([xxhash.xxh3_64_intdigest(one.encode()) for one in sources], np.uint64)
+    words = partition.astype(np.uint64) * _FIRST + offset.astype(np.uint64)
+    return words ^ hashed[source] if len(hashed) else words
 
 
 def shards_of_entries(numbers: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
@@ -98,6 +116,13 @@ def are_own(keys: NDArray[np.uint64], share: Share, of_hosts: bool) -> NDArray[n
     """
     own: NDArray[np.bool_] = _own_kernel(keys, share.number, share.shards, of_hosts)
     return own
+
+
+def are_of_hosts(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which keys have the tag of keys that are mixed with the host of a page: bool[m]."""
+    tag = keys >> np.uint64(KEY_BITS)
+    found: NDArray[np.bool_] = (tag == PRINT_TAG) | (tag == TITLE_TAG)
+    return found
 
 
 @kernel

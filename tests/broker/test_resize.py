@@ -1,16 +1,22 @@
 """A running service of shards is watched, grows and shrinks on a real broker: no verdict changes, whoever is killed."""
 
 import json
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spotsieve.state.portable.merging import place_of_snapshots, snapshots_in
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.cli import main
+from spotsieve.stream.sharding.records.frame import KIND_RANGE, decode_round_record
 from tests.conftest import Broker
 from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.services.oracle import check_verdicts_sent, settings_from
 from tests.fixtures.services.roles import Roles
 from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
@@ -90,6 +96,89 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
                 assert one.terminate() == 0
             roles.stop()
             roles.check({page.key for page in pages if page.key})
+
+
+@pytest.mark.guarantee(
+    "shards and a resolver give the verdicts of one process",
+    fault="verdicts and the log lost their beginning, and two shards become three from snapshots",
+)
+def test_two_shards_become_three_from_snapshots(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages, backup = crawl(PAGES).messages, tmp_path / "backup"
+    with TopicSet(kafka.bootstrap_servers, shards=2) as topics, ExitStack() as stack:
+        toml = topics.toml(KILLED_SESSION_MS) + "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
+        toml += f'cluster.snapshots = "{backup}"\n'
+        with Roles(tmp_path, topics, workers=1, shards=2, resolvers=1, toml=toml) as roles:
+            ask = Asked(roles["worker-0"].config, capsys)
+            new = [
+                stack.enter_context(
+                    Spotsieve(tmp_path, toml, f"new-{number}", ("run", "--role", "shard", *of_three(number)))
+                )
+                for number in range(3)
+            ]
+            roles.start()
+            parts = [pages[at::PARTS] for at in range(PARTS)]
+            topics.send(parts[0])
+            topics.until_all_committed()
+            wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all outcomes to be published")
+            log = topics.read("log")
+            topics.delete_before("verdicts", 1)
+            code, text = ask("resize", "--shards", "3")
+            assert code == 4, "there are no snapshots"
+            assert "holds none of the present shards" in text
+            assert "spotsieve state snapshot" in text
+            wait_until(lambda: snapshots_of_one_place(roles, backup), SECONDS, "snapshots of one place")
+            # All before the round of the snapshots is gone.
+            position, heard = place_of_snapshots(snapshots_in(backup))
+            assert heard is not None
+            topics.delete_before("log", position)
+            topics.delete_before("verdicts", last_round(topics, toml, heard.offset))
+            topics.send(parts[1])
+            assert "resize 2 -> 3 started" in ask("resize", "--shards", "3")[1]
+            new[0].start()
+            new[0].until_ready()
+            new[0].kill()
+            for one in new:
+                one.start()
+            topics.send(parts[2])
+            for number in range(2):
+                assert roles[f"shard-{number}"].wait() == 0
+            assert "began from snapshots of all shards" in new[1].text()
+            topics.send(parts[3])
+            topics.until_all_committed()
+            wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all outcomes to be published")
+            assert (ask.status()["shards"], ask.status()["asked"]) == (3, None)
+            for one in new:
+                assert one.terminate() == 0
+            roles.stop()
+            log += [record for record in topics.read("log") if record.offset >= position]
+            check_verdicts_sent(topics, toml, {page.key for page in pages if page.key}, log)
+
+
+def last_round(topics: TopicSet, toml: str, before: int) -> int:
+    """The offset of the announcement of the last round before this offset of `verdicts`."""
+    digest = settings_digest(verdict_settings_text(settings_from(toml)))
+    told = (
+        decode_round_record(record.value or b"", digest, None, record.topic, record.offset).kind == KIND_RANGE
+        and record.offset
+        for record in topics.read("verdicts")
+        if record.offset < before
+    )
+    return max(map(int, told))
+
+
+def snapshots_of_one_place(roles: Roles, backup: Path) -> bool:
+    """Take a snapshot of each shard; whether all have the same place in the log."""
+    shutil.rmtree(backup, ignore_errors=True)
+    for number in range(2):
+        state = str(roles[f"shard-{number}"].state)
+        assert main(["state", "snapshot", "--state", state, str(backup / f"shard-{number}")]) == 0
+    try:
+        place_of_snapshots(snapshots_in(backup))
+    except StateError:
+        return False
+    return True
 
 
 def of_three(number: int) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from spotsieve.state.portable.resharding import Redistribution
 from spotsieve.stream.sharding import resolver_steps, shard_steps, steps
 from spotsieve.stream.sharding.resolver_work import RoundPlanner
 from spotsieve.stream.sharding.shard_steps import ShardSteps
@@ -94,6 +95,11 @@ def lose_the_open_outcome(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(resolver_steps.ResolverSteps, "take_over", take_over)
 
 
+def lose_the_memories_of_hosts_in_a_split(patch: pytest.MonkeyPatch) -> None:
+    """The states that are made of snapshots have no memories of hosts."""
+    patch.setattr(Redistribution, "_write_hosts", lambda _: None)
+
+
 PLANTED: tuple[Plant, ...] = (
     ignore_fencing,
     count_stale_reports,
@@ -106,6 +112,7 @@ PLANTED: tuple[Plant, ...] = (
     lose_verdicts_while_sending,
     ignore_the_checksums_of_records,
     lose_the_open_outcome,
+    lose_the_memories_of_hosts_in_a_split,
 )
 
 

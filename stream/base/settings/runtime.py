@@ -98,6 +98,12 @@ class ClusterSettings(Section):
     resolver_session_ms: int = setting(
         6_000, "a resolver without a heartbeat for this long is replaced by a standby", unit="ms", ge=1_000
     )
+    snapshots: str = setting(
+        "",
+        "directory or fsspec URL with a snapshot of each present shard, all of one place in the log: a shard without a "
+        "state begins from them, so the topics need only the records after them; empty: from the beginning of the "
+        "topics",
+    )
 
 
 class ServiceSettings(Section):

@@ -3,12 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.portable.merging import place_of_snapshots, snapshots_in
 from spotsieve.stream.base.errors import BrokerError, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.files.remote import is_url, local_name
 from spotsieve.stream.insight.shards.reading import log_of_rounds, read_begins, read_cluster_sizes
 from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.topics import add_partitions
@@ -43,7 +46,7 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
         )
     if shards == cluster_size.shards:
         raise SettingError("--shards", "is already the number of shards", shards, "there is nothing to do")
-    await _check_history(settings)
+    await _check_history(settings, cluster_size.shards)
     added = await add_partitions(settings, settings.topics.matches, shards)
     offset = await _write(settings, cluster_size, shards)
     now = await _wait_for_response(
@@ -62,17 +65,35 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
     return now, added
 
 
-async def _check_history(settings: Settings) -> None:
-    """Check that new shards can fill themselves. Raises StateError, BrokerError."""
-    for topic, begin in (await read_begins(settings)).items():
-        if begin:
-            raise StateError(
-                f"topic {topic!r}",
-                f"begins at offset {begin}, so new shards cannot fill themselves, and the number of shards stays",
-                None,
-                "keep both topics as they are: the present shards need them; to change the number of shards later, "
-                "topics.log and topics.verdicts must keep all records (retention.ms=-1)",
-            )
+async def _check_history(settings: Settings, shards: int) -> None:
+    """Check that new shards can fill themselves. shards: their present number. Raises StateError, BrokerError."""
+    begins, name = await read_begins(settings), settings.cluster.snapshots
+    cut = {topic: begin for topic, begin in begins.items() if begin}
+    if not cut or is_url(name):  # The new shards look at a URL themselves.
+        return
+    snapshots = snapshots_in(Path(local_name(name))) if name else []
+    if not snapshots:
+        topic, begin = next(iter(cut.items()))
+        where = f", and cluster.snapshots ({name}) holds none of the present shards" if name else ""
+        raise StateError(
+            f"topic {topic!r}",
+            f"begins at offset {begin}, so new shards cannot fill themselves{where}; the number of shards stays",
+            None,
+            "keep both topics as they are: the present shards need them. Stop the workers, wait until no round is open "
+            "(spotsieve shards status), take snapshots of all shards (spotsieve state snapshot), set cluster.snapshots "
+            "for all roles, and repeat the command",
+        )
+    position, heard = place_of_snapshots(snapshots)
+    place = {settings.topics.log: position, settings.topics.verdicts: -1 if heard is None else heard.offset}
+    if len(snapshots) != shards or any(place[topic] < begin for topic, begin in cut.items()):
+        raise StateError(
+            f"cluster.snapshots {name}",
+            f"must hold snapshots of the {shards} present shards whose place the topics still hold: there are "
+            f"{len(snapshots)}, at record {position} of the log after outcome {place[settings.topics.verdicts]}, and "
+            + ", ".join(f"{topic!r} begins at {begin}" for topic, begin in cut.items()),
+            None,
+            "take new snapshots of all present shards, and repeat the command",
+        )
 
 
 async def cancel_resize(settings: Settings) -> tuple[ClusterSize, int]:

@@ -28,6 +28,7 @@ class SettingKeywords(TypedDict, total=False):
     cluster__resolver_session_ms: int
     cluster__round_pages: int
     cluster__shards: int
+    cluster__snapshots: str
     index: Mapping[str, object]
     index__author_paths: Sequence[str]
     index__bucket_cap: int

@@ -29,7 +29,7 @@ DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs
 USER_DOCUMENTS = [README, *sorted((REPOSITORY / "docs").glob("*.md"))]
 FOLDERS = ("stream", "state", "tests", "bench", "docs", "deploy")
 ACTIONS = {
-    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge"),
+    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge", "split"),
     "topics": ("create", "check", "skip-record", "save"),
     "config": ("example", "reference", "check"),
     "model": ("build", "info"),

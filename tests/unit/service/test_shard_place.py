@@ -76,6 +76,14 @@ def test_an_empty_shard_that_cannot_be_filled_advises_nothing_that_harms_others(
         place(Verdicts(10), None, 7, shards)
 
 
+def test_a_new_shard_from_snapshots_that_are_too_old_advises_new_ones() -> None:
+    with pytest.raises(StateError, match=r"begins at 7; cancel the resize .*take snapshots") as caught:
+        place(Verdicts(10), OutcomeRef(5, 5), 7, 3)
+    assert "recreated" not in str(caught.value)
+    with pytest.raises(StateError, match="was recreated or lost it"):
+        place(Verdicts(10), OutcomeRef(5, 5), 7, 2)
+
+
 @pytest.mark.parametrize("offsets", [(), (10,), (8, 9)])
 def test_verdicts_that_were_made_anew_are_told_even_where_they_end_in_a_marker(offsets: tuple[int, ...]) -> None:
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Commands over the states of shards: verify, info, snapshot, restore, merge, and those over the merged state."""
+"""Commands over the states of shards: verify, info, snapshot, restore, merge, split, and over the merged state."""
 
 import json
 import random
@@ -7,22 +7,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import fsspec
 import numpy as np
 import pytest
 from rocksdict import Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.state.format.meta import HEARD, StatePart
-from spotsieve.state.portable.merging import merge_states
+from spotsieve.state.format.buckets import decode_buckets, decode_keys
+from spotsieve.state.format.meta import HEARD, MAX_SHARDS, StatePart, draw_log_identity
+from spotsieve.state.portable.merging import merge_states, split_states
+from spotsieve.state.still.reading import describe
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, EXIT_STATE, SpotsieveError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
+from spotsieve.stream.service.roles.shard.loop import begin_from_snapshots
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.states.sharded_logs import crawled, signed_log
@@ -194,26 +199,111 @@ def test_pages_are_looked_up_and_explained_by_the_merged_state(
     assert first.url in text
 
 
+@pytest.mark.parametrize("command", ["merge", "split"])
 def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
+    command: str, judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, other, of_other_log = tmp_path / "made", tmp_path / "other", tmp_path / "of-other-log"
+    disk_state(other, "{}", "log", IndexSettings(), StatePart(1, SHARDS)).close()
+    with opened(of_other_log, 1) as state:
+        state.adopt(draw_log_identity())
+    damaged = shutil.copytree(judged.shard(1), tmp_path / "damaged")
+    with Databases(damaged) as families:
+        families["entries"][(3).to_bytes(8, "big")] = b"\x05cut"
+    third = tmp_path / "third"
+    disk_state(third, verdict_settings_text(SETTINGS), "log", IndexSettings(), StatePart(1, 3)).close()
+    options: list[object] = ["--state", target] if command == "merge" else ["--shards", 3, "--out", target]
+    for shards, rule, then in (
+        ([judged.shard(0)], "missing: shard 1 of 2", "name the state directory of each shard once"),
+        ([judged.shard(0), judged.shard(0)], "must be another shard", "name the state directory of each shard once"),
+        ([judged.shard(0), third], "must be given with those of all 3 shards", "missing: shard 0 of 3, shard 2 of 3"),
+        ([judged.shard(0), judged.earlier], "must stand where", "stop the workers"),
+        ([judged.shard(0), other], "must be of the log and the settings", "name the shards of one service"),
+        ([judged.shard(0), of_other_log], "each has its own salt", "name the shards of one service"),
+        ([judged.shard(0), damaged], "entries[0000000000000003]", "rebuild the state"),
+        ([judged.shard(0), tmp_path / "none"], "must hold a state", "name the directory"),
+    ):
+        code, text = said(capsys, "state", command, *shards, *options)
+        assert (code, rule in text, then in text) == (EXIT_STATE, True, True), text
+        assert not (target / INDEX_FOLDER).exists()
+        assert command == "merge" or not list(tmp_path.glob("made*"))
+    shards = [judged.shard(0), judged.shard(1)]
+    code, text = said(capsys, "state", command, *shards, *options)
+    assert code == EXIT_OK, text
+    code, text = said(capsys, "state", command, *shards, *options)
+    assert (code, "yet" in text, "name another directory" in text or "name a new directory" in text) == (
+        EXIT_STATE,
+        True,
+        True,
+    )
+    whole = tmp_path / "whole"
+    merge_states(shards, whole)
+    code, text = said(capsys, "state", command, whole, judged.shard(1), *options[:-1], tmp_path / "again")
+    assert (code, "must hold the part of a shard" in text) == (EXIT_STATE, True)
+
+
+def test_a_split_needs_a_number_that_shards_can_have(
     judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target, other = tmp_path / "merged", tmp_path / "other"
-    disk_state(other, "{}", "log", IndexSettings(), StatePart(1, SHARDS)).close()
-    for shards, rule in (
-        ([judged.shard(0)], "missing: shard 1 of 2"),
-        ([judged.shard(0), judged.shard(0)], "must be another shard"),
-        ([judged.shard(0), judged.earlier], "must stand where"),
-        ([judged.shard(0), other], "must be of the log and the settings"),
-        ([judged.shard(0), tmp_path / "none"], "must hold a state"),
-    ):
-        code, text = said(capsys, "state", "merge", *shards, "--state", target)
-        assert (code, rule in text) == (EXIT_STATE, True), text
-        assert not target.exists()
-    merge_states([judged.shard(0), judged.shard(1)], target)
-    code, text = said(capsys, "state", "merge", judged.shard(0), judged.shard(1), "--state", target)
-    assert (code, "must hold no state yet" in text) == (EXIT_STATE, True)
-    code, text = said(capsys, "state", "merge", target, judged.shard(1), "--state", tmp_path / "again")
-    assert (code, "must hold the part of a shard" in text) == (EXIT_STATE, True)
+    shards = [judged.shard(0), judged.shard(1)]
+    for number in (0, -1, MAX_SHARDS + 1):
+        code, text = said(capsys, "state", "split", *shards, "--shards", number, "--out", tmp_path / "split")
+        assert (code, f"must be 1 to {MAX_SHARDS}" in text) == (EXIT_SETTING, True), text
+
+
+def test_a_split_tells_the_size_of_each_new_state(
+    judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [judged.shard(0), judged.shard(1)]
+    code, text = said(capsys, "state", "split", *shards, "--shards", 3, "--out", tmp_path / "split")
+    assert (code, text.count("\n  shard-")) == (EXIT_OK, 3), text
+    code, text = said(capsys, "state", "split", *shards, "--shards", 3, "--out", tmp_path / "again", "--json")
+    counts = json.loads(text)
+    assert [one["shards"] for one in counts] == [SHARDS] * 3
+    assert {one["log_position"] for one in counts} == {judged.one.state.position}
+    for number in range(3):
+        assert describe(tmp_path / "again" / f"shard-{number}")["part"] == f"shard {number} of 3"
+
+
+def first_bucket(buckets: Rdict, tag: int) -> tuple[bytes, bytes]:
+    """The first key with this tag, and its value. An open iterator would keep the database open."""
+    items: list[Any] = list(buckets.items())
+    return next((key, value) for key, value in items if key[0] == tag)
+
+
+def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(judged: Judged, tmp_path: Path) -> None:
+    shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
+    with Databases(shards[0]) as mine, Databases(shards[1]) as other:
+        both = [first_bucket(families["buckets"], PRINT_TAG) for families in (mine, other)]
+        # The key of a bucket of shard 1 becomes that of one of shard 0.
+        (key, kept), (moved, value) = both
+        other["buckets"][key] = value
+        del other["buckets"][moved]
+    merge_states(shards, tmp_path / "merged")
+    split_states(shards, SHARDS, tmp_path / "split")
+    names = decode_keys([key])
+    numbers = [decode_buckets(names, [one]).numbers.tolist() for one in (kept, value)]
+    with Databases(tmp_path / "merged") as merged:
+        joined = decode_buckets(names, [merged["buckets"][key]]).numbers.tolist()
+        assert joined == sorted(numbers[0] + numbers[1])
+    for number, expected in enumerate((kept, value)):
+        with Databases(tmp_path / "split" / f"shard-{number}") as families:
+            assert families["buckets"][key] == expected
+
+
+@pytest.mark.parametrize("command", ["merge", "split"])
+def test_an_entry_beyond_the_count_is_damage(
+    command: str, judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
+    count = judged.one.state.entry_count
+    with Databases(shards[0]) as families:
+        families["entries"][count.to_bytes(8, "big")] = families["entries"][(2).to_bytes(8, "big")]
+    options: list[object] = ["--state", tmp_path / "made"]
+    if command == "split":
+        options = ["--shards", 3, "--out", tmp_path / "made"]
+    code, text = said(capsys, "state", command, *shards, *options)
+    assert (code, f"must be below the count of {count} entries" in text) == (EXIT_STATE, True), text
 
 
 def test_an_entry_that_no_shard_has_any_more_is_no_merged_state(judged: Judged, tmp_path: Path) -> None:
@@ -223,3 +313,75 @@ def test_an_entry_that_no_shard_has_any_more_is_no_merged_state(judged: Judged, 
             del families["entries"][(3).to_bytes(8, "big")]
     code = main(["state", "merge", *map(str, shards), "--state", str(tmp_path / "merged")])
     assert (code, (tmp_path / "merged" / INDEX_FOLDER).exists()) == (EXIT_STATE, False)
+
+
+def settings_with(snapshots: str, state: Path) -> Settings:
+    values = {"cluster": {"snapshots": snapshots, "shards": 3}, "index": {"directory": str(state)}}
+    return Settings.model_validate({**values, "topics": {"log": "log"}})
+
+
+@pytest.fixture
+def snapshots(judged: Judged, tmp_path: Path) -> Path:
+    """A snapshot of each shard, all of one place."""
+    for number in range(SHARDS):
+        target = tmp_path / "backup" / f"shard-{number}"
+        target.parent.mkdir(exist_ok=True)
+        assert main(["state", "snapshot", "--state", str(judged.shard(number)), str(target)]) == EXIT_OK
+    return tmp_path / "backup"
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_new_shard_begins_from_the_snapshots_of_all_shards(
+    is_remote: bool, judged: Judged, snapshots: Path, tmp_path: Path
+) -> None:
+    name = str(snapshots)
+    if is_remote:
+        name = "memory://backup"
+        remote = fsspec.filesystem("memory")
+        remote.put(str(snapshots), "/backup", recursive=True)
+    split_states([judged.shard(0), judged.shard(1)], 3, tmp_path / "split")
+    for number in range(3):
+        target = tmp_path / f"new-{number}"
+        begin_from_snapshots(settings_with(name, target), Share(number, 3))
+        assert [path.name for path in target.iterdir()] == [INDEX_FOLDER]
+        text, part, index = verdict_settings_text(SETTINGS), StatePart(number, 3), IndexSettings()
+        split = disk_state(tmp_path / "split" / f"shard-{number}", text, "log", index, part)
+        with disk_state(target, text, "log", index, part) as state, split:
+            assert first_difference(state, split) is None
+            assert state.heard == split.heard
+
+
+def test_a_shard_without_snapshots_begins_from_the_topics(tmp_path: Path) -> None:
+    for name in (str(tmp_path / "none"), "memory://none"):
+        begin_from_snapshots(settings_with(name, tmp_path / "new"), Share(0, 3))
+        assert not (tmp_path / "new" / INDEX_FOLDER).exists()
+
+
+def test_snapshots_that_no_shard_can_begin_from_are_refused_with_the_next_step(
+    judged: Judged, snapshots: Path, tmp_path: Path
+) -> None:
+    def refused() -> str:
+        with pytest.raises(SpotsieveError) as caught:
+            begin_from_snapshots(settings_with(str(snapshots), tmp_path / "new"), Share(0, 3))
+        assert not (tmp_path / "new" / INDEX_FOLDER).exists()
+        return str(caught.value)
+
+    first = snapshots / "shard-0"
+    table = next((first / INDEX_FOLDER).glob("*.sst"))
+    whole = table.read_bytes()
+    # A snapshot shares its files with the state.
+    table.unlink()
+    assert "is missing; restore another snapshot" in refused()
+    table.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    assert "as the manifest says" in refused()
+    table.write_bytes(whole)
+    shutil.rmtree(snapshots / "shard-1")
+    assert "missing: shard 1 of 2" in refused()
+    shutil.copytree(judged.earlier, snapshots / "shard-1")
+    assert "must stand where" in refused()
+    assert "stop the workers" in refused()
+    shutil.rmtree(snapshots / "shard-1")
+    with disk_state(tmp_path / "other", "{}", "log", IndexSettings(), StatePart(1, SHARDS)):
+        pass
+    assert main(["state", "snapshot", "--state", str(tmp_path / "other"), str(snapshots / "shard-1")]) == EXIT_OK
+    assert "name the shards of one service" in refused()

@@ -238,6 +238,8 @@ class Resolver(Role):
             case Publish(records):
                 return await self._publish(records)
             case HistoryIsWhole():
+                if self._settings.cluster.snapshots:  # New shards begin from them.
+                    return True
                 return not (await self._rounds.verdicts_span())[0] and not await self._log.begin()
             case MatchesPositions():
                 return self._positions

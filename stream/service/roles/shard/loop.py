@@ -1,21 +1,30 @@
 """Runs a shard: performs the actions of its steps (stream/sharding/shard_steps.py) on Kafka and on its state."""
 
+import shutil
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.directory import INDEX_FOLDER, made_beside, make_directory, open_file
 from spotsieve.state.format.meta import StatePart
+from spotsieve.state.portable.merging import snapshots_in, split_off
 from spotsieve.state.snapshot.checkpoints import Requests
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
+from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import race
+from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
 from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 from spotsieve.stream.observe.health import Heartbeats
+from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import CatchUp
 from spotsieve.stream.service.log.writer import RecordWriter
@@ -73,6 +82,8 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
     text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
     index = settings.index
     compile_rounds(scheme, limits_in_shards(settings, scheme))
+    if settings.cluster.snapshots and not (index.directory / INDEX_FOLDER / "CURRENT").exists():
+        begin_from_snapshots(settings, share)
     state = disk_state(index.directory, text, settings.topics.log, index, StatePart(*share))
     work = ShardWork(settings, scheme, state, share)
 
@@ -83,6 +94,49 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
         return shard
 
     return ProcessState(state, begin)
+
+
+def begin_from_snapshots(settings: Settings, share: Share) -> None:
+    """Make the state of a new shard from cluster.snapshots; nothing if there are none. Raises SpotsieveError."""
+    directory, name, number = settings.index.directory, settings.cluster.snapshots, StatePart(*share)
+    with ExitStack() as stack:
+        if is_url(name):
+            folder = stack.enter_context(made_beside(directory, ".snapshots-partial"))
+            snapshots = _fetch_snapshots(name, folder)
+        else:
+            snapshots = snapshots_in(Path(local_name(name)))
+        if not snapshots:
+            logger().info("no snapshots to begin from; this shard begins from the topics", snapshots=shown_url(name))
+            return
+        counts = split_off(snapshots, number, verdict_settings_text(settings), settings.topics.log, directory)
+    logger().info(
+        "began from snapshots of all shards",
+        snapshots=shown_url(name),
+        shards=counts.shards,
+        log_position=counts.log_position,
+        entries=counts.entries,
+    )
+
+
+def _fetch_snapshots(url: str, folder: Path) -> list[Path]:
+    """Copy the snapshots at a URL into a folder, and return them. Raises StateError, CorruptRecord."""
+    manifests = RemoteFile(f"{url.rstrip('/')}/*/{MANIFEST_FILE}", StateError).expand(needed=False)
+    for number, manifest in enumerate(manifests):
+        snapshot, base = folder / f"snapshot-{number}", manifest.removesuffix(MANIFEST_FILE)
+        make_directory(snapshot)
+        _fetch(manifest, snapshot / MANIFEST_FILE)
+        for facts in read_manifest(snapshot).files:
+            copy = snapshot / facts.name
+            if not copy.resolve().is_relative_to(snapshot.resolve()):
+                raise CorruptRecord(shown_url(base), facts.name, "must lie in the snapshot", "take another snapshot")
+            make_directory(copy.parent)
+            _fetch(base + facts.name, copy)
+    return snapshots_in(folder)
+
+
+def _fetch(url: str, copy: Path) -> None:
+    with closing(RemoteFile(url, StateError).open_to_read()) as source, open_file(copy, "wb") as into:
+        shutil.copyfileobj(source, into)
 
 
 class ShardRole(Role):
