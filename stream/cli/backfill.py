@@ -13,12 +13,15 @@ from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
 from spotsieve.stream.cli.options import (
+    add_against_argument,
     add_force_argument,
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
+    add_timeout_argument,
     directory,
     file_name,
+    other_states,
     settings_of,
 )
 
@@ -61,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the state: pages are compared with those in DIR, and added to it",
     )
+    add_against_argument(parser)
     add_salt_argument(parser)
     parser.add_argument(
         "--readers",
@@ -83,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
     add_force_argument(parser)
+    add_timeout_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -122,9 +127,11 @@ def run(options: argparse.Namespace) -> int:
     _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "choose another or a new directory")
+    states, settings = other_states(options, settings, options.state)
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
-        backfill = stack.enter_context(Backfill(options.state, settings, scheme, inputs, outputs))
+        backfill = Backfill(options.state, settings, scheme, inputs, outputs, states, options.timeout)
+        stack.enter_context(backfill)
         _check_inputs_stay(backfill)
         completed = None if options.force else backfill.completed()
         if completed is not None:
