@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_force_argument(parser)
     add_timeout_argument(parser)
     add_settings_arguments(parser)
-    show_in_help_all(parser, "--timeout", "--revisits", "--rejected", "--stdin-name", "--cluster-ids")
+    show_in_help_all(parser, "--timeout", "--salt-from", "--revisits", "--rejected", "--stdin-name", "--cluster-ids")
 
 
 def run(options: argparse.Namespace) -> int:
