@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verdicts", type=file_name, metavar="DIR", help="Parquet: the verdict of each page, a file for each input"
     )
     parser.add_argument(
+        "--cluster-ids",
+        action="store_true",
+        help='add the column "cluster" to --verdicts: the id of the page that its copies share (policy.keep = first)',
+    )
+    parser.add_argument(
         "--rejected", type=file_name, metavar="DIR", help="JSONL: records that hold no page, with the reason"
     )
     parser.add_argument(
@@ -127,10 +132,16 @@ def run(options: argparse.Namespace) -> int:
     _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "choose another or a new directory")
+    if options.cluster_ids and settings.policy.keep != "first":
+        # A reader does not know which pages of other readers' inputs superseded others.
+        rule, then = 'needs policy.keep = "first"', "leave it out, and run `spotsieve clusters` over --verdicts"
+        raise SettingError("--cluster-ids", rule, settings.policy.keep, then)
     states, settings = other_states(options, settings, options.state)
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
-        backfill = Backfill(options.state, settings, scheme, inputs, outputs, states, options.timeout)
+        backfill = Backfill(
+            options.state, settings, scheme, inputs, outputs, states, options.timeout, options.cluster_ids
+        )
         stack.enter_context(backfill)
         _check_inputs_stay(backfill)
         completed = None if options.force else backfill.completed()

@@ -66,10 +66,12 @@ class Reader:
         run: bytes = b"",
         salt: int = 0,
         against: Sequence[Checkpoint] = (),
+        with_clusters: bool = False,
     ) -> None:
         """Start reading an input. run: prefix of the writer of its records, which identifies the run in the log
 
         salt: of the state that judges the pages  against: other states, whose pages are dropped
+        with_clusters: whether verdicts get the column "cluster"
         All inputs of a reader have the same salt and states.
         Raises SettingError if a part cannot be written, StateError if a state cannot be read.
         """
@@ -77,7 +79,7 @@ class Reader:
             self._others = self._closing.enter_context(open_checkpoints(against, self._settings))
         self._writer = run + self._writer[len(run) :]
         self._scheme = salted(self._scheme, salt)
-        self._readings[number] = _OpenInput(file, parts, self._settings)
+        self._readings[number] = _OpenInput(file, parts, self._settings, with_clusters)
 
     def sign(self, number: int) -> SignedRecords | None:
         """Read and sign the next batch of an input, or return None at its end."""
@@ -127,7 +129,7 @@ class Reader:
 class _OpenInput:
     """An input that is being read and written."""
 
-    def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
+    def __init__(self, file: Input, parts: Parts, settings: Settings, with_clusters: bool) -> None:
         self.summary = FilterSummary()
         self._source = file.source
         self.held = BatchQueue(file, keep_records=parts.out is not None)
@@ -145,7 +147,9 @@ class _OpenInput:
                     self._outputs.out.know_record(*form)
                 uris = settings.input.companion_uris
                 self._whole = RecordOutput(self._outputs.out, self.summary, revisits=False, companion_uris=uris)
-            self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
+            self._rows = None
+            if parts.verdicts:
+                self._rows = VerdictRows(parts.verdicts, settings.scheme.name, with_clusters)
             self._batches = iter(stack.enter_context(BatchReader([file], settings, threading.Event())))
             self._closing = stack.pop_all()
 

@@ -186,23 +186,28 @@ class Backfill:
         outputs: Mapping[str, str | None],
         against: Sequence[Path] = (),
         timeout_s: float = TIMEOUT_S,
+        with_clusters: bool = False,
     ) -> None:
         """Prepare a run without opening anything. outputs: directories or URLs of `out`, `verdicts` and `rejected`
 
         against: states whose pages are dropped; they and the settings are those of check_states
         timeout_s: how long to wait for a process that owns one of them
+        with_clusters: whether verdicts get the column "cluster"
         Raises SettingError if another run of the directory was interrupted, StateError if its run file is unreadable.
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
         self._against, self._timeout_s = against, timeout_s
-        wanted = run_description(self._digest, settings.input, inputs, outputs, against)
+        wanted = run_description(self._digest, settings.input, inputs, outputs, against, with_clusters)
         run = find_unfinished_run(directory, wanted)
         self.resumed = run is not None
         self.repeats_faulty = run is None and ended_with_faults(directory, wanted)
         self._run = wanted if run is None else run
         self._id = bytes.fromhex(self._run["id"])
-        self.tasks = [Task(file, parts_of(number, file, **outputs), self._id) for number, file in enumerate(inputs)]
+        self.tasks = [
+            Task(file, parts_of(number, file, **outputs), self._id, with_clusters=with_clusters)
+            for number, file in enumerate(inputs)
+        ]
         self.notices: list[str] = []
         self._closing = contextlib.ExitStack()
 

@@ -56,6 +56,7 @@ class Task(NamedTuple):
 
     run: prefix of the writer of its records  salt: of the state, by which it is signed
     against: checkpoints of other states, whose pages are dropped (stream/local/against.py)
+    with_clusters: whether verdicts get the column "cluster"
     """
 
     file: Input
@@ -63,6 +64,7 @@ class Task(NamedTuple):
     run: bytes
     salt: int = 0
     against: tuple[Checkpoint, ...] = ()
+    with_clusters: bool = False
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.errors import EXIT_SETTING, SettingError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
@@ -133,3 +133,19 @@ def test_the_command_drops_pages_of_the_states_and_says_how_many(
     assert (verdict_rows(tmp_path), records_out(tmp_path)) == expected[:2]
     assert main([*command, "--json"]) == 0
     assert "already complete" in capsys.readouterr().err
+
+
+def test_cluster_ids_are_those_of_the_filter(
+    names: list[str], others: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = tmp_path / "v.jsonl"
+    filter_json(capsys, *names, "--verdicts", said, "--cluster-ids", "--against", *others)
+    outputs = ("--verdicts", tmp_path / "verdicts", "--state", tmp_path / "state", "--cluster-ids")
+    command = ["backfill", *names, *map(str, outputs), "--readers", "2", "--against", *map(str, others)]
+    assert main(command) == 0
+    rows = verdict_rows(tmp_path)
+    assert rows == read_json(said)
+    assert [row["cluster"] for row in rows] == [row["duplicate_of"] or row["id"] for row in rows]
+    capsys.readouterr()
+    assert main([*command[:-3], "--set", "policy.keep=longest"]) == EXIT_SETTING
+    assert '--cluster-ids needs policy.keep = "first"' in capsys.readouterr().err
