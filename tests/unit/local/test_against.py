@@ -63,7 +63,7 @@ def holdings(state: Path) -> list[bytes]:
         return [name + value for name, value in still.items()]
 
 
-def test_only_pages_that_no_state_contains_are_emitted_and_the_first_original_is_named(
+def test_only_pages_that_no_state_contains_are_emitted(
     states: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out, said = write(tmp_path / "new.jsonl", new_pages()), tmp_path / "out.jsonl", tmp_path / "v.jsonl"
@@ -339,9 +339,7 @@ def test_the_library_says_what_the_filter_says(
     assert {original.id for original in asked if original is not None} == of_states
 
 
-def test_the_library_takes_settings_from_the_first_state_and_refuses_what_the_filter_refuses(
-    states: list[Path], tmp_path: Path
-) -> None:
+def test_the_library_takes_settings_of_the_first_state_and_refuses_the_same(states: list[Path], tmp_path: Path) -> None:
     strict = made(tmp_path, "strict", [page(1)], "--threshold", 0.7)
     with Deduplicator(against=[strict]) as seen:
         assert seen.add("n1", "https://e.com/", page(1)["body"]).is_duplicate
