@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.state.format.meta import log_identity_fields
+from spotsieve.state.format.meta import Identity, log_identity_fields
 from spotsieve.state.horizon import Clock
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
@@ -20,11 +20,14 @@ from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.model import IndexSettings
 
+TIMEOUT_S = 300.0
+"""How long to wait for the process that owns a state."""
+
 
 @contextmanager
 def read_only_state(
     directory: Path,
-    timeout_s: float = 300.0,
+    timeout_s: float = TIMEOUT_S,
     on_progress: OnProgress = ignore_progress,
     *,
     hold: bool = True,
@@ -84,14 +87,19 @@ def describe(directory: Path) -> dict[str, Any]:
     }
 
 
+def identity_of(directory: Path) -> Identity:
+    """Return the identity of a state or snapshot, which a service may own. Raises StateError, CorruptRecord."""
+    with checkpoint_backend(directory, _index_of(directory)) as backend:
+        return read_meta(backend).identity
+
+
 def salt_from(settings: IndexSettings) -> int | None:
     """The salt of the state that index.salt_from names; None if it names none. Raises SettingError, CorruptRecord."""
     directory = settings.salt_from
     if directory is None:
         return None
     try:
-        with checkpoint_backend(directory, _index_of(directory)) as backend:
-            found = read_meta(backend).identity.log_identity
+        found = identity_of(directory).log_identity
     except StateError as error:
         raise SettingError("index.salt_from", f"must name a state: {error.rule}", str(directory), _NAME_STATE) from None
     if found is None:

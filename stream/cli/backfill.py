@@ -13,12 +13,15 @@ from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.filter import stop_on_signals, warn_of_repeats
 from spotsieve.stream.cli.options import (
+    add_against_argument,
     add_force_argument,
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
+    add_timeout_argument,
     directory,
     file_name,
+    other_states,
     settings_of,
 )
 
@@ -52,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verdicts", type=file_name, metavar="DIR", help="Parquet: the verdict of each page, a file for each input"
     )
     parser.add_argument(
+        "--cluster-ids",
+        action="store_true",
+        help='add the column "cluster" to --verdicts: the id of the page that its copies share (policy.keep = first)',
+    )
+    parser.add_argument(
         "--rejected", type=file_name, metavar="DIR", help="JSONL: records that hold no page, with the reason"
     )
     parser.add_argument(
@@ -61,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the state: pages are compared with those in DIR, and added to it",
     )
+    add_against_argument(parser)
     add_salt_argument(parser)
     parser.add_argument(
         "--readers",
@@ -83,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
     add_force_argument(parser)
+    add_timeout_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -122,9 +132,17 @@ def run(options: argparse.Namespace) -> int:
     _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "choose another or a new directory")
+    if options.cluster_ids and settings.policy.keep != "first":
+        # A reader does not know which pages of other readers' inputs superseded others.
+        rule, then = 'needs policy.keep = "first"', "leave it out, and run `spotsieve clusters` over --verdicts"
+        raise SettingError("--cluster-ids", rule, settings.policy.keep, then)
+    states, settings = other_states(options, settings, options.state)
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
-        backfill = stack.enter_context(Backfill(options.state, settings, scheme, inputs, outputs))
+        backfill = Backfill(
+            options.state, settings, scheme, inputs, outputs, states, options.timeout, options.cluster_ids
+        )
+        stack.enter_context(backfill)
         _check_inputs_stay(backfill)
         completed = None if options.force else backfill.completed()
         if completed is not None:

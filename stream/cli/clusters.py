@@ -39,7 +39,12 @@ verdicts; 4 the state cannot be used; 5 the broker cannot be reached or rejects 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve clusters`."""
     parser.epilog = ABOUT
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files of verdict lines; - is standard input")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="files of verdicts (JSONL, Parquet), or the directory of `backfill --verdicts`; - is standard input",
+    )
     parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory with a log, or a snapshot")
     parser.add_argument(
         "--topics", action="store_true", help="read the topics of novel pages and of duplicates of a service (-c)"
@@ -99,9 +104,13 @@ def run(options: argparse.Namespace) -> int:
 def _read_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Add the verdict lines of files; returns the errors of lines that cannot be read."""
     from spotsieve.stream.files.inputs import check_inputs, total_bytes
+    from spotsieve.stream.files.remote import is_url
+    from spotsieve.stream.files.verdict_lines import verdict_files
     from spotsieve.stream.insight.clusters.sources import InputLines, read_files
 
-    inputs = check_inputs(options.files)
+    inputs = check_inputs(
+        [part for name in options.files for part in ([name] if is_url(name) else map(str, verdict_files(Path(name))))]
+    )
     total, read = total_bytes(inputs), InputLines()
     for statement in read_files(inputs, read, lambda _, done: line.update_step("bytes read", done, total or 0)):
         grouping.add(statement)

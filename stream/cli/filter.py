@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
+    add_against_argument,
     add_force_argument,
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
+    add_timeout_argument,
     check_names,
     directory,
     file_name,
+    other_states,
     settings_of,
     show_in_help_all,
 )
@@ -70,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="compare pages with those in DIR, and add them to it (default: a temporary state)",
     )
+    add_against_argument(parser)
     add_salt_argument(parser)
     parser.add_argument(
         "--stdin-name",
@@ -85,8 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
     add_force_argument(parser)
+    add_timeout_argument(parser)
     add_settings_arguments(parser)
-    show_in_help_all(parser, "--revisits", "--rejected", "--stdin-name", "--cluster-ids")
+    show_in_help_all(parser, "--timeout", "--salt-from", "--revisits", "--rejected", "--stdin-name", "--cluster-ids")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -101,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.inputs import STDIN
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.files.verdict_lines import ClusterIds
+    from spotsieve.stream.local.against import log_ids_of, open_states
     from spotsieve.stream.local.engines import LocalEngine
     from spotsieve.stream.local.file_filter import filter_files
     from spotsieve.stream.local.input_ledger import check_and_note_inputs, name_of_stream
@@ -118,6 +124,7 @@ def run(options: argparse.Namespace) -> int:
             "--revisits", "needs --out FILE, which gets the records", None, "such as --out novel.warc.gz"
         )
     form = form_of(inputs, out) if out is not None else None
+    states, settings = other_states(options, settings, options.state)
     scheme = scheme_in_scope(settings)
     summary = FilterSummary(files=len(inputs))
     stopping = threading.Event()
@@ -126,14 +133,17 @@ def run(options: argparse.Namespace) -> int:
             compile_kernels(scheme_of(settings.scheme), notice.say)
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
-            local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
+            others = stack.enter_context(open_states(states, settings, options.timeout, catching_up.update_step))
+            local = LocalEngine(directory, settings, scheme, catching_up.update_records, others=others)
+            stack.enter_context(local)
+        log_ids = log_ids_of(states)
         if options.state is not None:
             sources = [file.source for file in inputs if file.source != STDIN]
-            check_and_note_inputs(directory, settings.input, sources, local.knows_source)
+            check_and_note_inputs(directory, settings.input, sources, local.knows_source, log_ids)
 
         def check_stream(number: int) -> None:
             named = [name_of_stream(STDIN, number)]
-            check_and_note_inputs(directory, settings.input, named, lambda _: local.knows_source(STDIN))
+            check_and_note_inputs(directory, settings.input, named, lambda _: local.knows_source(STDIN), log_ids)
 
         for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)

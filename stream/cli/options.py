@@ -69,6 +69,20 @@ def add_salt_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_against_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --against, for commands that filter files."""
+    parser.add_argument(
+        "--against",
+        type=directory,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="STATE",
+        help="drop pages that one of these states or snapshots contains; they are only read, and a new --state adopts "
+        "the salt of the first one",
+    )
+
+
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
     """Add --timeout, for commands that need a checkpoint from the process that uses a state."""
     parser.add_argument(
@@ -148,6 +162,21 @@ def settings_of(
     overrides.update({name: value for name, value in (flags or {}).items() if value is not None})
     scheme, threshold = getattr(options, "chosen_scheme", None), getattr(options, "threshold", None)
     return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
+
+
+def other_states(options: argparse.Namespace, settings: "Settings", own: Path | None) -> "tuple[list[Path], Settings]":
+    """The states of --against, each once, and the settings of a run against them (check_states).
+
+    own: the directory of --state  Raises SettingError, StateError.
+    """
+    if not options.against:
+        return [], settings
+    from spotsieve.stream.local.against import check_states
+
+    states, settings = check_states("--against", options.against, settings, own)
+    if len(states) < len(options.against):
+        show("spotsieve: --against names a state twice; it is read once", to=sys.stderr)
+    return states, settings
 
 
 def settings_of_state(options: argparse.Namespace, state: "State") -> "Settings":

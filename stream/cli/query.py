@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.formats import form_of
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.files.targets import STDOUT
-    from spotsieve.stream.local.query import StateQuery, query_files
+    from spotsieve.stream.local.against import StateQuery
+    from spotsieve.stream.local.query import query_files
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_of
 

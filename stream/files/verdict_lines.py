@@ -41,14 +41,13 @@ def verdict_line(
     page: Page | Entry, verdicts: Verdicts, row: int, scheme: str, clusters: "ClusterIds | None" = None
 ) -> bytes:
     """The verdict of a page as one JSON object.  clusters: adds the cluster of the page"""
-    fields = verdict_fields(page, verdicts, row, scheme)
-    if clusters is not None:
-        clusters.add_to(fields)
-    return orjson.dumps(fields)
+    return orjson.dumps(verdict_fields(page, verdicts, row, scheme, clusters))
 
 
-def verdict_fields(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> dict[str, object]:
-    """The fields of a verdict line, by name."""
+def verdict_fields(
+    page: Page | Entry, verdicts: Verdicts, row: int, scheme: str, clusters: "ClusterIds | None" = None
+) -> dict[str, object]:
+    """The fields of a verdict line, by name.  clusters: adds the cluster of the page"""
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
     line: dict[str, object] = {
@@ -64,7 +63,13 @@ def verdict_fields(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str
     replaced = verdicts.replaces[row]
     if replaced is not None:
         line |= {"replaces": replaced.id, "replaced_url": replaced.url}
+    if clusters is not None:
+        clusters.add_to(line)
     return line
+
+
+CLUSTER = "cluster"
+"""The field, and the column, of the cluster of a page."""
 
 
 class ClusterIds:
@@ -83,7 +88,7 @@ class ClusterIds:
         cluster = self._superseding.get(str(known), str(known))
         if replaced:
             self._superseding[own] = cluster
-        line["cluster"] = cluster
+        line[CLUSTER] = cluster
 
 
 def match_fields(original: Entry, score: float, reason: Reason) -> dict[str, object]:

@@ -89,6 +89,7 @@ _PREFERENCES = {
     "newest": Preference.TIME,
     "highest": Preference.RANK,
     "lowest": Preference.LOW_RANK,
+    "canonical": Preference.RANK,
 }
 """The preference by the value of policy.keep. With "first" no page supersedes another, so the preference has no
 effect."""

@@ -6,9 +6,9 @@ micro-batches are cut.
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from spotsieve.stream.base.batches import FillLevel
 from spotsieve.stream.base.errors import InputError
@@ -28,12 +28,19 @@ class FileBatch:
 
     bytes_read: bytes of the file, as stored, read since the batch before
     fault: the error that ends the file here; None if the file continues
+    ahead: the result of on_batch for the pages; None without it
     """
 
     file: Input
     outcomes: list[RecordResult] = field(default_factory=list)
     bytes_read: int = 0
     fault: InputError | None = None
+    ahead: Any = None
+
+    @property
+    def pages(self) -> list[Page]:
+        """The pages of the batch, in order."""
+        return [outcome.result for outcome in self.outcomes if isinstance(outcome.result, Page)]
 
 
 class BatchReader:
@@ -43,8 +50,16 @@ class BatchReader:
     complete: whether every input was read to its end
     """
 
-    def __init__(self, inputs: Sequence[Input], settings: Settings, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        settings: Settings,
+        stopping: threading.Event,
+        on_batch: Callable[[list[Page]], Any] | None = None,
+    ) -> None:
+        """on_batch: called in the reader thread with the pages of each batch that has some; sets FileBatch.ahead"""
         self._inputs = inputs
+        self._on_batch = on_batch
         self._settings = settings
         self._stopping = stopping
         self.complete = False
@@ -91,6 +106,8 @@ class BatchReader:
             nonlocal batch, counted
             batch.bytes_read, counted = reader.bytes_read - counted, reader.bytes_read
             if batch.outcomes or batch.bytes_read or batch.fault:
+                if self._on_batch is not None and (pages := batch.pages):
+                    batch.ahead = self._on_batch(pages)
                 self._put(batch)
             batch = FileBatch(file)
             level.reset()

@@ -7,8 +7,9 @@ memory there is no log and no directory, and closing the engine leaves nothing b
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from spotsieve.state.directory import readable_by_others
 from spotsieve.state.format.meta import draw_log_identity
@@ -41,9 +42,10 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
+from spotsieve.stream.local.against import OtherStates, StateVerdicts
 from spotsieve.stream.sign.schemes import Scheme
 
 OnCatchUp = Callable[[int, int, int], None]
@@ -58,10 +60,41 @@ MEMORY_LOG_NAME = "memory"
 _MEMORY_WRITER = bytes(16)
 
 
+class PreparedPages(NamedTuple):
+    """A signed micro-batch. found: its verdicts by other states, None if there are none"""
+
+    signatures: Signatures
+    found: Future[StateVerdicts] | None
+
+    @property
+    def in_other_states(self) -> int:
+        """The number of pages that another state contains."""
+        return 0 if self.found is None else self.found.result().dropped
+
+    def verdicts(self, judge: Callable[[Signatures], Verdicts]) -> Iterator[Verdicts]:
+        """The verdicts of the pages, in parts that fit into a log record. judge: judges a part by the run's own state
+
+        With other states it is one part, and `judge` gets only the pages that no other state contains.
+        """
+        if self.found is None:
+            yield from map(judge, split(self.signatures, RECORD_BYTES))
+            return
+        found = self.found.result()
+        rest = found.rest_of(self.signatures)
+        own = [judge(part) for part in split(rest, RECORD_BYTES)] if len(rest) else [no_verdicts()]
+        yield found.with_own(concatenate(own))
+
+
+def prepare_pages(signatures: Signatures, others: OtherStates | None) -> PreparedPages:
+    """Begin to compare signed pages with other states, in another thread. others: None if there are none"""
+    return PreparedPages(signatures, None if others is None else others.begin(signatures))
+
+
 class LocalEngine:
     """The engine over a directory. Use it as a context.
 
     notices: notices about the log and the directory, for people
+    others: states whose pages are dropped before this state judges
     """
 
     def __init__(
@@ -71,16 +104,19 @@ class LocalEngine:
         scheme: Scheme,
         on_catch_up: OnCatchUp = lambda *_: None,
         make_engine: MakeEngine | None = None,
+        others: OtherStates | None = None,
     ) -> None:
         """Open log and state, and apply the records that the state does not have yet.
 
         make_engine: makes the engine; None makes the usual one, which judges in this process
+        others: states whose pages are dropped before this state judges; they have its salt (check_states)
         Raises StateError, StateLockedError, SettingsMismatch, CorruptRecord.
         """
         text = verdict_settings_text(settings)
         self._digest = settings_digest(text)
         self._writer = uuid.uuid4().bytes
         self._sequence = 0
+        self.others = others
         self._log, self.notices = open_log(directory)
         try:
             self._state = disk_state(directory, text, LocalLog.name, settings.index)
@@ -143,18 +179,25 @@ class LocalEngine:
         """Whether the state has a page of this path."""
         return self._state.knows_source(source)
 
+    def prepare(self, pages: Sequence[Page]) -> PreparedPages:
+        """Sign a micro-batch, and begin to compare it with the other states. It may run in another thread."""
+        return prepare_pages(self.engine.scheme.sign(pages), self.others)
+
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch. The verdicts come in several parts if one log record cannot hold it."""
         start = 0
-        for verdicts in self.judge_signed(self.engine.scheme.sign(pages)):
+        for verdicts in self.judge_prepared(self.prepare(pages)):
             yield pages[start : start + len(verdicts)], verdicts
             start += len(verdicts)
 
     def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Log and judge a micro-batch that the engine's scheme has signed. The verdicts come in one or more parts."""
+        return self.judge_prepared(prepare_pages(signatures, self.others))
+
+    def judge_prepared(self, prepared: PreparedPages) -> Iterator[Verdicts]:
+        """Log and judge a micro-batch. The verdicts come in one or more parts."""
         self.answer_requests()
-        for part in split(signatures, RECORD_BYTES):
-            yield self._apply(part)
+        return prepared.verdicts(self._apply)
 
     def _apply(self, signatures: Signatures) -> Verdicts:
         # Nothing is marked as committed, so that a file can be filtered again at any time with the same verdicts. A
@@ -193,7 +236,9 @@ class LocalEngine:
 class MemoryEngine:
     """The engine over a state in memory. Its log records are not stored."""
 
-    def __init__(self, settings: Settings, scheme: Scheme) -> None:
+    def __init__(self, settings: Settings, scheme: Scheme, others: OtherStates | None = None) -> None:
+        """others: states whose pages are dropped before this engine judges; they have its salt (check_states)"""
+        self.others = others
         self._digest = settings_digest(verdict_settings_text(settings))
         self._state = memory_state(draw_log_identity(salt_from(settings.index)))
         self._offset = 0
@@ -206,10 +251,13 @@ class MemoryEngine:
 
     def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Judge a micro-batch that the engine's scheme has signed. The verdicts come in one or more parts."""
-        for part in split(signatures, RECORD_BYTES):
-            record = encode(part, _MEMORY_WRITER, self._offset, self._digest)
-            yield self.engine.apply(record, self._offset).verdicts
-            self._offset += 1
+        return prepare_pages(signatures, self.others).verdicts(self._apply)
+
+    def _apply(self, signatures: Signatures) -> Verdicts:
+        record = encode(signatures, _MEMORY_WRITER, self._offset, self._digest)
+        verdicts = self.engine.apply(record, self._offset).verdicts
+        self._offset += 1
+        return verdicts
 
     def close(self) -> None:
         """Free the state."""

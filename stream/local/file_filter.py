@@ -23,7 +23,7 @@ from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.warc.revisits import Originals, revisit_of
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
-from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.local.engines import LocalEngine, PreparedPages
 from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 
@@ -131,13 +131,15 @@ def filter_files(
     if outputs.out is not None:
         records = RecordOutput(outputs.out, summary, revisits, settings.input.companion_uris)
     filtered_before = {file.source for file in inputs if local.knows_source(file.source)}
-    with BatchReader(inputs, settings, stopping) as batches:
+    # Other states are queried in a thread of their own, while this one judges earlier batches.
+    ahead = None if local.others is None else local.prepare
+    with BatchReader(inputs, settings, stopping, ahead) as batches:
         for batch in batches:
             if batch.file.source == STDIN and batch.outcomes and batch.outcomes[0].record.number == 0:
                 on_stream(content_number(batch.outcomes[0].record.raw))
             before = summary.unseen
             pages = count_pages(batch, settings, summary)
-            write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, records, clusters)
+            write_outcomes(batch, _rows(local, pages, batch, summary), settings, outputs, summary, records, clusters)
             if batch.file.source in filtered_before and summary.unseen > before:
                 changed = summary.changed.get(batch.file.source, 0)
                 summary.changed[batch.file.source] = changed + summary.unseen - before
@@ -153,7 +155,7 @@ def filter_files(
 
 def count_pages(batch: FileBatch, settings: Settings, summary: FilterSummary) -> list[Page]:
     """The pages of a batch, in order. Counts their properties and the matched rules into summary."""
-    pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
+    pages = batch.pages
     summary.future_times += sum(page.future_time for page in pages)
     summary.repaired_utf8 += sum(page.repaired for page in pages)
     if settings.input.rank_from:
@@ -213,12 +215,16 @@ def _count_rules(pages: Sequence[Page], settings: Settings, summary: FilterSumma
         summary.rules[name] = summary.rules.get(name, 0) + matched
 
 
-def _rows(local: LocalEngine, pages: Sequence[Page], summary: FilterSummary) -> Iterator[tuple[Verdicts, int]]:
+def _rows(
+    local: LocalEngine, pages: Sequence[Page], batch: FileBatch, summary: FilterSummary
+) -> Iterator[tuple[Verdicts, int]]:
     if not pages:
         return
-    for part, verdicts in local.judge(pages):
+    prepared: PreparedPages = batch.ahead or local.prepare(pages)
+    summary.in_other_states += prepared.in_other_states
+    for verdicts in local.judge_prepared(prepared):
         summary.count(verdicts)
-        for row in range(len(part)):
+        for row in range(len(verdicts)):
             yield verdicts, row
 
 

@@ -1,49 +1,68 @@
-"""Remembers by which settings of [input] the files of a state were read.
+"""Remembers by which settings of [input], and against which other states, the files of a state were filtered.
 
 A page that was judged keeps its verdict when its file is filtered again. Under other input settings the page would be
-another text with the verdict of the former one, so such a run is rejected.
+another text with the verdict of the former one. Against other states, copies could be dropped for a page that is
+dropped too, and emitted nowhere. Such runs are rejected.
 
-DIR/inputs.jsonl  {"input": {setting: value, ...}, "sources": [path, ...]}, one line for each run with new files. The
-last line with a source counts. Standard input is another file in each run, so its first record belongs to its name.
+DIR/inputs.jsonl  {"input": {setting: value, ...}, "against": [log id, ...], "sources": [path, ...]}, one line for each
+run with new files; without "against" for none. The last line with a source counts. Standard input is another file in
+each run, so its first record belongs to its name.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spotsieve.state.directory import INPUTS_FILE, open_file
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
 
 
+class _How(NamedTuple):
+    """How a file was filtered. input: settings of [input]  against: log ids of the other states, sorted"""
+
+    input: dict[str, Any]
+    against: list[str]
+
+
 def check_and_note_inputs(
-    directory: Path, settings: InputSettings, sources: Sequence[str], is_known: Callable[[str], bool]
+    directory: Path,
+    settings: InputSettings,
+    sources: Sequence[str],
+    is_known: Callable[[str], bool],
+    against: Collection[str] = (),
 ) -> None:
-    """Check that known files are read by the settings of their first run, and note the settings of the other files.
+    """Check that known files are filtered as in their first run, and note how the other files are.
 
     directory: of the state  sources: the paths of the run's files  is_known: whether the state has pages of a path
+    against: the log ids of the other states
     Raises SettingError, and StateError if the ledger cannot be read or written.
     """
-    path, wanted = directory / INPUTS_FILE, as_json(settings)
+    path, wanted = directory / INPUTS_FILE, _How(as_json(settings), sorted(against))
     noted = _read(path)
     for source in sources:
         before = noted.get(source, wanted)
-        if before != wanted and is_known(source):
-            raise SettingError(
-                "--state",
-                f"has pages of {source} that were read by other input settings{difference(before, wanted)}",
-                str(directory),
-                "a judged page keeps its verdict: restore these settings, name another --state, or rename a file whose "
-                "records are new",
-            )
+        if before == wanted or not is_known(source):
+            continue
+        if before.input != wanted.input:
+            rule = f"that were read by other input settings{difference(before.input, wanted.input)}"
+            then = "restore these settings"
+        else:
+            others = ", ".join(log[:12] for log in before.against) or "no other state"
+            rule, then = f"that were filtered against {others} (log ids)", "name these states with --against"
+        raise SettingError(
+            "--state",
+            f"has pages of {source} {rule}",
+            str(directory),
+            f"a judged page keeps its verdict: {then}, name another --state, or rename a file whose records are new",
+        )
     new = [source for source in sources if noted.get(source) != wanted]
-    if not new:
-        return
-    append_json_line(path, {"input": wanted, "sources": new})
+    if new:
+        _note(path, wanted, new)
 
 
 def name_of_stream(source: str, number: int) -> str:
@@ -58,10 +77,10 @@ def carry_inputs(old: Path, new: Path, settings: InputSettings | None) -> None:
     """
     noted, known = _read(old / INPUTS_FILE), _read(new / INPUTS_FILE)
     if settings is not None:
-        noted = dict.fromkeys(noted, as_json(settings))
+        noted = {source: how._replace(input=as_json(settings)) for source, how in noted.items()}
     changed = [(source, wanted) for source, wanted in noted.items() if known.get(source) != wanted]
     for wanted, group in groupby(changed, key=itemgetter(1)):
-        append_json_line(new / INPUTS_FILE, {"input": wanted, "sources": [source for source, _ in group]})
+        _note(new / INPUTS_FILE, wanted, [source for source, _ in group])
 
 
 def append_json_line(path: Path, value: Mapping[str, Any]) -> None:
@@ -108,10 +127,16 @@ def _flat(values: dict[str, Any], prefix: str) -> dict[str, Any]:
     return flat
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """The noted settings by source."""
-    defaults, noted = as_json(InputSettings()), dict[str, dict[str, Any]]()
+def _note(path: Path, how: _How, sources: Sequence[str]) -> None:
+    others = {"against": how.against} if how.against else {}
+    append_json_line(path, {"input": how.input, **others, "sources": sources})
+
+
+def _read(path: Path) -> dict[str, _How]:
+    """How each file was filtered, by source."""
+    defaults, noted = as_json(InputSettings()), dict[str, _How]()
     for written in read_json_lines(path):
         # A setting that a later release adds had its default.
-        noted |= dict.fromkeys(written["sources"], defaults | written["input"])
+        how = _How(defaults | written["input"], written.get("against", []))
+        noted |= dict.fromkeys(written["sources"], how)
     return noted

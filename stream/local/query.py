@@ -7,12 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import orjson
 
-from spotsieve.state.horizon import Clock, step_of
-from spotsieve.state.index import LiveView, StateView
-from spotsieve.state.store.state import State
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.base.page import Page
@@ -23,11 +19,9 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
-from spotsieve.stream.judge import Match, find_matches, judge_alone, policy_of
+from spotsieve.stream.local.against import StateQuery
 from spotsieve.stream.local.file_filter import RecordOutput
 from spotsieve.stream.local.summary import FilterSummary
-from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
 QUERY_PAGES = 16_384
 """Pages of one pass over the state. Their keys and buckets are held in memory: 0.7 GB if every bucket is full."""
@@ -50,60 +44,6 @@ class PendingQueries:
     pages: list[Entry] = field(default_factory=list)
     records: deque[tuple[RecordResult, str]] = field(default_factory=deque)
     record_bytes: int = 0
-
-
-class StateQuery:
-    """Judges pages against a read-only state, by the scheme of its settings. passes: passes over the state so far"""
-
-    def __init__(self, state: State, settings: Settings) -> None:
-        """Raises SettingError if the parameters of the scheme contradict each other."""
-        self.settings = settings
-        self.scheme: Scheme = salted(scheme_in_scope(settings), state.salt)
-        self._state = state
-        self._clock = state.clock
-        self.passes = 0
-
-    @property
-    def entries(self) -> int:
-        """The number of pages in the state."""
-        return self._state.entry_count - self._clock.floor
-
-    def answer(self, parts: Sequence[Signatures], matches: bool) -> Iterator[tuple[Verdicts, list[list[Match]]]]:
-        """The verdicts of consecutive pages, run by run, each with the matches of its pages.
-
-        matches: whether to find all matches of a page; if not, the lists are empty
-        Raises StateError.
-        """
-        keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
-        self.passes += self._state.load_buckets(np.unique(np.concatenate(keys)))
-        policy = policy_of(self.settings)
-        for part in parts:
-            for run, view, verdicts in query_each(part, self.scheme, self._state, self._clock, self.settings):
-                yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
-
-
-def query_each(
-    part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings
-) -> Iterator[tuple[Signatures, StateView, Verdicts]]:
-    """The verdict of each page if it came next, in runs of pages that see the same part of a state.
-
-    clock: the state's event time; a page with a later time would move the floor of the deduplication window
-    """
-    limit, policy = settings.index.candidate_limit, policy_of(settings)
-    for run, run_view in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
-        yield run, run_view, judge_alone(run, scheme, run_view, limit, policy)
-
-
-def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:
-    """Cut the pages into runs that see the same part of the state. A time later than the state's moves the floor."""
-    if not step_ms or not len(part):
-        yield part, view
-        return
-    times, places = np.unique(np.maximum(part.event_time_ms, clock.watermark_ms), return_inverse=True)
-    floors = np.array([clock.moved(time, step_ms, view.entry_count).floor for time in times.tolist()])[places]
-    cuts = (np.flatnonzero(np.diff(floors)) + 1).tolist()
-    for start, end in zip([0, *cuts], [*cuts, len(part)], strict=True):
-        yield part.part(start, end), LiveView(view, int(floors[start]))
 
 
 def query_files(

@@ -62,6 +62,7 @@ class FilterSummary:
     without_rank: pages without a number or date at input.rank_from
     bytes_read: bytes of the files as stored
     entries: pages in the state
+    in_other_states: duplicates that a state of --against contains
     changed: new pages by the path of a file that was filtered before
     rules: matched pages by the name of each rule in the settings
     exact_copies: the page with most exact copies
@@ -82,6 +83,7 @@ class FilterSummary:
     bytes_read: int = 0
     seconds: float = 0.0
     entries: int = 0
+    in_other_states: int = 0
     interrupted: bool = False
     changed: dict[str, int] = field(default_factory=dict)
     rules: dict[str, int] = field(default_factory=dict)
@@ -174,6 +176,7 @@ class FilterSummary:
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(self.pages / self.seconds, 1) if self.seconds else 0.0,
             "state_entries": self.entries,
+            "in_other_states": self.in_other_states,
             "interrupted": self.interrupted,
             "changed_files": self.changed,
             "rules": self.rules,
@@ -219,6 +222,8 @@ class FilterSummary:
             lines.append(f"  repaired   {self.repaired_utf8:>10,}  pages with invalid UTF-8, replaced by U+FFFD")
         if self.without_rank:
             lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from, ranked last")
+        if self.in_other_states:
+            lines.append(f"  {self.in_other_states:,} of the duplicates are in the states of --against")
         lines.append(f"  the state holds {self.entries:,} pages")
         lines += [
             f"  {escape_control_characters(path)} was filtered before: {pages:,} of its pages are not in the state, "

@@ -13,7 +13,9 @@ from pydantic import BaseModel
 VERDICTS_REVISION = 4
 """Incremented when the same settings give other verdicts than before: a changed kernel or built-in word list."""
 
-_SCHEME = "scheme.name"
+_SCHEME, _KEEP = "scheme.name", "policy.keep"
+CANONICAL = "canonical"
+"""The value of policy.keep by which pages are ranked when they are signed."""
 
 
 def verdict_settings_text(settings: BaseModel) -> str:
@@ -33,6 +35,8 @@ def signing_difference(stored: str, settings: BaseModel) -> str:
     Settings that only judging reads are left out. The revision counts: a release that increments it may sign otherwise.
     """
     judging_only = {name for name, signs in _verdict_names(settings, "") if not signs}
+    if CANONICAL in (json.loads(stored).get(_KEEP), json.loads(verdict_settings_text(settings)).get(_KEEP)):
+        judging_only.discard(_KEEP)  # Its ranks are signed.
     there, here = (
         json.dumps({name: value for name, value in json.loads(text).items() if name not in judging_only})
         for text in (stored, verdict_settings_text(settings))

@@ -206,10 +206,11 @@ class IndexSettings(Section):
 class PolicySettings(Section):
     """The treatment of copies."""
 
-    keep: Literal["first", "longest", "newest", "highest", "lowest"] = setting(
+    keep: Literal["first", "longest", "newest", "highest", "lowest", "canonical"] = setting(
         "first",
-        "first: copies are dropped; longest, newest, highest, lowest: a copy that is longer, was fetched later, or has "
-        "a higher or lower input.rank_from than all its originals is novel, and its verdict names the page it replaces",
+        "first: copies are dropped; longest, newest, highest, lowest, canonical: a copy that is longer, was fetched "
+        "later, has a higher or lower input.rank_from, or a better URL than all its originals is novel, and its "
+        "verdict names the page it replaces",
         verdicts=True,
         signs=False,
     )

@@ -21,7 +21,7 @@ from spotsieve.stream.files.formats import FORMATS, UNWRITTEN_ENDINGS
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.remote import shown_url
 from spotsieve.stream.files.targets import target_of, write_error
-from spotsieve.stream.files.verdict_lines import verdict_fields
+from spotsieve.stream.files.verdict_lines import CLUSTER, ClusterIds, verdict_fields
 
 _COLUMNS = (
     "id",
@@ -87,21 +87,28 @@ def check_pyarrow() -> None:
 class VerdictRows:
     """A Parquet file of verdicts. It gets its name when it is complete."""
 
-    def __init__(self, name: str, scheme: str) -> None:
-        """name: path or URL  scheme: name of the scheme. Raises SettingError if the file cannot be written."""
+    def __init__(self, name: str, scheme: str, with_clusters: bool = False) -> None:
+        """name: path or URL  scheme: name of the scheme  with_clusters: whether to add the column "cluster"
+
+        Raises SettingError if the file cannot be written.
+        """
         import pyarrow as pa
         from pyarrow import parquet
 
         self._scheme = scheme
         text = pa.string()
-        self._schema = pa.schema([(column, pa.float64() if column == "score" else text) for column in _COLUMNS])
+        self._clusters = ClusterIds() if with_clusters else None
+        self._columns = (*_COLUMNS, CLUSTER) if with_clusters else _COLUMNS
+        self._schema = pa.schema([(column, pa.float64() if column == "score" else text) for column in self._columns])
         self._name, self._target = name, target_of(name, None)
         self._writer: Any = parquet.ParquetWriter(self._target.file, self._schema, compression="zstd")
         self._rows: list[dict[str, object]] = []
 
     def write(self, pages: Sequence[Page], verdicts: Verdicts) -> None:
         """Add the verdicts of pages. Raises StateError if the disk is full."""
-        self._rows += [verdict_fields(page, verdicts, row, self._scheme) for row, page in enumerate(pages)]
+        self._rows += [
+            verdict_fields(page, verdicts, row, self._scheme, self._clusters) for row, page in enumerate(pages)
+        ]
         if len(self._rows) >= _GROUP_ROWS:
             with self._write_errors():
                 self._write_group()
@@ -132,7 +139,7 @@ class VerdictRows:
     def _write_group(self) -> None:
         import pyarrow as pa
 
-        columns = [[row.get(column) for row in self._rows] for column in _COLUMNS]
+        columns = [[row.get(column) for row in self._rows] for column in self._columns]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, self._schema, strict=True)]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._rows = []

@@ -3,7 +3,8 @@
 import contextlib
 import threading
 import uuid
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from spotsieve.state.log.local import RECORD_BYTES
@@ -17,11 +18,12 @@ from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
+from spotsieve.stream.local.against import Checkpoint, OtherStates, StateVerdicts, open_checkpoints
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
 from spotsieve.stream.local.file_filter import RecordOutput, count_pages, write_outcomes
-from spotsieve.stream.local.summary import FilterSummary
+from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
 BATCH_PAGES = 2048
@@ -29,13 +31,18 @@ BATCH_PAGES = 2048
 
 
 class SignedRecords(NamedTuple):
-    """A signed batch of an input. records: log records of its pages, in order  pages: their number  bytes_read: of the
-    input
+    """A signed batch of an input.
+
+    records: log records of its pages, in order, without pages that other states contain
+    pages: the number of all its pages  bytes_read: of the input
+    in_other_states: the number of pages that other states contain  exact_copies: those among them
     """
 
     records: tuple[bytes, ...]
     pages: int
     bytes_read: int
+    in_other_states: int = 0
+    exact_copies: ExactCopies = ExactCopies()
 
 
 class Reader:
@@ -48,16 +55,31 @@ class Reader:
         self._digest = settings_digest(verdict_settings_text(settings))
         self._writer, self._sequence = uuid.uuid4().bytes, 0
         self._readings: dict[int, _OpenInput] = {}
+        self._closing = contextlib.ExitStack()
+        self._others: OtherStates | None = None
 
-    def open(self, number: int, file: Input, parts: Parts, run: bytes = b"", salt: int = 0) -> None:
+    def open(
+        self,
+        number: int,
+        file: Input,
+        parts: Parts,
+        run: bytes = b"",
+        salt: int = 0,
+        against: Sequence[Checkpoint] = (),
+        with_clusters: bool = False,
+    ) -> None:
         """Start reading an input. run: prefix of the writer of its records, which identifies the run in the log
 
-        salt: of the state that judges the pages; all inputs of a reader have the same one
-        Raises SettingError if a part cannot be written.
+        salt: of the state that judges the pages  against: other states, whose pages are dropped
+        with_clusters: whether verdicts get the column "cluster"
+        All inputs of a reader have the same salt and states.
+        Raises SettingError if a part cannot be written, StateError if a state cannot be read.
         """
+        if against and self._others is None:
+            self._others = self._closing.enter_context(open_checkpoints(against, self._settings))
         self._writer = run + self._writer[len(run) :]
         self._scheme = salted(self._scheme, salt)
-        self._readings[number] = _OpenInput(file, parts, self._settings)
+        self._readings[number] = _OpenInput(file, parts, self._settings, with_clusters)
 
     def sign(self, number: int) -> SignedRecords | None:
         """Read and sign the next batch of an input, or return None at its end."""
@@ -66,12 +88,22 @@ class Reader:
         if reading is None or batch is None:
             return None
         pages = count_pages(batch, self._settings, reading.summary)
-        records = tuple(map(self._encode, split(self._scheme.sign(pages), RECORD_BYTES))) if pages else ()
-        reading.held.put(batch)
-        return SignedRecords(records, len(pages), batch.bytes_read)
+        records, found = tuple[bytes, ...](), None
+        if pages:
+            signatures = self._scheme.sign(pages)
+            if self._others is not None:
+                found = self._others.find(signatures)
+                signatures = found.rest_of(signatures)
+            records = tuple(map(self._encode, split(signatures, RECORD_BYTES))) if len(signatures) else ()
+        reading.put(batch, found)
+        if found is None:
+            return SignedRecords(records, len(pages), batch.bytes_read)
+        exact_copies = ExactCopies()
+        exact_copies.count(found.verdicts)
+        return SignedRecords(records, len(pages), batch.bytes_read, found.dropped, exact_copies)
 
     def write(self, number: int, verdicts: Verdicts) -> None:
-        """Write the oldest batch of an input that waits for its verdicts. verdicts: of its pages"""
+        """Write the oldest batch of an input that waits for its verdicts. verdicts: of the pages of its records"""
         self._readings[number].write(verdicts)
 
     def finish(self, number: int) -> FilterSummary:
@@ -87,6 +119,7 @@ class Reader:
             with contextlib.suppress(OSError, StateError):  # The full disk has already ended the run.
                 reading.close()
         self._readings.clear()
+        self._closing.close()
 
     def _encode(self, signatures: Signatures) -> bytes:
         self._sequence += 1
@@ -96,10 +129,11 @@ class Reader:
 class _OpenInput:
     """An input that is being read and written."""
 
-    def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
+    def __init__(self, file: Input, parts: Parts, settings: Settings, with_clusters: bool) -> None:
         self.summary = FilterSummary()
         self._source = file.source
         self.held = BatchQueue(file, keep_records=parts.out is not None)
+        self._found = deque[StateVerdicts | None]()
         self._settings = settings
         self._whole: RecordOutput | None = None
         with contextlib.ExitStack() as stack:
@@ -113,7 +147,9 @@ class _OpenInput:
                     self._outputs.out.know_record(*form)
                 uris = settings.input.companion_uris
                 self._whole = RecordOutput(self._outputs.out, self.summary, revisits=False, companion_uris=uris)
-            self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
+            self._rows = None
+            if parts.verdicts:
+                self._rows = VerdictRows(parts.verdicts, settings.scheme.name, with_clusters)
             self._batches = iter(stack.enter_context(BatchReader([file], settings, threading.Event())))
             self._closing = stack.pop_all()
 
@@ -141,14 +177,21 @@ class _OpenInput:
                 "rename it; delete backfill/run.json in the state directory, and run again",
             ) from None
 
+    def put(self, batch: FileBatch, found: StateVerdicts | None) -> None:
+        """Hold a batch until its verdicts arrive. found: its verdicts by other states, if there are any"""
+        self.held.put(batch)
+        self._found.append(found)
+
     def write(self, verdicts: Verdicts) -> None:
-        batch = self.held.take()
+        batch, found = self.held.take(), self._found.popleft()
+        if found is not None:
+            verdicts = found.with_own(verdicts)
+            self.summary.in_other_states += found.dropped
         self.summary.count(verdicts)
         rows: Iterator[tuple[Verdicts, int]] = ((verdicts, row) for row in range(len(verdicts)))
         write_outcomes(batch, rows, self._settings, self._outputs, self.summary, self._whole)
         if self._rows is not None:
-            pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
-            self._rows.write(pages, verdicts)
+            self._rows.write(batch.pages, verdicts)
 
     def complete(self) -> None:
         if self._whole is not None:

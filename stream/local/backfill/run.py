@@ -1,6 +1,7 @@
 """A backfill over a state directory: open or continue the run, drive its readers, judge all inputs, sum up."""
 
 import contextlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,15 @@ from typing import NamedTuple, Self
 from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
+from spotsieve.state.still.reading import TIMEOUT_S
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.targets import output_exists
-from spotsieve.stream.local.backfill.outcomes import JudgedPages, OutcomeStore, remove_outcomes
+from spotsieve.stream.local.against import Checkpoint, keep_checkpoints, kept_checkpoints, log_ids_of
+from spotsieve.stream.local.backfill.outcomes import DIRECTORY, JudgedPages, OutcomeStore, remove_outcomes
 from spotsieve.stream.local.backfill.parts import Parts, parts_of
 from spotsieve.stream.local.backfill.reader import SignedRecords
 from spotsieve.stream.local.backfill.rounds import RoundEngine, Shards
@@ -31,6 +34,9 @@ from spotsieve.stream.local.engines import LocalEngine, OnCatchUp
 from spotsieve.stream.local.input_ledger import check_and_note_inputs
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 from spotsieve.stream.sign.schemes import Scheme
+
+AGAINST = "against"
+"""The folder, among the files of a run, of the checkpoints of other states."""
 
 
 class BackfillProgress(NamedTuple):
@@ -75,7 +81,8 @@ class Driver:
         self._exact_copies = dict[int, ExactCopies]()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
         self._schedule = Schedule(readers, tasks, todo, stopped, notify)
-        self._pages = {number: summary.pages for number, summary in run_file.done.items()}
+        # Pages that other states contain are not judged here.
+        self._pages = {number: summary.pages - summary.in_other_states for number, summary in run_file.done.items()}
         self._first = [0]
 
     def run(self) -> bool:
@@ -140,10 +147,12 @@ class Driver:
 
     def _write(self, number: int, signed: SignedRecords, verdicts: Verdicts) -> None:
         """Have the reader write a batch by its verdicts."""
-        done = BackfillProgress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
+        duplicates = int((verdicts.kind == Kind.DUPLICATE).sum()) + signed.in_other_states
+        done = BackfillProgress(signed.pages, duplicates, signed.bytes_read)
         self._progress = self._progress.plus(done)
         self._so_far[number] = self._so_far.get(number, BackfillProgress()).plus(done)
         self._exact_copies[number].count(verdicts)
+        self._exact_copies[number].add(signed.exact_copies)
         if not self._with_originals:
             # Without verdict files nobody reads them, and they take longer to send than everything else.
             nobody = (None,) * len(verdicts)
@@ -175,20 +184,30 @@ class Backfill:
         scheme: Scheme,
         inputs: Sequence[Input],
         outputs: Mapping[str, str | None],
+        against: Sequence[Path] = (),
+        timeout_s: float = TIMEOUT_S,
+        with_clusters: bool = False,
     ) -> None:
         """Prepare a run without opening anything. outputs: directories or URLs of `out`, `verdicts` and `rejected`
 
+        against: states whose pages are dropped; they and the settings are those of check_states
+        timeout_s: how long to wait for a process that owns one of them
+        with_clusters: whether verdicts get the column "cluster"
         Raises SettingError if another run of the directory was interrupted, StateError if its run file is unreadable.
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
-        wanted = run_description(self._digest, settings.input, inputs, outputs)
+        self._against, self._timeout_s = against, timeout_s
+        wanted = run_description(self._digest, settings.input, inputs, outputs, against, with_clusters)
         run = find_unfinished_run(directory, wanted)
         self.resumed = run is not None
         self.repeats_faulty = run is None and ended_with_faults(directory, wanted)
         self._run = wanted if run is None else run
         self._id = bytes.fromhex(self._run["id"])
-        self.tasks = [Task(file, parts_of(number, file, **outputs), self._id) for number, file in enumerate(inputs)]
+        self.tasks = [
+            Task(file, parts_of(number, file, **outputs), self._id, with_clusters=with_clusters)
+            for number, file in enumerate(inputs)
+        ]
         self.notices: list[str] = []
         self._closing = contextlib.ExitStack()
 
@@ -234,10 +253,12 @@ class Backfill:
             LocalEngine(self._directory, self._settings, self._scheme, on_catch_up, make_engine)
         )
         identity = self.local.engine.state.identity.log_identity or NO_LOG
-        self.tasks = [task._replace(salt=identity.salt) for task in self.tasks]
+        against = tuple(self._checkpoints())
+        self.tasks = [task._replace(salt=identity.salt, against=against) for task in self.tasks]
         self.notices += self.local.notices
         sources = [task.file.source for task in self.tasks]
-        check_and_note_inputs(self._directory, self._settings.input, sources, self.local.knows_source)
+        log_ids = log_ids_of(self._against)
+        check_and_note_inputs(self._directory, self._settings.input, sources, self.local.knows_source, log_ids)
         self.run_file = RunFile(self._directory, self._run)
         if self.resumed:
             self.run_file.check_log(identity)
@@ -249,6 +270,14 @@ class Backfill:
                 f"the interrupted run continues: {len(self.run_file.done):,} of {len(self.tasks):,} inputs are done, "
                 f"and {self._judged.count:,} pages are judged"
             )
+
+    def _checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints of the other states, which a continued run has kept."""
+        folder = self._directory / DIRECTORY / AGAINST
+        if self.resumed:
+            return kept_checkpoints(self._against, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        return keep_checkpoints(self._against, folder, self._timeout_s)
 
     @property
     def bytes_to_read(self) -> int | None:
@@ -275,6 +304,7 @@ class Backfill:
         summary.interrupted = not is_complete
         if is_complete:
             self.run_file.complete(summary.entries, len(summary.faults))
+            shutil.rmtree(self._directory / DIRECTORY / AGAINST, ignore_errors=True)
         return summary
 
     def __enter__(self) -> Self:

@@ -1,8 +1,10 @@
 """The run file of a state directory: which backfill is in progress, and which of its inputs are done.
 
 DIR/backfill/run.json    {"version", "settings": digest, "input": {setting: value, ...}, "inputs": [[source, size],
-                         ...], "outputs": {...}, "id": prefix of the writer of its records, "log_id", "first_round",
-                         "complete", "faults": number of inputs that were not read to their end, "entries"}
+                         ...], "outputs": {...}, "against": [directory, ...], "cluster_ids", "id": prefix of the
+                         writer of its records, "log_id", "first_round", "complete", "faults": number of inputs that
+                         were not read to their end, "entries"}
+DIR/backfill/against/    checkpoints of the states in "against" that are no snapshots, until the run is complete
 DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "exact_copies": {...}, "faults": [{...}, ...]}, one line per
                          finished input
 """
@@ -29,11 +31,11 @@ from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 VERSION = 3
 _ID_DIGITS = 16
 _RUN, _DONE = "run.json", "done.jsonl"
-_SAME = ("settings", "input", "inputs", "outputs")
+_SAME = ("settings", "input", "inputs", "outputs", "against", "cluster_ids")
 """Fields that identify a run."""
 _OTHERWISE_WRITTEN = ("exact_copies", "faults")
 """Fields of a summary that are no counts."""
-_NAMES = {"input": "input settings"}
+_NAMES = {"input": "input settings", "against": "states in --against", "cluster_ids": "--cluster-ids"}
 
 
 class RunFile:
@@ -134,7 +136,7 @@ def ended_with_faults(directory: Path, wanted: Mapping[str, Any]) -> bool:
 
     wanted: this run, from run_description
     """
-    run = _ended_run(directory, wanted, ("settings", "input", "outputs"))
+    run = _ended_run(directory, wanted, ("settings", "input", "outputs", "against"))
     if run is None or not run.get("faults"):
         return False
     return [source for source, _ in run["inputs"]] == [source for source, _ in wanted["inputs"]]
@@ -154,11 +156,17 @@ _GIVE_UP = "or delete {} to abandon it"
 
 
 def run_description(
-    settings_digest: bytes, settings: InputSettings, inputs: Sequence[Input], outputs: Mapping[str, str | None]
+    settings_digest: bytes,
+    settings: InputSettings,
+    inputs: Sequence[Input],
+    outputs: Mapping[str, str | None],
+    against: Sequence[Path] = (),
+    with_clusters: bool = False,
 ) -> dict[str, Any]:
-    """Content of run.json for a new run. A run can only be continued with equal settings, inputs and outputs.
+    """Content of run.json for a new run. A run can only be continued with equal settings, inputs, outputs and states.
 
     settings_digest: of the settings that change verdicts  settings: how the inputs are read
+    against: the other states, whose pages are dropped  with_clusters: whether verdicts get the column "cluster"
     """
     return {
         "version": VERSION,
@@ -166,6 +174,8 @@ def run_description(
         "input": as_json(settings),
         "inputs": [[file.source, file.size] for file in inputs],
         "outputs": {flag: name and place_of(name) for flag, name in outputs.items()},
+        "against": list(map(str, against)),
+        "cluster_ids": with_clusters,
         "id": uuid.uuid4().hex[:_ID_DIGITS],
         "log_id": None,
         "first_round": 0,
@@ -177,6 +187,8 @@ def run_description(
 
 def _difference(field: str, before: object, now: object) -> str:
     """The first difference between two lists or objects, as text."""
+    if field == "against" and isinstance(before, list):
+        return f": {', '.join(before) or 'none'}"
     if isinstance(before, list) and isinstance(now, list):
         if len(before) != len(now):
             return f": {len(before):,} then, {len(now):,} now"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.local.against import Checkpoint
 from spotsieve.stream.local.backfill.parts import Parts
 from spotsieve.stream.local.backfill.reader import SignedRecords
 from spotsieve.stream.local.summary import FilterSummary
@@ -51,12 +52,19 @@ class Readers(Protocol):
 
 
 class Task(NamedTuple):
-    """An input and its outputs. run: prefix of the writer of its records  salt: of the state, by which it is signed"""
+    """An input and its outputs.
+
+    run: prefix of the writer of its records  salt: of the state, by which it is signed
+    against: checkpoints of other states, whose pages are dropped (stream/local/against.py)
+    with_clusters: whether verdicts get the column "cluster"
+    """
 
     file: Input
     parts: Parts
     run: bytes
     salt: int = 0
+    against: tuple[Checkpoint, ...] = ()
+    with_clusters: bool = False
 
 
 @dataclass(slots=True)

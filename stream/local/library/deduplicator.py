@@ -135,6 +135,8 @@ class Deduplicator:
     may be running; pages that it indexes later are not seen
     config: path of a TOML file of settings
     scheme, threshold: like the flags of `spotsieve filter`
+    against: states or snapshots that are only read. A page that one of them contains is a duplicate of its page there,
+    by the first that contains it, and is not added. They have one salt, which a new state adopts (docs/files.md)
     clock: returns the time of pages without fetched_at, in seconds since the epoch
     settings: any other settings, with two underscores below each section, such as index__horizon_hours=24. A type
     checker finds misspelt ones. The environment is not read.
@@ -164,6 +166,7 @@ class Deduplicator:
         config: str | os.PathLike[str] | None = None,
         scheme: SchemeName | None = None,
         threshold: float | None = None,
+        against: Sequence[str | os.PathLike[str]] = (),
         clock: Callable[[], float] = time.time,
         **settings: Unpack[SettingKeywords],
     ) -> None:
@@ -176,8 +179,14 @@ class Deduplicator:
 
         if path is not None and not str(path).strip():
             raise SettingError("path", "must not be empty", None, "is a variable unset? None keeps pages in memory")
-        opened = (open_to_query if read_only else open_to_add)(None if path is None else Path(path), settings_for)
-        self._use(opened, clock)
+        place, others = None if path is None else Path(path), list(map(Path, against))
+        if read_only and others:
+            rule = "needs a Deduplicator that adds pages, and this one is read_only"
+            raise SettingError("against", rule, None, "leave out read_only, or query one state after the other")
+        if read_only:
+            self._use(open_to_query(place, settings_for), clock)
+        else:
+            self._use(open_to_add(place, settings_for, against=others), clock)
 
     @classmethod
     def from_engine(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:

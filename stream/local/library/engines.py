@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +20,17 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
-from spotsieve.state.still.reading import describe, read_only_state
+from spotsieve.state.still.reading import describe, identity_of, read_only_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import COMPILING, ProgressLine
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.base.verdict import Verdicts, concatenate
 from spotsieve.stream.engine.warmup import compile_kernels
-from spotsieve.stream.local.engines import LocalEngine, MemoryEngine
-from spotsieve.stream.local.query import StateQuery, query_each
+from spotsieve.stream.local.against import StateQuery, check_states, open_states, query_each
+from spotsieve.stream.local.engines import LocalEngine, MemoryEngine, prepare_pages
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope, scheme_of
 
@@ -63,8 +63,12 @@ class EngineView:
     def query(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Give the verdict that each page would get if it came next. Raises StateError."""
         engine = self._engine.engine
-        for _, _, verdicts in query_each(signatures, engine.scheme, engine.state, engine.state.clock, self._settings):
-            yield verdicts
+
+        def judge(part: Signatures) -> Verdicts:
+            runs = query_each(part, engine.scheme, engine.state, engine.state.clock, self._settings)
+            return concatenate([verdicts for _, _, verdicts in runs])
+
+        return prepare_pages(signatures, self._engine.others).verdicts(judge)
 
 
 class FixedView:
@@ -96,29 +100,48 @@ class OpenEngine:
 
 
 def open_to_add(
-    directory: Path | None, settings_for: SettingsFor, name: str = NAME, to_query: str = "open it with read_only=True"
+    directory: Path | None,
+    settings_for: SettingsFor,
+    name: str = NAME,
+    to_query: str = "open it with read_only=True",
+    against: Sequence[Path] = (),
 ) -> OpenEngine:
     """Open an engine over a directory, or in memory. Raises SettingError, StateError.
 
     name: name of the caller for errors  to_query: advice for a state that must not be added to, for errors
+    against: states whose pages are copies too; a new state has the settings of the first
     """
-    settings = settings_for(None if directory is None else _stored_settings(directory, name, to_query))
+    stored = None if directory is None else _stored_settings(directory, name, to_query)
+    if stored is None and against:
+        with contextlib.suppress(StateError):  # check_states reports it.
+            stored = identity_of(against[0]).settings
+    settings = settings_for(stored)
+    if against:
+        against, settings = check_states("against", against, settings, directory)
     scheme = _ready_scheme(settings)
-    if directory is None:
-        memory = MemoryEngine(settings, scheme)
-        return OpenEngine(settings, memory.engine.scheme, memory, EngineView(memory, settings), memory.close)
-    place = directory.resolve()
-    with _owned_lock:
-        engine = LocalEngine(directory, settings, scheme)
-        _owned[place] = engine
-    for notice in engine.notices:
-        LOGGER.warning("%s", notice)
+    with ExitStack() as opening:
+        with _owned_lock:
+            _check_not_owned(against)
+            others = opening.enter_context(open_states(against, settings))
+            if directory is None:
+                engine: Engines = MemoryEngine(settings, scheme, others)
+            else:
+                engine = LocalEngine(directory, settings, scheme, others=others)
+                _owned[directory.resolve()] = engine
+                opening.callback(_owned.pop, directory.resolve(), None)
+            opening.callback(engine.close)
+        for notice in engine.notices if isinstance(engine, LocalEngine) else ():
+            LOGGER.warning("%s", notice)
+        view = EngineView(engine, settings)
+        return OpenEngine(settings, engine.engine.scheme, engine, view, opening.pop_all().close)
 
-    def close() -> None:
-        engine.close()
-        _owned.pop(place, None)
 
-    return OpenEngine(settings, engine.engine.scheme, engine, EngineView(engine, settings), close)
+def _check_not_owned(directories: Iterable[Path]) -> None:
+    """Check that this process adds to none of these states. Raises StateError."""
+    for directory in directories:
+        if directory.resolve() in _owned:
+            then = "call query() of the Deduplicator that adds, or close it first"
+            raise StateError(NAME, "must not open a state read_only that this process adds to", str(directory), then)
 
 
 def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngine:
@@ -128,9 +151,7 @@ def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngi
             "read_only", "needs the path of a state, and there is none", None, "name a state or a snapshot"
         )
     with _owned_lock, ExitStack() as opening:
-        if directory.resolve() in _owned:
-            then = "call query() of the Deduplicator that adds, or close it first"
-            raise StateError(NAME, "must not open a state read_only that this process adds to", str(directory), then)
+        _check_not_owned([directory])
         state = opening.enter_context(read_only_state(directory, hold=False))
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)

@@ -105,7 +105,7 @@ class SettingKeywords(TypedDict, total=False):
     metrics__host: str
     metrics__port: int
     policy: Mapping[str, object]
-    policy__keep: Literal["first", "longest", "newest", "highest", "lowest"]
+    policy__keep: Literal["first", "longest", "newest", "highest", "lowest", "canonical"]
     policy__longer_by: float
     policy__parts: Literal["keep", "drop"]
     policy__recrawl: Literal["drop", "identical", "pass"]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.digest import CANONICAL
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import (
     AdaptiveShinglesSettings,
@@ -33,6 +34,7 @@ from spotsieve.stream.base.settings.schemes import (
 from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme, WrappedScheme
+from spotsieve.stream.sign.schemes.canonical import CanonicalScheme
 from spotsieve.stream.sign.schemes.script_text import ScriptTextScheme
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.sign.schemes.url_rules import page_rules
@@ -125,6 +127,7 @@ def scheme_in_scope(settings: Settings) -> Scheme:
         scheme = scheme.with_policy(settings.policy.variants == "keep", settings.policy.parts == "drop", owner_of)
     within: Scheme = ScriptTextScheme(scheme) if settings.input.script_text else scheme
     within = RecrawlScheme(within) if settings.policy.recrawl == "identical" else within
+    within = CanonicalScheme(within) if settings.policy.keep == CANONICAL else within
     rules = page_rules(settings)
     if rules is None or not rules.scoping:
         within = HostScope(within, owner_of) if settings.index.scope == "host" else within

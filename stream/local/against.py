@@ -1,0 +1,349 @@
+"""Queries read-only states: one (`spotsieve query`), or several before a run's own state (`--against`).
+
+With --against only pages that no state contains go on. The states are queried in the given order, each by its own
+entries, host memories, common text and clock, so a page gets the verdict of `spotsieve query`. The first state that
+contains a page gives its verdict. The run's own state judges the pages that go on, and neither logs nor counts the
+others. `spotsieve filter --against A B` therefore emits what `query --state A --pages`, `query --state B --pages` and
+`filter` emit one after the other.
+
+It differs from a query in one point: a page that a state has judged itself is contained in it, as every other copy.
+"""
+
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.directory import INDEX_FOLDER, make_directory
+from spotsieve.state.format.meta import LogIdentity
+from spotsieve.state.horizon import Clock, step_of
+from spotsieve.state.identity import check_whole
+from spotsieve.state.index import LiveView, StateView
+from spotsieve.state.snapshot.checkpoints import checkpoint_of
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.still.reading import TIMEOUT_S, identity_of, read_only_state, salt_from
+from spotsieve.state.store.opening import checkpoint_state
+from spotsieve.state.store.state import State
+from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate
+from spotsieve.stream.base.progress import OnProgress, ignore_progress
+from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.signature import Signatures, join_signatures
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts, concatenate
+from spotsieve.stream.judge import Match, as_empty, find_matches, judge_alone, policy_of
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
+
+_COPY_THAT_IS_KEPT = np.array([Reason.LONGER, Reason.BETTER, Reason.RECRAWL], np.uint8)
+"""Reasons of copies that are novel. A later state without the original does not change them."""
+_WITHOUT_MATCH = np.array([Reason.NO_MATCH, Reason.FIRST_ATTEMPT, *_COPY_THAT_IS_KEPT], np.uint8)
+
+
+class StateQuery:
+    """Judges pages against a read-only state, by the scheme of its settings. passes: passes over the state so far"""
+
+    def __init__(self, state: State, settings: Settings) -> None:
+        """Raises SettingError if the parameters of the scheme contradict each other."""
+        self.settings = settings
+        self.scheme: Scheme = salted(scheme_in_scope(settings), state.salt)
+        self._state = state
+        self._clock = state.clock
+        self.passes = 0
+
+    @property
+    def entries(self) -> int:
+        """The number of pages in the state."""
+        return self._state.entry_count - self._clock.floor
+
+    def answer(self, parts: Sequence[Signatures], matches: bool) -> Iterator[tuple[Verdicts, list[list[Match]]]]:
+        """The verdicts of consecutive pages, run by run, each with the matches of its pages.
+
+        matches: whether to find all matches of a page; if not, the lists are empty
+        Raises StateError.
+        """
+        keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
+        self.passes += self._state.load_buckets(np.unique(np.concatenate(keys)))
+        policy = policy_of(self.settings)
+        for part in parts:
+            for run, view, verdicts in query_each(part, self.scheme, self._state, self._clock, self.settings):
+                yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
+
+    def judge(self, signatures: Signatures) -> Verdicts:
+        """The verdicts of a micro-batch, at least one page. Its buckets are read by key. Raises StateError."""
+        runs = query_each(signatures, self.scheme, self._state, self._clock, self.settings)
+        return concatenate([verdicts for _, _, verdicts in runs])
+
+
+def query_each(
+    part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings
+) -> Iterator[tuple[Signatures, StateView, Verdicts]]:
+    """The verdict of each page if it came next, in runs of pages that see the same part of a state.
+
+    clock: the state's event time; a page with a later time would move the floor of the deduplication window
+    """
+    limit, policy = settings.index.candidate_limit, policy_of(settings)
+    for run, run_view in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
+        yield run, run_view, judge_alone(run, scheme, run_view, limit, policy)
+
+
+def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:
+    """Cut the pages into runs that see the same part of the state. A time later than the state's moves the floor."""
+    if not step_ms or not len(part):
+        yield part, view
+        return
+    times, places = np.unique(np.maximum(part.event_time_ms, clock.watermark_ms), return_inverse=True)
+    floors = np.array([clock.moved(time, step_ms, view.entry_count).floor for time in times.tolist()])[places]
+    cuts = (np.flatnonzero(np.diff(floors)) + 1).tolist()
+    for start, end in zip([0, *cuts], [*cuts, len(part)], strict=True):
+        yield part.part(start, end), LiveView(view, int(floors[start]))
+
+
+class StateVerdicts(NamedTuple):
+    """The verdicts of n pages by other states. rest: int64[r], the pages that no state contains"""
+
+    verdicts: Verdicts
+    rest: NDArray[np.int64]
+
+    @property
+    def dropped(self) -> int:
+        """The number of pages that a state contains."""
+        return len(self.verdicts) - len(self.rest)
+
+    def rest_of(self, signatures: Signatures) -> Signatures:
+        """The signatures of the pages that no state contains. signatures: of all n pages"""
+        return _take(signatures, self.rest)
+
+    def with_own(self, own: Verdicts) -> Verdicts:
+        """The verdicts of all n pages. own: of the r pages that no state contains, by the run's own state"""
+        return _overwritten(self.verdicts, self.rest, own)
+
+
+class OtherStates:
+    """Read-only states that pages are compared with. Use it as a context; its thread ends with it."""
+
+    def __init__(self, queries: Sequence[StateQuery]) -> None:
+        """queries: of at least one state, in the order of precedence"""
+        self._queries = queries
+        self._thread = ThreadPoolExecutor(1, "spotsieve-against")
+
+    def begin(self, signatures: Signatures) -> Future[StateVerdicts]:
+        """Find the verdicts of pages in a thread. Its result raises StateError."""
+        return self._thread.submit(self.find, signatures)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def find(self, signatures: Signatures) -> StateVerdicts:
+        """The verdicts of pages by the states alone. Raises StateError."""
+        # No stored page has an empty source, so no page is taken for one that a state has judged itself.
+        asked = replace(signatures, sources=("",) * len(signatures.sources))
+        rest, verdicts = np.arange(len(signatures)), None
+        for query in self._queries:
+            if verdicts is not None and not len(rest):
+                break
+            answered = _answer(query, _take(asked, rest))
+            verdicts = answered if verdicts is None else _overwritten(verdicts, rest, answered)
+            rest = rest[answered.kind != Kind.DUPLICATE]
+        assert verdicts is not None
+        return StateVerdicts(verdicts, rest)
+
+
+def _answer(query: StateQuery, signatures: Signatures) -> Verdicts:
+    """The verdicts of a query. A poison page is unchecked here, and goes on to the run's own state."""
+
+    def judge(rows: Collection[int]) -> Verdicts:
+        return query.judge(as_empty(signatures, rows) if rows else signatures)
+
+    return isolate(judge, len(signatures))[0]
+
+
+def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts) -> Verdicts:
+    """Verdicts with those of r pages replaced by later ones. rows: int64[r]
+
+    A page that an earlier state calls a copy to be kept stays one, unless a later state drops it.
+    """
+    stays = np.isin(verdicts.reason[rows], _COPY_THAT_IS_KEPT) & np.isin(later.reason, _WITHOUT_MATCH)
+    taken = np.flatnonzero(~stays)
+    at = rows[taken]
+    columns = {name: getattr(verdicts, name).copy() for name in ("kind", "reason", "score", "found_by")}
+    for name, column in columns.items():
+        column[at] = getattr(later, name)[taken]
+    originals, replaces = list(verdicts.originals), list(verdicts.replaces)
+    for row, one in zip(at.tolist(), taken.tolist(), strict=True):
+        originals[row], replaces[row] = later.originals[one], later.replaces[one]
+    candidates, cut = verdicts.candidates.copy(), verdicts.cut.copy()
+    candidates[rows] += later.candidates
+    cut[rows] |= later.cut
+    return Verdicts(**columns, originals=tuple(originals), candidates=candidates, cut=cut, replaces=tuple(replaces))
+
+
+def _take(signatures: Signatures, rows: NDArray[np.int64]) -> Signatures:
+    """The signatures of some pages. rows: int64[r], ascending"""
+    if len(rows) == len(signatures):
+        return signatures
+    if not len(rows):
+        return signatures.part(0, 0)
+    cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+    runs = zip(rows[[0, *cuts]].tolist(), (rows[[*(cuts - 1), -1]] + 1).tolist(), strict=True)
+    return join_signatures([signatures.part(start, end) for start, end in runs])
+
+
+@contextmanager
+def open_states(
+    directories: Sequence[Path],
+    settings: Settings,
+    timeout_s: float = TIMEOUT_S,
+    on_progress: OnProgress = ignore_progress,
+) -> Iterator[OtherStates | None]:
+    """Open states read-only; None if there are none. The process that owns a state makes a checkpoint of it.
+
+    directories, settings: from check_states  Raises StateError.
+    """
+    with ExitStack() as closing:
+        states = [
+            closing.enter_context(read_only_state(directory, timeout_s, on_progress, hold=False))
+            for directory in directories
+        ]
+        yield closing.enter_context(_others(states, settings))
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of a state that stays while a run needs it. directory: of the state  path: of the checkpoint"""
+
+    directory: Path
+    path: Path
+
+
+@contextmanager
+def open_checkpoints(checkpoints: Sequence[Checkpoint], settings: Settings) -> Iterator[OtherStates | None]:
+    """Open checkpoints read-only, in any process; None if there are none. Raises StateError."""
+    with ExitStack() as closing:
+        states = [closing.enter_context(checkpoint_state(*checkpoint)) for checkpoint in checkpoints]
+        yield closing.enter_context(_others(states, settings))
+
+
+def keep_checkpoints(directories: Sequence[Path], folder: Path, timeout_s: float = TIMEOUT_S) -> list[Checkpoint]:
+    """Keep a checkpoint of each state in a folder, as hard links where possible. A snapshot is used in its place.
+
+    The folder then holds these states for a run that is interrupted and continued, whatever their owners add.
+    Raises StateError.
+    """
+    kept = list[Checkpoint]()
+    for number, directory in enumerate(directories):
+        index = directory / INDEX_FOLDER
+        if not (directory / MANIFEST_FILE).exists():
+            index = folder / str(number)
+            with checkpoint_of(directory, timeout_s, ignore_progress) as made:
+                _link_files(made, index)
+        kept.append(Checkpoint(directory, index))
+    return kept
+
+
+def kept_checkpoints(directories: Sequence[Path], folder: Path) -> list[Checkpoint]:
+    """The checkpoints that keep_checkpoints made for these states. Raises StateError if one is gone."""
+    kept = list[Checkpoint]()
+    for number, directory in enumerate(directories):
+        index = folder / str(number) if not (directory / MANIFEST_FILE).exists() else directory / INDEX_FOLDER
+        if not (index / "CURRENT").exists():
+            rule = f"must keep the checkpoint of {directory} that the interrupted run made"
+            raise StateError("--against", rule, str(index), "restore it, or begin with a new --state and --out")
+        kept.append(Checkpoint(directory, index))
+    return kept
+
+
+def _link_files(made: Path, index: Path) -> None:
+    """Link the files of a checkpoint into a new directory, or copy them to another file system. Raises StateError."""
+
+    def link(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    try:
+        make_directory(index.parent)
+        shutil.copytree(made, index, copy_function=link)
+    except (OSError, shutil.Error) as error:
+        rule = f"cannot keep a checkpoint: {error}"
+        raise StateError("--against", rule, str(index), "free disk space, or name snapshots") from None
+
+
+def _others(states: Sequence[State], settings: Settings) -> AbstractContextManager[OtherStates | None]:
+    return OtherStates([StateQuery(state, settings) for state in states]) if states else nullcontext()
+
+
+def check_states(
+    name: str, directories: Sequence[Path], settings: Settings, own: Path | None
+) -> tuple[list[Path], Settings]:
+    """The states, each once, and the settings by which a new own state adopts the salt of the first one.
+
+    name: of the flag or argument, for errors  own: the directory of the run's own state, if it has one
+    Raises SettingError for a path without a state, another salt or the own state, SettingsMismatch for other settings
+    that change verdicts, and StateError.
+    """
+    places = list(dict.fromkeys(directory.resolve() for directory in directories))
+    if own is not None and own.resolve() in places:
+        rule = "must name other states than the one that gets the pages"
+        raise SettingError(name, rule, str(own), "leave it out: pages are compared with it anyway")
+    salted, holder = _salt_of(own, settings)
+    adopted: Path | None = None
+    for directory in places:
+        found = _checked_identity(name, directory, settings)
+        if found is None:
+            continue  # It has read no log, so it has no pages.
+        if salted is None:
+            salted, holder, adopted = found.salt, str(directory), directory
+        elif salted != found.salt:
+            raise SettingError(
+                name,
+                f"must name states with the salt of {holder}, {salted:016x}, and {directory} has {found.salt:016x}",
+                None,
+                "filter the pages of one of them again into a new state with --salt-from",
+            )
+    if adopted is None:
+        return places, settings
+    index = settings.index.model_copy(update={"salt_from": adopted})
+    return places, settings.model_copy(update={"index": index})
+
+
+def log_ids_of(directories: Iterable[Path]) -> set[str]:
+    """The ids of the logs of states, in hex. Raises StateError."""
+    return {found.id.hex() for directory in directories if (found := identity_of(directory).log_identity) is not None}
+
+
+def _salt_of(own: Path | None, settings: Settings) -> tuple[int | None, str]:
+    """The salt of the run's own state, and the place that has it; None if a new state may adopt any."""
+    if own is not None and (own / INDEX_FOLDER / "CURRENT").exists():
+        with suppress(StateError):  # Opening the state reports it.
+            found = identity_of(own).log_identity
+            return None if found is None else found.salt, str(own)
+    return salt_from(settings.index), str(settings.index.salt_from)
+
+
+def _checked_identity(name: str, directory: Path, settings: Settings) -> LogIdentity | None:
+    """The log of a state, which has the settings of the run. Raises as check_states."""
+    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+        then = "name the directory of a state (--state, index.directory) or a snapshot; files of pages stand before"
+        raise SettingError(name, "must name a state, and there is none", str(directory), then)
+    stored = identity_of(directory)
+    check_whole(str(directory), stored)
+    text = verdict_settings_text(settings)
+    if stored.settings != text:
+        raise SettingsMismatch(
+            f"{name} {directory}",
+            "was written with other settings that change verdicts: "
+            f"{describe_difference(stored.settings, text, 'state')}",
+            None,
+            "carry that state over to these settings (spotsieve migrate), or give its settings to this command",
+        )
+    return stored.log_identity
