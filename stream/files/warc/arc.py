@@ -18,12 +18,12 @@ from warcio.timeutils import timestamp_to_iso_date
 
 from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.files.file_format import Record, too_large
+from spotsieve.stream.files.warc.http import is_response
 
 _MAX_HEADER_BYTES = 64 * 2**10
 _READ_AHEAD_BYTES = 2**20
 """Bytes that warcio may read beyond a header."""
 _PIECE_BYTES = 2**16
-_HTTP = b"HTTP/"
 _DATE = re.compile(r"[0-9]{8,14}")
 
 
@@ -132,7 +132,7 @@ def _as_warc(is_head: bool, fields: dict[str, str], date: str, head: bytes, cont
     content_type = fields["content-type"]
     if is_head:
         kind = "warcinfo"
-    elif content.startswith(_HTTP):
+    elif is_response(content):
         kind, content_type = "response", "application/http; msgtype=response"
     name = uuid.UUID(bytes=xxhash.xxh3_128_digest(head + b"\n" + content))
     lines = [

@@ -13,7 +13,7 @@ from functools import lru_cache
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
-from spotsieve.stream.files.warc.http import header_end, read_fields, read_http
+from spotsieve.stream.files.warc.http import header_end, is_response, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 
 _VERSION = b"WARC/"
@@ -23,7 +23,6 @@ _CLOSING = b"\r\n\r\n"
 _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
 _COMPANION_TYPES = frozenset({"resource", "conversion", "metadata"})
 _HTTP_TYPES = ("application/http", "message/http")
-_HTTP = b"HTTP/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def holds_http(fields: Mapping[str, str], block: bytes) -> bool:
     """
     if fields.get("content-type", "").lower().startswith(_HTTP_TYPES):
         return True
-    return fields.get("warc-type", "").lower() == "response" and block.startswith(_HTTP)
+    return fields.get("warc-type", "").lower() == "response" and is_response(block)
 
 
 def uri_of(fields: Mapping[str, str]) -> str:
