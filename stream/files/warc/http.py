@@ -85,7 +85,8 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     whole, sent_bytes = True, len(body)
     for coding in reversed(content + transfer):
         if coding == "chunked":
-            body = _join_chunks(body)
+            joined = _join_chunks(body)
+            body, whole = joined.text, whole and joined.whole
         elif (decoded := _decode(body, coding, max_body_bytes + 1)) is not None:
             # A body may be cut between two members. Then only its length tells.
             body, whole = decoded.text, whole and decoded.whole and not _is_shorter(sent_bytes, fields)
@@ -154,7 +155,14 @@ def field_lines(head: str) -> list[tuple[str, str]]:
     return found
 
 
-def _join_chunks(body: bytes) -> bytes:
+class _DecodedPayload(NamedTuple):
+    """The decoded part of a body. whole: whether the body was decoded to its end"""
+
+    text: bytes
+    whole: bool = True
+
+
+def _join_chunks(body: bytes) -> _DecodedPayload:
     """Join chunks (RFC 9112, sec. 7.1). A body without chunks stays as it is; a cut one gives the chunks it has."""
     joined = bytearray()
     place = 0
@@ -163,19 +171,12 @@ def _join_chunks(body: bytes) -> bytes:
         try:
             size = int(body[place : line_end if line_end >= 0 else place].split(b";")[0].strip(), 16)
         except ValueError:
-            return bytes(joined) if joined else body
+            return _DecodedPayload(bytes(joined), whole=False) if joined else _DecodedPayload(body)
         if size <= 0:
-            return bytes(joined)
+            return _DecodedPayload(bytes(joined))
         joined += body[line_end + 1 : line_end + 1 + size]
         place = line_end + 1 + size
         place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
-
-
-class _DecodedPayload(NamedTuple):
-    """The decoded part of a body. whole: whether the body was decoded to its end"""
-
-    text: bytes
-    whole: bool = True
 
 
 def _decode(body: bytes, coding: str, most: int) -> _DecodedPayload | None:
