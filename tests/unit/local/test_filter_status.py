@@ -1,6 +1,7 @@
 """An error page, a redirect or another media type is emitted unchecked and never becomes an original."""
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,16 @@ def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
     assert summary["reasons"]["incomplete"] == 3
     filter_json(capsys, path, *flags, "--force")
     assert [line[0] for line in verdicts(said)] == [kind for kind, _ in [*found[:4], found[4], *found[5:]]]
+
+
+def test_explain_says_that_only_a_part_of_a_page_arrived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, body = tmp_path / "p.warc", page(1)["body"].encode()
+    for fields, reason in (({"WARC_Truncated": "length"}, "incomplete"), ({}, "no_match")):
+        path.write_bytes(warc(http(body), WARC_Target_URI="https://e.com/part", **fields))
+        assert main(["explain", "--json", "https://e.com/part", "--pages", str(path)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["reason"] == reason
+        assert any("Only a part of the page's payload" in note for note in found["notes"]) == bool(fields)
 
 
 def test_a_payload_cut_at_any_byte_is_never_a_duplicate_of_something_else(
