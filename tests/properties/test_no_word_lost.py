@@ -157,7 +157,7 @@ def test_pages_of_an_xml_type_have_the_words_of_the_xml_tree(nodes: str) -> None
     assert [token for block in tokens_of(page.encode(), Markup.XML) for token in block] == expected
 
 
-def test_the_titles_of_a_feeds_entries_are_text_and_the_title_of_the_feed_is_its_title() -> None:
+def test_the_titles_of_the_entries_of_a_feed_are_text() -> None:
     feeds = {
         "RSS": "<rss><channel><title>feed</title>{0}<item><title>one</title><link>a</link></item>"
         "<item><title><![CDATA[two]]></title></item><item><title/></item></channel></rss>",

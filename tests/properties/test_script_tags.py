@@ -1,4 +1,4 @@
-"""The scripts that may hold text are those of the plain search, for any bytes."""
+"""The kernel finds the same scripts as the plain search, for any bytes."""
 
 import numpy as np
 from hypothesis import given, settings
